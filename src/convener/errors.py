@@ -1,0 +1,83 @@
+"""What can go wrong, by name.
+
+::
+
+    ConvenerError                 all that is raised on purpose; one line on the command line
+    ├── DataError                 a file or an array does not hold what it should
+    │   └── FormatError           the format is unknown, or cannot carry the content
+    ├── ConfigError               a setting is unknown or out of range
+    ├── UnknownNameError          no model, split or source of that name
+    ├── NotFittedError            a model was asked before it was fitted
+    ├── MismatchError             data and model disagree about labels, sources or sizes
+    └── MissingExtraError         an optional dependency is not installed
+
+    ConvenerWarning               a result that is usable, with a reservation
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Iterable
+from types import ModuleType
+
+
+class ConvenerError(Exception):
+    """Base of every error raised on purpose."""
+
+
+class DataError(ConvenerError, ValueError):
+    """A file or an array does not hold what it should."""
+
+
+class FormatError(DataError):
+    """A format is unknown, or cannot carry what it was given."""
+
+
+class ConfigError(ConvenerError, ValueError):
+    """A setting is unknown or out of range."""
+
+
+class UnknownNameError(ConvenerError, LookupError):
+    """No model, split or source has that name."""
+
+
+class NotFittedError(ConvenerError, RuntimeError):
+    """A model was asked for results before it was fitted."""
+
+
+class MismatchError(ConvenerError, ValueError):
+    """Data and model disagree about labels, sources or sizes."""
+
+
+class MissingExtraError(ConvenerError, ImportError):
+    """An optional dependency is not installed."""
+
+
+class ConvenerWarning(UserWarning):
+    """A result that is usable, with a reservation."""
+
+
+def unknown_name(kind: str, name: str, available: Iterable[str]) -> str:
+    """A sentence for a name that does not exist, with the nearest one that does.
+
+    >>> unknown_name("label model", "majorty-vote", ["best-consensus", "majority-vote"])
+    "no label model 'majorty-vote'; did you mean 'majority-vote'?"
+    >>> unknown_name("split", "dev", ["train", "test"])
+    "no split 'dev'; available: train, test"
+    """
+    names = list(available)
+    near = difflib.get_close_matches(name, names, n=1)
+    if near:
+        return f"no {kind} {name!r}; did you mean {near[0]!r}?"
+    return f"no {kind} {name!r}; available: {', '.join(names) or 'none'}"
+
+
+def require(module: str, *, extra: str, purpose: str) -> ModuleType:
+    """Import an optional dependency, or say which extra brings it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{purpose} needs {module.split('.')[0]}: pip install 'convener[{extra}]'"
+        ) from error

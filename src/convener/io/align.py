@@ -1,0 +1,121 @@
+"""From annotated spans to one label per token: overlaps settled, characters aligned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convener.data import Text
+from convener.errors import DataError
+from convener.io.options import Misaligned, Overlap
+from convener.io.report import Report
+from convener.kernels.overlap import longest_first, rivals
+from convener.packed import Strings, offsets_of
+from convener.spans import Spans
+from convener.tags import TagSet
+
+Where = Callable[[int], str]
+"""Names the place of a sentence, for messages: "train.jsonl:12"."""
+
+
+def settled(
+    spans: Spans, tags: TagSet, policy: Overlap, *, source: str, where: Where, report: Report
+) -> NDArray[np.int64]:
+    """Positions of the spans that stay when one source's spans overlap, in the order of the text.
+
+    "longest": longest first, then leftmost, then first given; "first": first given.
+    """
+    given = np.arange(len(spans))
+    order = longest_first(spans.start, spans.end, given) if policy == "longest" else given
+    rival = rivals(spans.sentence, spans.start, spans.end, order)
+    for number in np.flatnonzero(rival >= 0).tolist():
+        stays, goes = (_spoken(spans, item, tags) for item in (rival[number], number))
+        place = where(int(spans.sentence[number]))
+        if policy == "error":
+            raise DataError(f"{place}: spans {stays} and {goes} of {source} overlap")
+        report.add("overlap", place, source, f"kept {stays}, dropped {goes}")
+    kept = np.flatnonzero(rival < 0)
+    return kept[np.lexsort((spans.start[kept], spans.sentence[kept]))]
+
+
+def _spoken(spans: Spans, number: int, tags: TagSet) -> str:
+    return f"{spans.start[number]}-{spans.end[number]} {tags.types[spans.type[number]]}"
+
+
+def token_spans(
+    spans: Spans,
+    text: Text,
+    offsets: NDArray[np.int64],
+    policy: Misaligned,
+    *,
+    source: str,
+    where: Where,
+    report: Report,
+) -> tuple[Spans, NDArray[np.int64]]:
+    """Character spans as token spans, and which of the given ones they are.
+
+    `spans` counts characters of the sentence's text; text and offsets are the dataset's.
+    """
+    lengths = text.text.character_lengths()
+    outside = (spans.start < 0) | (spans.start >= spans.end)
+    outside |= spans.end > lengths[spans.sentence]
+    if outside.any():
+        sentence, start, end, _ = next(iter(spans.take(outside)))
+        raise DataError(
+            f"{where(sentence)}: span {start}-{end} of {source} is not a range of the text's "
+            f"{lengths[sentence]} characters"
+        )
+    # One number line for all sentences: sentence m begins at base[m].
+    base = offsets_of(lengths + 1)
+    owner = np.repeat(base[:-1], np.diff(offsets))
+    edges = text.chars + owner[:, None]
+    given_start, given_end = spans.start + base[spans.sentence], spans.end + base[spans.sentence]
+    first: NDArray[np.int64] = np.searchsorted(edges[:, 1], given_start, side="right")
+    last: NDArray[np.int64] = np.searchsorted(edges[:, 0], given_end, side="left")
+    hit = np.flatnonzero(first < last)
+    cuts_start, cuts_end = np.zeros((2, len(spans)), bool)
+    cuts_start[hit] = edges[first[hit], 0] != given_start[hit]
+    cuts_end[hit] = edges[last[hit] - 1, 1] != given_end[hit]
+    wrong = cuts_start | cuts_end | (first >= last)
+    if policy == "contract":
+        first, last = first + cuts_start, last - cuts_end
+    stays = (first < last) & ~(wrong & (policy == "drop"))
+    for number in np.flatnonzero(wrong).tolist():
+        given = f"{spans.start[number]}-{spans.end[number]}"
+        place = where(int(spans.sentence[number]))
+        if policy == "error":
+            raise DataError(f"{place}: span {given} of {source} does not begin and end at words")
+        if not stays[number]:
+            report.add("misaligned", place, source, f"dropped {given}")
+            continue
+        now = f"{text.chars[first[number], 0]}-{text.chars[last[number] - 1, 1]}"
+        report.add("misaligned", place, source, f"{given} became {now}")
+    kept = np.flatnonzero(stays)
+    begin = offsets[spans.sentence[kept]]
+    aligned = Spans(
+        spans.sentence[kept],
+        (first[kept] - begin).astype(np.int32),
+        (last[kept] - begin).astype(np.int32),
+        spans.type[kept],
+    )
+    return aligned, kept
+
+
+def check_inside(spans: Spans, offsets: NDArray[np.int64], *, source: str, where: Where) -> None:
+    """Refuse token spans that are not inside their sentence."""
+    lengths = np.diff(offsets)[spans.sentence]
+    outside = (spans.start < 0) | (spans.start >= spans.end) | (spans.end > lengths)
+    if outside.any():
+        sentence, start, end, _ = next(iter(spans.take(outside)))
+        size = offsets[sentence + 1] - offsets[sentence]
+        raise DataError(
+            f"{where(sentence)}: span {start}-{end} of {source} is not a range of the "
+            f"sentence's {size} tokens"
+        )
+
+
+def named_documents(ids: Strings) -> Strings | None:
+    """Document ids, or None where they only count the sentences: "0", "1", "2", ..."""
+    return None if ids == Strings.of(map(str, range(len(ids)))) else ids

@@ -1,0 +1,262 @@
+"""Puts a dataset together from sentences and spans, as most formats hold them."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convener.data import ABSTAIN, Dataset, Silence, Text
+from convener.errors import DataError, UnknownNameError, unknown_name
+from convener.io.align import check_inside, named_documents, settled, token_spans
+from convener.io.options import ReadOptions
+from convener.io.report import Report
+from convener.packed import Strings, offsets_of
+from convener.predictions import Predictions
+from convener.spans import Spans
+from convener.tags import TagSet
+
+GOLD = "\0gold"
+LABELS = "\0labels"
+"""Names under which gold and aggregated spans are added; no source can have them."""
+SPOKEN = {GOLD: "gold", LABELS: "labels"}
+
+
+@dataclass
+class Marks:
+    """All that one source marked: columns of its spans, and the sentences it abstained on."""
+
+    sentence: array[int] = field(default_factory=lambda: array("q"))
+    start: array[int] = field(default_factory=lambda: array("q"))
+    end: array[int] = field(default_factory=lambda: array("q"))
+    type: array[int] = field(default_factory=lambda: array("q"))
+    score: array[float] = field(default_factory=lambda: array("f"))
+    unseen: array[int] = field(default_factory=lambda: array("q"))
+
+
+class StringsBuilder:
+    """Collects strings into one UTF-8 buffer without keeping them as objects."""
+
+    def __init__(self) -> None:
+        self._bytes = bytearray()
+        self._lengths = array("q")
+
+    def extend(self, strings: Iterable[str]) -> None:
+        """Add strings."""
+        for text in strings:
+            raw = text.encode("utf-8", "surrogatepass")
+            self._bytes += raw
+            self._lengths.append(len(raw))
+
+    def build(self) -> Strings:
+        """All strings so far."""
+        return Strings(
+            np.frombuffer(bytes(self._bytes), np.uint8),
+            offsets_of(np.frombuffer(self._lengths, np.int64)),
+        )
+
+
+class Assembler:
+    """Collects sentences, then the spans of each, and builds the dataset.
+
+    Call `sentence` and then, for that sentence, `span` and `unseen` as often as needed. Spans
+    count characters where the sentence has text, tokens otherwise. `build` settles overlaps and
+    alignment by the options and notes each case in the report.
+    """
+
+    def __init__(self, options: ReadOptions, report: Report) -> None:
+        self._options, self._report = options, report
+        self._tokens, self._texts, self._documents = (
+            StringsBuilder(),
+            StringsBuilder(),
+            StringsBuilder(),
+        )
+        self._lengths, self._starts, self._places = array("q"), array("q"), StringsBuilder()
+        self._chars: list[NDArray[np.int32]] = []
+        self._marks: dict[str, Marks] = {}
+        self._types: dict[str, int] = {}
+        self._has_text: bool | None = None
+
+    def sentence(
+        self,
+        tokens: Sequence[str],
+        *,
+        where: str,
+        text: str | None = None,
+        chars: NDArray[np.int32] | None = None,
+        document: str | None = None,
+        start: int = 0,
+    ) -> None:
+        """Begin the next sentence; with text, `chars` (T, 2) places its tokens in it."""
+        if self._has_text is None:
+            self._has_text = text is not None
+        if self._has_text != (text is not None):
+            raise DataError(f"{where}: some sentences have text and some do not")
+        if text is not None:
+            if chars is None or chars.shape != (len(tokens), 2):
+                raise DataError(f"{where}: expected a start and end for each of the tokens")
+            self._texts.extend([text])
+            self._chars.append(chars)
+        self._tokens.extend(tokens)
+        self._lengths.append(len(tokens))
+        self._starts.append(start)
+        self._places.extend([where])
+        self._documents.extend([str(len(self) - 1) if document is None else document])
+
+    def __len__(self) -> int:
+        return len(self._lengths)
+
+    def source(self, name: str) -> Marks:
+        """What a source marked so far; names it if it was not known."""
+        return self._marks.setdefault(name, Marks())
+
+    def span(
+        self, source: str, start: int, end: int, kind: str, score: float = float("nan")
+    ) -> None:
+        """Add a span of a source to the current sentence."""
+        marks = self.source(source)
+        marks.sentence.append(len(self) - 1)
+        marks.start.append(start)
+        marks.end.append(end)
+        marks.type.append(self._types.setdefault(kind, len(self._types)))
+        marks.score.append(score)
+
+    def unseen(self, source: str) -> None:
+        """The source abstains on the current sentence."""
+        self.source(source).unseen.append(len(self) - 1)
+
+    def build(
+        self,
+        *,
+        types: Sequence[str] | None = None,
+        sources: Sequence[str] | None = None,
+        silence: Mapping[str, Silence] | Silence = "O",
+        probabilities: NDArray[np.float32] | None = None,
+        model: str = "",
+        settings: Mapping[str, object] | None = None,
+    ) -> Dataset | Predictions:
+        """The dataset, or the predictions where aggregated labels were added.
+
+        types and sources as the file names them, in order; silence as the file or format says.
+        """
+        tags = self._tag_set(types)
+        names = self._source_names(sources)
+        data = self._text_only(tags)
+        columns = [self._labels(name, data)[0] for name in names]
+        if columns:
+            votes = np.stack(columns, axis=1)
+        else:
+            votes = np.zeros((len(data.tokens), 0), np.int16)
+        spoken = {name: silence if isinstance(silence, str) else silence[name] for name in names}
+        if self._options.silence is not None:
+            spoken = dict.fromkeys(names, self._options.silence)
+        full = Dataset(
+            tags=tags,
+            tokens=data.tokens,
+            offsets=data.offsets,
+            sources=tuple(names),
+            votes=votes,
+            silence=tuple(spoken.values()),
+            gold=self._labels(GOLD, data)[0] if GOLD in self._marks else None,
+            text=data.text,
+            documents=data.documents,
+        )
+        if LABELS not in self._marks:
+            return full
+        labels, scores = self._labels(LABELS, data)
+        return Predictions(
+            data=full,
+            labels=labels,
+            probabilities=probabilities,
+            scores=None if np.isnan(scores).any() or probabilities is not None else scores,
+            model=model,
+            settings=dict(settings or {}),
+        )
+
+    def _tag_set(self, types: Sequence[str] | None) -> TagSet:
+        listed = self._options.types or types
+        if listed is not None:
+            return TagSet(tuple(listed))
+        if not self._types:
+            raise DataError("no entity types: none are named and no span has one; give types=...")
+        return TagSet(tuple(sorted(self._types)))
+
+    def _source_names(self, sources: Sequence[str] | None) -> list[str]:
+        known = list(sources or ())
+        known += [name for name in self._marks if name not in SPOKEN and name not in known]
+        if isinstance(self._options.sources, str):
+            return known
+        for name in self._options.sources:
+            if name not in known:
+                raise UnknownNameError(unknown_name("source", name, known))
+        return list(self._options.sources)
+
+    def _text_only(self, tags: TagSet) -> Dataset:
+        offsets = offsets_of(np.frombuffer(self._lengths, np.int64))
+        text = None
+        if self._has_text:
+            chars = np.concatenate([np.zeros((0, 2), np.int32), *self._chars])
+            text = Text(self._texts.build(), chars, np.array(self._starts, np.int64))
+        return Dataset(
+            tags=tags,
+            tokens=self._tokens.build(),
+            offsets=offsets,
+            sources=(),
+            votes=np.zeros((int(offsets[-1]), 0), np.int16),
+            silence=(),
+            text=text,
+            documents=named_documents(self._documents.build()),
+        )
+
+    def _labels(self, name: str, data: Dataset) -> tuple[NDArray[np.int16], NDArray[np.float32]]:
+        """One label per token, and the scores of the spans that stayed."""
+        marks = self.source(name)
+        places = self._places.build()
+        spoken = SPOKEN.get(name, name)
+
+        def where(sentence: int) -> str:
+            return places[sentence]
+
+        numbers = np.zeros(len(self._types), np.int16)
+        for kind, number in self._types.items():
+            if kind in data.tags.types:
+                numbers[number] = data.tags.type_number(kind)
+            elif (found := np.flatnonzero(np.frombuffer(marks.type, np.int64) == number)).size:
+                place = where(marks.sentence[int(found[0])])
+                problem = unknown_name("entity type", kind, data.tags.types)
+                raise DataError(f"{place}: {problem} ({spoken})")
+        spans = Spans(
+            np.array(marks.sentence, np.int64),
+            np.array(marks.start, np.int32),
+            np.array(marks.end, np.int32),
+            numbers[np.array(marks.type, np.int64)],
+        )
+        kept = np.arange(len(spans))
+        if data.text is not None:
+            spans, kept = token_spans(
+                spans,
+                data.text,
+                data.offsets,
+                self._options.on_misaligned,
+                source=spoken,
+                where=where,
+                report=self._report,
+            )
+        else:
+            check_inside(spans, data.offsets, source=spoken, where=where)
+        stays = settled(
+            spans,
+            data.tags,
+            self._options.on_overlap,
+            source=spoken,
+            where=where,
+            report=self._report,
+        )
+        labels = data.tags.labels(spans.take(stays), data.offsets)
+        unseen = np.zeros(len(data), bool)
+        unseen[np.array(marks.unseen, np.int64)] = True
+        labels[np.repeat(unseen, data.lengths)] = ABSTAIN
+        return labels, np.array(marks.score, np.float32)[kept[stays]]

@@ -1,0 +1,60 @@
+"""What a reader met on its way and had to decide: counted, listed, never silent."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from convener.errors import ConvenerWarning
+
+
+@dataclass(frozen=True)
+class Case:
+    """One decision: what happened, where, to which source, and what was done."""
+
+    kind: str
+    where: str
+    source: str
+    detail: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.kind} ({self.source}): {self.detail}"
+
+
+@dataclass
+class Report:
+    """All cases of one reading.
+
+    >>> report = Report()
+    >>> report.add("overlap", "a.jsonl:3", "names", "kept 0-4 PER, dropped 2-4 LOC")
+    >>> print(report.summary())
+    1 overlap; first: a.jsonl:3: overlap (names): kept 0-4 PER, dropped 2-4 LOC
+    """
+
+    cases: list[Case] = field(default_factory=list)
+
+    def add(self, kind: str, where: str, source: str, detail: str) -> None:
+        """Note one case."""
+        self.cases.append(Case(kind, where, source, detail))
+
+    def __len__(self) -> int:
+        return len(self.cases)
+
+    def __iter__(self) -> Iterator[Case]:
+        return iter(self.cases)
+
+    def counts(self) -> dict[str, int]:
+        """How often each kind occurred."""
+        return dict(Counter(case.kind for case in self.cases))
+
+    def summary(self) -> str:
+        """One line: the counts and the first case."""
+        counted = ", ".join(f"{count} {kind}" for kind, count in self.counts().items())
+        return f"{counted}; first: {self.cases[0]}" if self.cases else "nothing to report"
+
+    def warn(self) -> None:
+        """Say it as one warning, if there is anything to say."""
+        if self.cases:
+            warnings.warn(self.summary(), ConvenerWarning, stacklevel=3)

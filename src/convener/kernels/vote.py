@@ -1,0 +1,73 @@
+"""Simple votes over packed tokens."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convener.kernels.overlap import longest_first, rivals
+
+
+def type_counts(
+    votes: NDArray[np.int16], opinions: NDArray[np.bool_], types: int
+) -> NDArray[np.int32]:
+    """How many sources say O and each entity type at each token.
+
+    votes (N, K) BIO labels, opinions (N, K) which votes count -> (N, 1+E)
+    """
+    token, source = np.nonzero(opinions)
+    said = (votes[token, source].astype(np.int64) + 1) // 2
+    counts = np.bincount(token * (types + 1) + said, minlength=len(votes) * (types + 1))
+    return counts.reshape(len(votes), types + 1).astype(np.int32)
+
+
+def label_counts(
+    votes: NDArray[np.int16], opinions: NDArray[np.bool_], labels: int
+) -> NDArray[np.int32]:
+    """How many sources say each label at each token.  -> (N, L)"""
+    token, source = np.nonzero(opinions)
+    said = votes[token, source].astype(np.int64)
+    counts = np.bincount(token * labels + said, minlength=len(votes) * labels)
+    return counts.reshape(len(votes), labels).astype(np.int32)
+
+
+def last_of_best(counts: NDArray[np.int32]) -> NDArray[np.int64]:
+    """The column with the most votes, the last one of a tie; 0 where nobody voted.  -> (N,)"""
+    columns = counts.shape[1]
+    best = columns - 1 - np.argmax(counts[:, ::-1], axis=1)
+    return np.where(counts.any(axis=1), best, 0)
+
+
+def runs(kind: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np.int16]:
+    """BIO labels whose spans are the maximal runs of one type; kind (N,) 0 = O -> (N,)"""
+    goes_on = np.zeros(len(kind), bool)
+    goes_on[1:] = kind[1:] == kind[:-1]
+    goes_on[offsets[:-1][offsets[:-1] < len(kind)]] = False
+    return np.where(kind == 0, 0, 2 * kind - 1 + goes_on).astype(np.int16)
+
+
+def majority_io(
+    votes: NDArray[np.int16],
+    opinions: NDArray[np.bool_],
+    offsets: NDArray[np.int64],
+    types: int,
+) -> NDArray[np.int16]:
+    """Majority vote in the IO scheme: the most voted type, runs of it as spans.  -> (N,)
+
+    An O votes only where it is an opinion; ties go to the last type in order.
+    """
+    return runs(last_of_best(type_counts(votes, opinions, types)), offsets)
+
+
+def span_union(
+    sentence: NDArray[np.int64],
+    start: NDArray[np.int32],
+    end: NDArray[np.int32],
+    kind: NDArray[np.int16],
+) -> NDArray[np.int64]:
+    """Positions of the spans in the union of all sources' spans that stay.
+
+    Longest first, then leftmost, then the first type in order.  (S,) -> positions
+    """
+    order = longest_first(start, end, kind)
+    return np.flatnonzero(rivals(sentence, start, end, order) < 0)

@@ -1,0 +1,178 @@
+"""Packed sequences: many strings or many rows in one buffer, with offsets.
+
+A hundred million tokens must not become a hundred million Python objects, so the
+library keeps them as Arrow does: one array of values and one array of offsets.
+Slices are views.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convener.errors import DataError
+
+Array = np.ndarray[Any, Any]
+
+
+def offsets_of(lengths: Iterable[int] | NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+    """Offsets of consecutive pieces of the given lengths, starting at 0.
+
+    >>> offsets_of([2, 0, 3]).tolist()
+    [0, 2, 2, 5]
+    """
+    sizes = np.asarray(
+        lengths if isinstance(lengths, np.ndarray) else list(lengths), dtype=np.int64
+    )
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+
+
+def ranges(starts: NDArray[Any], lengths: NDArray[Any]) -> NDArray[np.int64]:
+    """All indices of the given pieces, one after the other.
+
+    >>> ranges(np.array([5, 0]), np.array([2, 3])).tolist()
+    [5, 6, 0, 1, 2]
+    """
+    lengths = np.asarray(lengths, np.int64)
+    before = offsets_of(lengths)
+    steps = np.arange(before[-1], dtype=np.int64)
+    return steps + np.repeat(np.asarray(starts, np.int64) - before[:-1], lengths)
+
+
+@dataclass(frozen=True, eq=False)
+class Strings:
+    """Many strings in one UTF-8 buffer: string i is `data[offsets[i]:offsets[i + 1]]`.
+
+    >>> words = Strings.of(["Zoë", "", "🙂"])
+    >>> words[0], len(words), list(words[1:])
+    ('Zoë', 3, ['', '🙂'])
+    """
+
+    data: NDArray[np.uint8]
+    offsets: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, strings: Iterable[str]) -> Strings:
+        """Pack ordinary strings."""
+        encoded = [text.encode("utf-8", "surrogatepass") for text in strings]
+        data = np.frombuffer(b"".join(encoded), dtype=np.uint8)
+        return cls(data, offsets_of(len(piece) for piece in encoded))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> Strings: ...
+    def __getitem__(self, index: int | slice) -> str | Strings:
+        if isinstance(index, slice):
+            start, stop, step = index.indices(len(self))
+            if step != 1:
+                return self.take(np.arange(start, stop, step))
+            return Strings(self.data, self.offsets[start : max(start, stop) + 1])
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"string {index} of {len(self)}")
+        index %= len(self)
+        piece = self.data[self.offsets[index] : self.offsets[index + 1]]
+        return piece.tobytes().decode("utf-8", "surrogatepass")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.to_list())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Strings):
+            return NotImplemented
+        mine, theirs = self.compact(), other.compact()
+        return np.array_equal(mine.offsets, theirs.offsets) and np.array_equal(
+            mine.data, theirs.data
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Strings({len(self)} strings, {int(self.offsets[-1] - self.offsets[0])} bytes)"
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Bytes of each string."""
+        return np.diff(self.offsets)
+
+    def character_lengths(self) -> NDArray[np.int64]:
+        """Characters (code points) of each string."""
+        compact = self.compact()
+        begins = (compact.data & 0xC0) != 0x80  # not a continuation byte of UTF-8
+        return np.diff(offsets_of(begins)[compact.offsets])
+
+    def to_list(self) -> list[str]:
+        """Ordinary strings, decoded in one pass."""
+        compact = self.compact()
+        raw = compact.data.tobytes()
+        bounds = compact.offsets.tolist()
+        if raw.isascii():
+            text = raw.decode("ascii")
+            return [text[a:b] for a, b in pairwise(bounds)]
+        return [raw[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(bounds)]
+
+    def compact(self) -> Strings:
+        """The same strings with a buffer of their own that starts at 0; itself if it has one."""
+        first, last = int(self.offsets[0]), int(self.offsets[-1])
+        if first == 0 and last == len(self.data):
+            return self
+        return Strings(self.data[first:last], self.offsets - first)
+
+    def take(self, indices: NDArray[np.integer[Any]]) -> Strings:
+        """The strings at these indices, copied."""
+        indices = np.asarray(indices, np.int64)
+        lengths = self.lengths[indices]
+        return Strings(self.data[ranges(self.offsets[:-1][indices], lengths)], offsets_of(lengths))
+
+    @staticmethod
+    def concat(parts: Iterable[Strings]) -> Strings:
+        """All strings of all parts, one after the other."""
+        compact = [part.compact() for part in parts]
+        lengths = [part.lengths for part in compact]
+        return Strings(
+            np.concatenate([np.zeros(0, np.uint8), *(part.data for part in compact)]),
+            offsets_of(np.concatenate([np.zeros(0, np.int64), *lengths])),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Ragged:
+    """Rows of all sentences in one array; `ragged[m]` is the view of sentence m.
+
+    >>> probabilities = Ragged(np.arange(6).reshape(3, 2), np.array([0, 1, 3]))
+    >>> probabilities[1].tolist()
+    [[2, 3], [4, 5]]
+    """
+
+    values: Array
+    offsets: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        if len(self.offsets) == 0 or self.offsets[-1] - self.offsets[0] != len(self.values):
+            raise DataError(
+                f"offsets end at {self.offsets[-1:]} but there are {len(self.values)} rows"
+            )
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> Array:
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"sentence {index} of {len(self)}")
+        index %= len(self)
+        first = self.offsets[0]
+        return self.values[self.offsets[index] - first : self.offsets[index + 1] - first]
+
+    def __iter__(self) -> Iterator[Array]:
+        return (self[index] for index in range(len(self)))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        return np.array(self.values, dtype=dtype) if copy else np.asarray(self.values, dtype)

@@ -1,0 +1,105 @@
+"""Predictions: the labels a model gives, with all that is needed to write them anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convener.data import Dataset
+from convener.errors import DataError
+from convener.packed import Ragged
+from convener.schemes import Scheme
+from convener.spans import Spans
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Predictions:
+    """Labels for every token of a dataset.
+
+    data           the dataset they speak of, gold removed
+    labels         (N,) int16, legal BIO ids
+    probabilities  (N, L) float32, rows sum to one; None where labels were read from a file
+                   without them
+    scores         one float32 per span in the order of the text: how sure the model is of the
+                   whole span; by default the least of its tokens' probabilities
+    model          the name of the model, settings: what it was set to
+
+    >>> data = Dataset.from_spans(["PER"], [["Ada", "Lovelace", "wrote"]], {})
+    >>> labels = Predictions(data=data, labels=np.array([1, 2, 0], np.int16), model="by hand")
+    >>> labels.tags()
+    [['B-PER', 'I-PER', 'O']]
+    """
+
+    data: Dataset
+    labels: NDArray[np.int16]
+    probabilities: NDArray[np.float32] | None = None
+    scores: NDArray[np.float32] | None = None
+    model: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        count, size = len(self.data.tokens), len(self.data.tags)
+        if self.data.gold is not None:
+            object.__setattr__(self, "data", self.data.without_gold())
+        if self.labels.shape != (count,) or self.labels.dtype != np.int16:
+            raise DataError(f"predictions need {count} int16 labels, got {self.labels.shape}")
+        if count and not 0 <= self.labels.min() <= self.labels.max() < size:
+            raise DataError(f"predicted labels must be in [0, {size})")
+        _, illegal = self.data.tags.repair(self.labels, self.data.offsets)
+        if illegal:
+            raise DataError(f"{illegal} predicted labels are illegal moves; repair them first")
+        if self.probabilities is not None and self.probabilities.shape != (count, size):
+            raise DataError(
+                f"probabilities must be {count} x {size}, got {self.probabilities.shape}"
+            )
+        if self.scores is not None and len(self.scores) != len(self.spans):
+            raise DataError(f"{len(self.spans)} spans but {len(self.scores)} scores")
+
+    @cached_property
+    def spans(self) -> Spans:
+        """All predicted spans in the order of the text, scored where that is possible."""
+        spans = self.data.tags.spans(self.labels, self.data.offsets)
+        if self.scores is not None:
+            return spans.scored(self.scores)
+        if self.probabilities is None:
+            return spans
+        sure = self.probabilities[np.arange(len(self.labels)), self.labels]
+        start = self.data.offsets[spans.sentence] + spans.start
+        end = self.data.offsets[spans.sentence] + spans.end
+        edges = np.stack([start, end], axis=1).ravel()
+        if not len(edges):
+            return spans.scored(np.zeros(0, np.float32))
+        padded = np.append(sure, np.float32(1))  # an end may stand just behind the last token
+        return spans.scored(np.minimum.reduceat(padded, edges)[::2].astype(np.float32))
+
+    def tags(self, scheme: Scheme = "bio") -> list[list[str]]:
+        """The tags of each sentence."""
+        flat = self.data.tags.decode(self.labels, self.data.offsets, scheme)
+        return [flat[a:b] for a, b in pairwise(self.data.offsets.tolist())]
+
+    def by_sentence(self) -> Ragged:
+        """Probabilities, one (T, L) view per sentence."""
+        if self.probabilities is None:
+            raise DataError("these predictions came without probabilities")
+        return Ragged(self.probabilities, self.data.offsets)
+
+    def with_types(self, types: tuple[str, ...]) -> Predictions:
+        """The same predictions over other entity types, which must include those predicted."""
+        if types == self.data.tags.types:
+            return self
+        data = self.data.with_gold(self.labels).with_types(types)
+        labels = self.labels if data.gold is None else data.gold
+        return replace(self, data=data, labels=labels, probabilities=None, scores=self.spans.score)
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __repr__(self) -> str:
+        kind = f" by {self.model}" if self.model else ""
+        return f"Predictions{kind}({len(self.spans):,} spans in {len(self.data):,} sentences)"

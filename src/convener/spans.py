@@ -1,0 +1,77 @@
+"""Spans of all sentences as packed columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Span(NamedTuple):
+    """One span: tokens `start` to `end` (exclusive) of a sentence, and the number of its type."""
+
+    sentence: int
+    start: int
+    end: int
+    type: int
+
+
+@dataclass(frozen=True, eq=False)
+class Spans:
+    """Spans in the order of the text, as columns; `score` only where there are probabilities.
+
+    >>> spans = Spans.of([(0, 2, 4, 1)])
+    >>> len(spans), list(spans)
+    (1, [Span(sentence=0, start=2, end=4, type=1)])
+    """
+
+    sentence: NDArray[np.int64]
+    start: NDArray[np.int32]
+    end: NDArray[np.int32]
+    type: NDArray[np.int16]
+    score: NDArray[np.float32] | None = None
+
+    @classmethod
+    def of(cls, rows: Iterable[tuple[int, int, int, int]]) -> Spans:
+        """Pack rows of (sentence, start, end, type)."""
+        table = np.array(list(rows), dtype=np.int64).reshape(-1, 4)
+        return cls(
+            table[:, 0],
+            table[:, 1].astype(np.int32),
+            table[:, 2].astype(np.int32),
+            table[:, 3].astype(np.int16),
+        )
+
+    def __len__(self) -> int:
+        return len(self.sentence)
+
+    def __iter__(self) -> Iterator[Span]:
+        columns = (self.sentence, self.start, self.end, self.type)
+        return map(Span, *(column.tolist() for column in columns))
+
+    def take(self, index: NDArray[Any] | slice) -> Spans:
+        """The spans at these positions, or where a mask is true."""
+        return Spans(
+            self.sentence[index],
+            self.start[index],
+            self.end[index],
+            self.type[index],
+            None if self.score is None else self.score[index],
+        )
+
+    def scored(self, score: NDArray[np.float32]) -> Spans:
+        """The same spans with a score each."""
+        return replace(self, score=score)
+
+    def bounds(self, sentences: int) -> NDArray[np.int64]:
+        """Where each sentence's spans begin: sentence m has `bounds[m]` to `bounds[m + 1]`."""
+        return np.searchsorted(self.sentence, np.arange(sentences + 1)).astype(np.int64)
+
+    def by_sentence(self, sentences: int) -> Iterator[list[tuple[int, int, int]]]:
+        """For each sentence its spans as (start, end, type)."""
+        rows = list(zip(self.start.tolist(), self.end.tolist(), self.type.tolist(), strict=True))
+        return (rows[a:b] for a, b in pairwise(self.bounds(sentences).tolist()))

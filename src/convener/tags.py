@@ -1,0 +1,181 @@
+"""TagSet: what the labels mean, and the way between labels and spans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convener.errors import DataError, unknown_name
+from convener.packed import ranges
+from convener.schemes import (
+    Place,
+    Repair,
+    Scheme,
+    bio_labels,
+    parse_tag,
+    places,
+    scheme_codes,
+    sentence_starts,
+)
+from convener.spans import Spans
+
+
+@dataclass(frozen=True)
+class TagSet:
+    """The labels over some entity types: 0 is O, then B-x and I-x for each type in order.
+
+    >>> tags = TagSet(("PER", "LOC"))
+    >>> tags.names
+    ('O', 'B-PER', 'I-PER', 'B-LOC', 'I-LOC')
+    >>> labels = tags.encode(["B-PER", "I-PER", "O", "B-LOC"])
+    >>> labels.tolist()
+    [1, 2, 0, 3]
+    >>> list(tags.spans(labels, np.array([0, 4])))
+    [Span(sentence=0, start=0, end=2, type=0), Span(sentence=0, start=3, end=4, type=1)]
+    """
+
+    types: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "types", tuple(self.types))
+        if not self.types:
+            raise DataError("a tag set needs at least one entity type")
+        for name in self.types:
+            if not isinstance(name, str) or not name or name != name.strip():
+                raise DataError(f"an entity type is a non-empty string, got {name!r}")
+        if len(set(self.types)) != len(self.types):
+            raise DataError(f"entity types repeat: {', '.join(self.types)}")
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The tag of each label id."""
+        return ("O", *(f"{prefix}-{name}" for name in self.types for prefix in "BI"))
+
+    def __len__(self) -> int:
+        return 2 * len(self.types) + 1
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.types)}
+
+    def type_number(self, name: str) -> int:
+        """Number of an entity type.
+
+        >>> TagSet(("PER", "LOC")).type_number("LOCC")
+        Traceback (most recent call last):
+        convener.errors.DataError: no entity type 'LOCC'; did you mean 'LOC'?
+        """
+        try:
+            return self._numbers[name]
+        except (KeyError, TypeError):
+            raise DataError(unknown_name("entity type", str(name), self.types)) from None
+
+    @cached_property
+    def legal(self) -> NDArray[np.bool_]:
+        """Which label may follow which.  -> (L, L), row = previous"""
+        size = len(self)
+        allowed = np.ones((size, size), bool)
+        allowed[:, 2::2] = False
+        for begin in range(1, size, 2):
+            allowed[begin : begin + 2, begin + 1] = True
+        return allowed
+
+    @property
+    def legal_start(self) -> NDArray[np.bool_]:
+        """Which label may begin a sentence.  -> (L,)"""
+        allowed: NDArray[np.bool_] = self.legal[0]
+        return allowed
+
+    def spans(
+        self, labels: NDArray[np.int16], offsets: NDArray[np.int64], *, illegal: Repair = "begin"
+    ) -> Spans:
+        """Spans that BIO labels spell; abstain counts as outside.
+
+        labels (N,), offsets (M+1,). `illegal` says what a stray I- means, see `repair`.
+        """
+        labels, _ = self.repair(labels, offsets, illegal)
+        breaks = (labels <= 0) | (labels % 2 == 1) | sentence_starts(len(labels), offsets)
+        edges = np.append(np.flatnonzero(breaks), len(labels))
+        begin = np.flatnonzero((labels > 0) & (labels % 2 == 1))
+        end = edges[np.searchsorted(edges, begin, side="right")]
+        at = offsets - offsets[0]
+        sentence = np.searchsorted(at, begin, side="right") - 1
+        return Spans(
+            sentence,
+            (begin - at[sentence]).astype(np.int32),
+            (end - at[sentence]).astype(np.int32),
+            ((labels[begin] - 1) // 2).astype(np.int16),
+        )
+
+    def labels(self, spans: Spans, offsets: NDArray[np.int64]) -> NDArray[np.int16]:
+        """BIO labels of spans that do not overlap, O elsewhere.  -> (N,)"""
+        at = offsets - offsets[0]
+        start = at[spans.sentence] + spans.start
+        length = spans.end.astype(np.int64) - spans.start
+        bad = (spans.start < 0) | (length <= 0) | (start + length > at[spans.sentence + 1])
+        if bad.any():
+            sentence, first, last, _ = next(iter(spans.take(bad)))
+            raise DataError(f"sentence {sentence}: span {first}-{last} is not inside the sentence")
+        cells = ranges(start, length)
+        labels = np.zeros(int(at[-1]), np.int16)
+        labels[cells] = np.repeat(2 * spans.type + 2, length)
+        labels[start] = 2 * spans.type + 1
+        if len(cells) != np.count_nonzero(labels):
+            taken = np.bincount(cells, minlength=len(labels)) > 1
+            token = int(np.flatnonzero(taken)[0])
+            sentence = int(np.searchsorted(at, token, side="right") - 1)
+            raise DataError(f"sentence {sentence}: spans overlap at token {token - at[sentence]}")
+        return labels
+
+    def repair(
+        self, labels: NDArray[np.int16], offsets: NDArray[np.int64], policy: Repair = "begin"
+    ) -> tuple[NDArray[np.int16], int]:
+        """Legal labels, and how many tokens were illegal.
+
+        `begin`: a stray I- begins a span. `drop`: it and what continues it become O.
+        `error`: refuse.
+        """
+        place, kind = places(labels)
+        repaired, illegal = bio_labels(place, kind, offsets, policy)
+        return repaired, len(illegal)
+
+    def encode(
+        self,
+        tags: Sequence[str],
+        offsets: NDArray[np.int64] | None = None,
+        *,
+        illegal: Repair = "begin",
+    ) -> NDArray[np.int16]:
+        """Labels of tags in any scheme; without offsets they are one sentence."""
+        known: dict[str, tuple[int, int]] = {}
+        for tag in set(tags):
+            place, name = parse_tag(tag)
+            known[tag] = (place, self.type_number(name) if place else 0)
+        pairs = np.array([known[tag] for tag in tags], np.int16).reshape(-1, 2)
+        bounds = np.array([0, len(tags)]) if offsets is None else offsets
+        return bio_labels(pairs[:, 0].astype(np.int8), pairs[:, 1], bounds, illegal)[0]
+
+    def decode(
+        self,
+        labels: NDArray[np.int16],
+        offsets: NDArray[np.int64] | None = None,
+        scheme: Scheme = "bio",
+    ) -> list[str]:
+        """Tags of legal labels in a scheme; without offsets they are one sentence.
+
+        >>> TagSet(("PER",)).decode(np.array([1, 2, 0, 1], np.int16), scheme="iobes")
+        ['B-PER', 'E-PER', 'O', 'S-PER']
+        """
+        bounds = np.array([0, len(labels)]) if offsets is None else offsets
+        codes, names = scheme_codes(labels, bounds, self.types, scheme)
+        return [names[code] for code in codes.tolist()]
+
+    @classmethod
+    def discover(cls, tags: Iterable[str]) -> TagSet:
+        """The tag set of the types that occur, in alphabetical order."""
+        found = {name for place, name in map(parse_tag, tags) if place is not Place.OUTSIDE}
+        return cls(tuple(sorted(found)))
