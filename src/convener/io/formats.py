@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -50,12 +51,13 @@ class Format:
     """Name and text of a file that a folder of splits needs beside them."""
 
 
+# In the order in which they are asked whether they recognise a file.
+MODULES = ("wrench", "jsonl", "conll", "huggingface", "table", "npz", "spacy")
+
+
 def available() -> tuple[Format, ...]:
     """All formats; the first that recognises a file reads it."""
-    from convener.io import conll, huggingface, jsonl, npz, spacy, table, wrench
-
-    modules = (wrench, jsonl, conll, huggingface, table, npz, spacy)
-    return tuple(module.FORMAT for module in modules)
+    return tuple(import_module(f"convener.io.{name}").FORMAT for name in MODULES)
 
 
 def by_name(name: str) -> Format:

@@ -1,4 +1,5 @@
 from pathlib import Path
+
 from convener.io.formats import Content, Format
 from convener.io.options import ReadOptions, WriteOptions
 from convener.io.report import Report

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int64] | NDArray[np.int32]
+Ints = NDArray[np.int64] | NDArray[np.int32] | NDArray[np.int16]
 
 
 def rivals(sentence: Ints, start: Ints, end: Ints, order: NDArray[np.int64]) -> NDArray[np.int64]:
