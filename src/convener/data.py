@@ -2,45 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Self, get_args, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from convener import expect
 from convener.errors import DataError, MismatchError, UnknownNameError, unknown_name
-from convener.packed import Strings, offsets_of, ranges
+from convener.packed import Strings, offsets_of, positions, ranges
 from convener.spans import Spans
 from convener.tags import TagSet
+from convener.text import Text
+
+__all__ = ["ABSTAIN", "SILENCES", "Dataset", "Sentence", "Silence", "Text"]
 
 ABSTAIN = -1
 Silence = Literal["O", "abstain"]
 SILENCES: tuple[Silence, ...] = get_args(Silence)
-
-
-@dataclass(frozen=True, eq=False)
-class Text:
-    """The text the tokens were cut from.
-
-    text (M,) of each sentence; chars (N, 2) start and end of each token in its sentence's text;
-    starts (M,) where the sentence's text begins in its document.
-    """
-
-    text: Strings
-    chars: NDArray[np.int32]
-    starts: NDArray[np.int64]
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Text):
-            return NotImplemented
-        return (
-            self.text == other.text
-            and np.array_equal(self.chars, other.chars)
-            and np.array_equal(self.starts, other.starts)
-        )
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,42 +71,33 @@ class Dataset:
     documents: Strings | None = None
 
     def __post_init__(self) -> None:
+        for name in ("sources", "silence"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
         count, size = len(self.tokens), len(self.tags)
-        _expect(self.offsets.ndim == 1 and len(self.offsets) > 0, "offsets must hold M+1 numbers")
-        _expect(
-            self.offsets[0] == 0 and self.offsets[-1] == count,
-            f"offsets must run from 0 to the {count} tokens, got {self.offsets[[0, -1]].tolist()}",
-        )
-        _expect(bool((np.diff(self.offsets) >= 0).all()), "offsets must not decrease")
-        _expect(
-            self.votes.shape == (count, len(self.sources)),
-            f"votes must be {count} tokens x {len(self.sources)} sources, got {self.votes.shape}",
-        )
-        _expect(len(set(self.sources)) == len(self.sources), "two sources have the same name")
-        _expect(
+        expect.offsets(self.offsets, count)
+        expect.distinct("sources", self.sources)
+        expect.that(
             len(self.silence) == len(self.sources) and set(self.silence) <= set(SILENCES),
-            f"silence must be 'O' or 'abstain' for each source, got {self.silence}",
+            f"silence must be 'O' or 'abstain' for each of the {len(self.sources)} sources, "
+            f"got {self.silence}",
         )
-        _expect_labels("votes", self.votes, ABSTAIN, size)
+        expect.shape("votes", self.votes.shape, (count, len(self.sources)))
+        expect.labels("votes", self.votes, ABSTAIN, size)
         if self.gold is not None:
-            _expect(self.gold.shape == (count,), f"gold must have {count} labels")
-            _expect_labels("gold", self.gold, 0, size)
+            expect.shape("gold", self.gold.shape, (count,))
+            expect.labels("gold", self.gold, 0, size)
         if self.documents is not None:
-            _expect(len(self.documents) == len(self), "documents must name one id per sentence")
+            expect.shape("documents", (len(self.documents),), (len(self),))
         if self.text is not None:
-            _expect(len(self.text.text) == len(self), "text must hold one string per sentence")
-            _expect(self.text.chars.shape == (count, 2), f"chars must be {count} x 2")
-            _expect(len(self.text.starts) == len(self), "starts must hold one per sentence")
-
-    @classmethod
-    def _view(cls, **values: Any) -> Self:
-        """A dataset made of parts of a checked one: nothing is checked again."""
-        data = object.__new__(cls)
-        data.__dict__.update(values)
-        return data
+            expect.shape("text", (len(self.text.text),), (len(self),))
+            expect.shape("chars", self.text.chars.shape, (count, 2))
+            expect.shape("starts", self.text.starts.shape, (len(self),))
 
     def _with(self, **changes: Any) -> Self:
-        return self._view(**{f.name: getattr(self, f.name) for f in fields(self)} | changes)
+        """The same data with parts of checked data put in: nothing is checked again."""
+        data = object.__new__(type(self))
+        data.__dict__.update(self.__dict__ | changes)
+        return data
 
     @classmethod
     def from_spans(
@@ -143,7 +114,7 @@ class Dataset:
         offsets = offsets_of(len(words) for words in tokens)
 
         def column(sentences: Sequence[Sequence[tuple[int, int, str]] | None]) -> NDArray[np.int16]:
-            _expect(len(sentences) == len(tokens), f"expected spans of {len(tokens)} sentences")
+            expect.shape("spans", (len(sentences),), (len(tokens),))
             rows = [
                 (number, start, end, tags.type_number(name))
                 for number, spans in enumerate(sentences)
@@ -189,32 +160,29 @@ class Dataset:
 
     def _slice(self, start: int, stop: int) -> Self:
         first, last = int(self.offsets[start]), int(self.offsets[stop])
-        text = self.text
-        return self._with(
-            tokens=self.tokens[first:last],
-            offsets=self.offsets[start : stop + 1] - first,
-            votes=self.votes[first:last],
-            gold=None if self.gold is None else self.gold[first:last],
-            text=text
-            and Text(text.text[start:stop], text.chars[first:last], text.starts[start:stop]),
-            documents=None if self.documents is None else self.documents[start:stop],
-        )
+        offsets = self.offsets[start : stop + 1] - first
+        return self._part(slice(start, stop), slice(first, last), offsets)
 
-    def take(self, sentences: Iterable[int] | NDArray[np.integer[Any]]) -> Self:
-        """The sentences at these numbers, in this order, copied."""
-        index = np.asarray(
-            sentences if isinstance(sentences, np.ndarray) else list(sentences), np.int64
-        )
-        lengths = self.lengths[index]
-        rows = ranges(self.offsets[:-1][index], lengths)
-        text = self.text
+    def take(self, sentences: Iterable[int] | NDArray[Any]) -> Self:
+        """The sentences at these numbers, in this order, or where a mask is true; copied."""
+        chosen = positions(sentences)
+        lengths = self.lengths[chosen]
+        return self._part(chosen, ranges(self.offsets[:-1][chosen], lengths), offsets_of(lengths))
+
+    def _part(
+        self,
+        sentences: slice | NDArray[np.int64],
+        tokens: slice | NDArray[np.int64],
+        offsets: NDArray[np.int64],
+    ) -> Self:
+        """These sentences, whose tokens are these; slices give views."""
         return self._with(
-            tokens=self.tokens.take(rows),
-            offsets=offsets_of(lengths),
-            votes=self.votes[rows],
-            gold=None if self.gold is None else self.gold[rows],
-            text=text and Text(text.text.take(index), text.chars[rows], text.starts[index]),
-            documents=None if self.documents is None else self.documents.take(index),
+            tokens=self.tokens[tokens],
+            offsets=offsets,
+            votes=self.votes[tokens],
+            gold=None if self.gold is None else self.gold[tokens],
+            text=None if self.text is None else self.text.part(sentences, tokens),
+            documents=None if self.documents is None else self.documents[sentences],
         )
 
     def __eq__(self, other: object) -> bool:
@@ -280,6 +248,7 @@ class Dataset:
     def select_sources(self, names: Iterable[str]) -> Self:
         """Only these sources, in this order."""
         wanted = tuple(names)
+        expect.distinct("sources", wanted)
         columns = [self.source_number(name) for name in wanted]
         return self._with(
             sources=wanted,
@@ -298,18 +267,10 @@ class Dataset:
         tags = TagSet(tuple(types))
         if tags == self.tags:
             return self
-        labels = [label for array in (self.votes, self.gold) if array is not None
-                  for label in np.unique(array).tolist()]  # fmt: skip
-        used = {(label - 1) // 2 for label in labels if label > 0}
-        ids = np.zeros(len(self.tags) + 1, np.int16)
-        ids[-1] = ABSTAIN
-        for number in used:
-            target = 2 * tags.type_number(self.tags.types[number])
-            ids[2 * number + 1 : 2 * number + 3] = target + 1, target + 2
         return self._with(
             tags=tags,
-            votes=ids[self.votes],
-            gold=None if self.gold is None else ids[self.gold],
+            votes=self.tags.translate(self.votes, tags),
+            gold=None if self.gold is None else self.tags.translate(self.gold, tags),
         )
 
     def split(
@@ -326,13 +287,15 @@ class Dataset:
             if self.documents is None:
                 raise DataError("a split by document needs document ids, and there are none")
             units = _first_seen_order(self.documents.to_list())
-        count = int(units.max(initial=-1)) + 1
-        order = np.arange(count) if seed is None else np.random.default_rng(seed).permutation(count)
-        chosen = np.zeros(count, bool)
-        chosen[order[: round(share * count)]] = True
+        sizes = np.bincount(units)
+        order = np.arange(len(sizes))
+        if seed is not None:
+            order = np.random.default_rng(seed).permutation(len(sizes))
+        cut = int(np.argmin(np.abs(offsets_of(sizes[order]) - share * len(self))))
         if seed is None and not by_document:
-            return self[: round(share * count)], self[round(share * count) :]
-        return self.take(np.flatnonzero(chosen[units])), self.take(np.flatnonzero(~chosen[units]))
+            return self[:cut], self[cut:]
+        first = np.isin(units, order[:cut])
+        return self.take(first), self.take(~first)
 
     @staticmethod
     def concat(parts: Sequence[Dataset]) -> Dataset:
@@ -350,37 +313,19 @@ class Dataset:
             for name in ("gold", "text", "documents"):
                 if (getattr(part, name) is None) != (getattr(head, name) is None):
                     raise MismatchError(f"cannot concatenate: only some parts have {name}")
-        texts = [part.text for part in parts if part.text is not None]
-        golds = [part.gold for part in parts if part.gold is not None]
-        documents = [part.documents for part in parts if part.documents is not None]
+
+        def joined(name: str, concat: Callable[[list[Any]], Any]) -> Any:
+            pieces = [getattr(part, name) for part in parts]
+            return None if pieces[0] is None else concat(pieces)
+
         return head._with(
-            tokens=Strings.concat(part.tokens for part in parts),
+            tokens=joined("tokens", Strings.concat),
             offsets=offsets_of(np.concatenate([part.lengths for part in parts])),
-            votes=np.concatenate([part.votes for part in parts]),
-            gold=np.concatenate(golds) if golds else None,
-            text=Text(
-                Strings.concat(text.text for text in texts),
-                np.concatenate([text.chars for text in texts]),
-                np.concatenate([text.starts for text in texts]),
-            )
-            if texts
-            else None,
-            documents=Strings.concat(documents) if documents else None,
+            votes=joined("votes", np.concatenate),
+            gold=joined("gold", np.concatenate),
+            text=joined("text", Text.concat),
+            documents=joined("documents", Strings.concat),
         )
-
-
-def _expect(holds: bool, message: str) -> None:
-    if not holds:
-        raise DataError(message)
-
-
-def _expect_labels(what: str, labels: NDArray[np.int16], low: int, size: int) -> None:
-    _expect(labels.dtype == np.int16, f"{what} must be int16, got {labels.dtype}")
-    least, most = labels.min(initial=low), labels.max(initial=low)
-    _expect(
-        least >= low and most < size,
-        f"{what} must be labels in [{low}, {size}), got {least} to {most}",
-    )
 
 
 def _first_seen_order(names: Sequence[str]) -> NDArray[np.int64]:

@@ -67,7 +67,7 @@ def unknown_name(kind: str, name: str, available: Iterable[str]) -> str:
     "no split 'dev'; available: train, test"
     """
     names = list(available)
-    near = difflib.get_close_matches(name, names, n=1)
+    near = difflib.get_close_matches(str(name), names, n=1)
     if near:
         return f"no {kind} {name!r}; did you mean {near[0]!r}?"
     return f"no {kind} {name!r}; available: {', '.join(names) or 'none'}"

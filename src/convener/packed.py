@@ -44,6 +44,16 @@ def ranges(starts: NDArray[Any], lengths: NDArray[Any]) -> NDArray[np.int64]:
     return steps + np.repeat(np.asarray(starts, np.int64) - before[:-1], lengths)
 
 
+def positions(index: Iterable[int] | NDArray[Any]) -> NDArray[np.int64]:
+    """Indices as an array; a mask stands for the places where it is true.
+
+    >>> positions([3, 0]).tolist(), positions(np.array([False, True])).tolist()
+    ([3, 0], [1])
+    """
+    array = np.asarray(index if isinstance(index, np.ndarray) else list(index))
+    return np.flatnonzero(array) if array.dtype == bool else array.astype(np.int64)
+
+
 @dataclass(frozen=True, eq=False)
 class Strings:
     """Many strings in one UTF-8 buffer: string i is `data[offsets[i]:offsets[i + 1]]`.
@@ -69,8 +79,10 @@ class Strings:
     @overload
     def __getitem__(self, index: int) -> str: ...
     @overload
-    def __getitem__(self, index: slice) -> Strings: ...
-    def __getitem__(self, index: int | slice) -> str | Strings:
+    def __getitem__(self, index: slice | NDArray[Any]) -> Strings: ...
+    def __getitem__(self, index: int | slice | NDArray[Any]) -> str | Strings:
+        if isinstance(index, np.ndarray):
+            return self.take(index)
         if isinstance(index, slice):
             start, stop, step = index.indices(len(self))
             if step != 1:
@@ -126,11 +138,11 @@ class Strings:
             return self
         return Strings(self.data[first:last], self.offsets - first)
 
-    def take(self, indices: NDArray[np.integer[Any]]) -> Strings:
-        """The strings at these indices, copied."""
-        indices = np.asarray(indices, np.int64)
-        lengths = self.lengths[indices]
-        return Strings(self.data[ranges(self.offsets[:-1][indices], lengths)], offsets_of(lengths))
+    def take(self, indices: Iterable[int] | NDArray[Any]) -> Strings:
+        """The strings at these indices, or where a mask is true, copied."""
+        chosen = positions(indices)
+        lengths = self.lengths[chosen]
+        return Strings(self.data[ranges(self.offsets[:-1][chosen], lengths)], offsets_of(lengths))
 
     @staticmethod
     def concat(parts: Iterable[Strings]) -> Strings:
@@ -158,7 +170,8 @@ class Ragged:
     def __post_init__(self) -> None:
         if len(self.offsets) == 0 or self.offsets[-1] - self.offsets[0] != len(self.values):
             raise DataError(
-                f"offsets end at {self.offsets[-1:]} but there are {len(self.values)} rows"
+                f"offsets must span the {len(self.values)} rows, "
+                f"got {self.offsets[[0, -1]].tolist() if len(self.offsets) else 'none'}"
             )
 
     def __len__(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from convener import expect
 from convener.data import Dataset
 from convener.errors import DataError
 from convener.packed import Ragged
@@ -47,19 +48,15 @@ class Predictions:
         count, size = len(self.data.tokens), len(self.data.tags)
         if self.data.gold is not None:
             object.__setattr__(self, "data", self.data.without_gold())
-        if self.labels.shape != (count,) or self.labels.dtype != np.int16:
-            raise DataError(f"predictions need {count} int16 labels, got {self.labels.shape}")
-        if count and not 0 <= self.labels.min() <= self.labels.max() < size:
-            raise DataError(f"predicted labels must be in [0, {size})")
+        expect.shape("labels", self.labels.shape, (count,))
+        expect.labels("labels", self.labels, 0, size)
         _, illegal = self.data.tags.repair(self.labels, self.data.offsets)
         if illegal:
             raise DataError(f"{illegal} predicted labels are illegal moves; repair them first")
-        if self.probabilities is not None and self.probabilities.shape != (count, size):
-            raise DataError(
-                f"probabilities must be {count} x {size}, got {self.probabilities.shape}"
-            )
-        if self.scores is not None and len(self.scores) != len(self.spans):
-            raise DataError(f"{len(self.spans)} spans but {len(self.scores)} scores")
+        if self.probabilities is not None:
+            expect.shape("probabilities", self.probabilities.shape, (count, size))
+        if self.scores is not None:
+            expect.shape("scores", self.scores.shape, (len(self.spans),))
 
     @cached_property
     def spans(self) -> Spans:
@@ -89,12 +86,12 @@ class Predictions:
             raise DataError("these predictions came without probabilities")
         return Ragged(self.probabilities, self.data.offsets)
 
-    def with_types(self, types: tuple[str, ...]) -> Predictions:
-        """The same predictions over other entity types, which must include those predicted."""
-        if types == self.data.tags.types:
+    def with_types(self, types: Sequence[str]) -> Predictions:
+        """The same predictions over other entity types, which must include those in use."""
+        data = self.data.with_types(types)
+        if data is self.data:
             return self
-        data = self.data.with_gold(self.labels).with_types(types)
-        labels = self.labels if data.gold is None else data.gold
+        labels = self.data.tags.translate(self.labels, data.tags)
         return replace(self, data=data, labels=labels, probabilities=None, scores=self.spans.score)
 
     def __len__(self) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import operator
 import types
 from collections.abc import Mapping
 from dataclasses import asdict, fields
@@ -10,6 +12,10 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 from convener.errors import ConfigError, unknown_name
 
 Settings = TypeVar("Settings")
+
+YES: set[Any] = {True, "true", "yes", "1"}
+NO: set[Any] = {False, "false", "no", "0"}
+NOTHING = ("none", "None", "")
 
 
 def from_mapping(cls: type[Settings], values: Mapping[str, Any], *, what: str) -> Settings:
@@ -43,51 +49,58 @@ def to_mapping(settings: Any) -> dict[str, Any]:
 
 def _converted(name: str, hint: Any, value: Any) -> Any:
     """The value as its field's type wants it, or an error that says what was expected."""
-    problems = []
-    for option in _options(hint):
+    members = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    for member in sorted(members, key=lambda member: _rank(member, value)):
         try:
-            return _as_type(option, value)
-        except (TypeError, ValueError):
-            problems.append(_spoken(option))
-    raise ConfigError(f"{name} must be {' or '.join(problems)}; got {value!r}")
+            return _as_type(member, value)
+        except (TypeError, ValueError, OverflowError):
+            continue
+    raise ConfigError(f"{name} must be {' or '.join(map(_spoken, members))}; got {value!r}")
 
 
-def _options(hint: Any) -> tuple[Any, ...]:
-    """The members of a union, tuples first: "a,b" is a list before it is a string."""
-    if get_origin(hint) not in (Union, types.UnionType):
-        return (hint,)
-    members: list[Any] = list(get_args(hint))
-    return tuple(sorted(members, key=lambda member: "tuple" not in str(member)))
+def _rank(hint: Any, value: Any) -> int:
+    """Which member of a union is tried first.
+
+    A word of a Literal and "none" are meant before any string, "a,b" is a list before it is a
+    string, and a word alone is a list only where nothing else takes it.
+    """
+    if get_origin(hint) is Literal:
+        return 0
+    if hint is type(None):
+        return 1
+    if get_origin(hint) is tuple:
+        return 4 if isinstance(value, str) and "," not in value else 2
+    return 3
 
 
 def _as_type(hint: Any, value: Any) -> Any:
-    if hint is type(None):
-        if value is None or value in ("none", "None", ""):
-            return None
-        raise ValueError
-    if get_origin(hint) is Literal:
-        if value in get_args(hint):
-            return value
-        raise ValueError
     if get_origin(hint) is tuple:
         inner = get_args(hint)[0]
         if isinstance(value, str):
-            if "," not in value:
-                raise ValueError
             value = [part.strip() for part in value.split(",") if part.strip()]
         return tuple(_as_type(inner, item) for item in value)
+    if get_origin(hint) is Literal:
+        return _checked(value, value in get_args(hint))
+    if hint is type(None):
+        return _checked(None, value is None or (isinstance(value, str) and value in NOTHING))
     if hint is bool:
-        words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-        if isinstance(value, str):
-            return words[value.lower()] if value.lower() in words else int("x")
-        if isinstance(value, bool):
-            return value
+        word = value.lower() if isinstance(value, str) else value
+        return _checked(word in YES, isinstance(word, (bool, str)) and word in YES | NO)
+    if isinstance(value, bool):  # Python's booleans are numbers, ours are not
         raise ValueError
-    if isinstance(value, bool) or (hint is int and isinstance(value, float)):
-        raise ValueError
-    if hint is str and not isinstance(value, str):
-        raise ValueError
+    if hint is str:
+        return _checked(value, isinstance(value, str))
+    if hint is int:
+        return int(value) if isinstance(value, str) else operator.index(value)
+    if hint is float:
+        return _checked(float(value), not math.isnan(float(value)))
     return hint(value)
+
+
+def _checked(value: Any, holds: bool) -> Any:
+    if not holds:
+        raise ValueError
+    return value
 
 
 def _spoken(hint: Any) -> str:

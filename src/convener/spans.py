@@ -38,7 +38,11 @@ class Spans:
     @classmethod
     def of(cls, rows: Iterable[tuple[int, int, int, int]]) -> Spans:
         """Pack rows of (sentence, start, end, type)."""
-        table = np.array(list(rows), dtype=np.int64).reshape(-1, 4)
+        return cls.of_columns(np.array(list(rows), dtype=np.int64).reshape(-1, 4))
+
+    @classmethod
+    def of_columns(cls, table: NDArray[np.int64]) -> Spans:
+        """Spans from a table with the columns sentence, start, end, type.  (S, 4)"""
         return cls(
             table[:, 0],
             table[:, 1].astype(np.int32),

@@ -41,12 +41,16 @@ class TagSet:
     types: tuple[str, ...]
 
     def __post_init__(self) -> None:
+        if isinstance(self.types, str):
+            raise DataError(f"entity types are a list of names, got the string {self.types!r}")
         object.__setattr__(self, "types", tuple(self.types))
         if not self.types:
             raise DataError("a tag set needs at least one entity type")
         for name in self.types:
             if not isinstance(name, str) or not name or name != name.strip():
-                raise DataError(f"an entity type is a non-empty string, got {name!r}")
+                raise DataError(
+                    f"an entity type is a non-empty string without space around it, got {name!r}"
+                )
         if len(set(self.types)) != len(self.types):
             raise DataError(f"entity types repeat: {', '.join(self.types)}")
 
@@ -114,6 +118,13 @@ class TagSet:
     def labels(self, spans: Spans, offsets: NDArray[np.int64]) -> NDArray[np.int16]:
         """BIO labels of spans that do not overlap, O elsewhere.  -> (N,)"""
         at = offsets - offsets[0]
+        for what, numbers, count in (
+            ("sentence", spans.sentence, len(at) - 1),
+            ("entity type", spans.type, len(self.types)),
+        ):
+            strange = (numbers < 0) | (numbers >= count)
+            if strange.any():
+                raise DataError(f"a span has {what} {numbers[strange][0]}, but there are {count}")
         start = at[spans.sentence] + spans.start
         length = spans.end.astype(np.int64) - spans.start
         bad = (spans.start < 0) | (length <= 0) | (start + length > at[spans.sentence + 1])
@@ -142,6 +153,25 @@ class TagSet:
         place, kind = places(labels)
         repaired, illegal = bio_labels(place, kind, offsets, policy)
         return repaired, len(illegal)
+
+    def translate(self, labels: NDArray[np.int16], other: TagSet) -> NDArray[np.int16]:
+        """The same labels as another tag set numbers them; it must have the types in use.
+
+        >>> TagSet(("PER", "LOC")).translate(np.array([3, 4, 0, -1]), TagSet(("LOC",))).tolist()
+        [1, 2, 0, -1]
+        """
+        lost = -2
+        ids = np.full(len(self) + 1, lost, np.int16)
+        ids[[0, -1]] = 0, -1  # O, and abstain: label -1 finds the last place
+        for number, name in enumerate(self.types):
+            if name in other._numbers:
+                target = 2 * other.type_number(name)
+                ids[2 * number + 1 : 2 * number + 3] = target + 1, target + 2
+        translated: NDArray[np.int16] = ids[labels]
+        if translated.min(initial=0) == lost:
+            name = self.types[(int(labels[translated == lost][0]) - 1) // 2]
+            raise DataError(unknown_name("entity type", name, other.types))
+        return translated
 
     def encode(
         self,

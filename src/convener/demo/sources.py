@@ -10,10 +10,11 @@ with token offsets, end exclusive. The spans of one function never overlap.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+
+from convener.lf import LabelingFunction
 
 Span = tuple[int, int, str]
-LabelingFunction = Callable[[Sequence[str]], Iterable[Span]]
 
 
 def _names(text: str) -> frozenset[tuple[str, ...]]:

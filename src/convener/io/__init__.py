@@ -24,6 +24,7 @@ __all__ = [
     "WriteOptions",
     "formats",
     "read",
+    "read_content",
     "read_predictions",
     "write",
 ]
@@ -100,15 +101,27 @@ def read_predictions(
     **options: Any,
 ) -> Predictions:
     """Read labels: aggregated ones if the file has them, else its gold column."""
-    noted = Report() if report is None else report
-    content = _content(Path(path), format, ReadOptions.of(options), noted)
-    if report is None:
-        noted.warn()
+    content = read_content(path, format=format, report=report, **options)
     if isinstance(content, Predictions):
         return content
     if content.gold is None:
         raise DataError(f"{path}: holds neither aggregated labels nor a gold column")
     return Predictions(data=content, labels=content.gold, model=str(path))
+
+
+def read_content(
+    path: str | Path,
+    *,
+    format: str | None = None,
+    report: Report | None = None,
+    **options: Any,
+) -> Dataset | Predictions:
+    """Read one file as what it is: predictions if it holds aggregated labels, else a dataset."""
+    noted = Report() if report is None else report
+    content = _content(Path(path), format, ReadOptions.of(options), noted)
+    if report is None:
+        noted.warn()
+    return content
 
 
 def write(
@@ -133,8 +146,9 @@ def write(
             _check_carried(data, chosen, f"{path}/{name}", settings)
         with whole(path) as draft:
             draft.mkdir()
+            suffix = chosen.suffixes[0] if chosen.split_suffix is None else chosen.split_suffix
             for name, data in content.splits.items():
-                chosen.write(data, draft / f"{name}{chosen.suffixes[0]}", settings)
+                chosen.write(data, draft / f"{name}{suffix}", settings)
             if chosen.corpus_index is not None:
                 file, text = chosen.corpus_index(list(content.splits))
                 (draft / file).write_text(text, encoding="utf-8")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,8 @@ GOLD = "\0gold"
 LABELS = "\0labels"
 """Names under which gold and aggregated spans are added; no source can have them."""
 SPOKEN = {GOLD: "gold", LABELS: "labels"}
+_FAR = 2**31 - 1
+"""Offsets beyond do not fit their column."""
 
 
 @dataclass
@@ -46,10 +48,13 @@ class StringsBuilder:
 
     def extend(self, strings: Iterable[str]) -> None:
         """Add strings."""
-        for text in strings:
-            raw = text.encode("utf-8", "surrogatepass")
-            self._bytes += raw
-            self._lengths.append(len(raw))
+        pieces = list(strings)
+        joined = "".join(pieces)
+        self._bytes += joined.encode("utf-8", "surrogatepass")
+        if joined.isascii():
+            self._lengths.extend(map(len, pieces))
+        else:
+            self._lengths.extend(len(text.encode("utf-8", "surrogatepass")) for text in pieces)
 
     def build(self) -> Strings:
         """All strings so far."""
@@ -109,6 +114,11 @@ class Assembler:
     def __len__(self) -> int:
         return len(self._lengths)
 
+    @property
+    def found_types(self) -> tuple[str, ...]:
+        """The entity types of all spans so far, in the order in which they came."""
+        return tuple(self._types)
+
     def source(self, name: str) -> Marks:
         """What a source marked so far; names it if it was not known."""
         return self._marks.setdefault(name, Marks())
@@ -117,6 +127,10 @@ class Assembler:
         self, source: str, start: int, end: int, kind: str, score: float = float("nan")
     ) -> None:
         """Add a span of a source to the current sentence."""
+        if not (-_FAR < start < _FAR and -_FAR < end < _FAR):
+            place = self._places.build()[-1]
+            spoken = SPOKEN.get(source, source)
+            raise DataError(f"{place}: span {start}-{end} of {spoken} is out of range")
         marks = self.source(source)
         marks.sentence.append(len(self) - 1)
         marks.start.append(start)
@@ -167,14 +181,17 @@ class Assembler:
         if LABELS not in self._marks:
             return full
         labels, scores = self._labels(LABELS, data)
-        return Predictions(
+        found = Predictions(
             data=full,
             labels=labels,
             probabilities=probabilities,
-            scores=None if np.isnan(scores).any() or probabilities is not None else scores,
             model=model,
             settings=dict(settings or {}),
         )
+        default = found.spans.score
+        if default is not None and np.array_equal(scores, default):
+            return found
+        return found if np.isnan(scores).any() else replace(found, scores=scores)
 
     def _tag_set(self, types: Sequence[str] | None) -> TagSet:
         listed = self._options.types or types

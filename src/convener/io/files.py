@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import tempfile
@@ -16,7 +17,8 @@ from convener.errors import DataError
 def whole(path: Path) -> Iterator[Path]:
     """A place to write a file or a folder; it moves to `path` when all went well.
 
-    If anything is raised inside, `path` is left as it was and nothing else remains.
+    Whatever else is written beside it moves along. If anything is raised inside, `path` and its
+    neighbours are left as they were and nothing else remains.
     """
     path = Path(path)
     try:
@@ -24,25 +26,55 @@ def whole(path: Path) -> Iterator[Path]:
         room = Path(tempfile.mkdtemp(prefix=f".{path.name}.", dir=path.parent))
     except OSError as error:
         raise DataError(f"{path}: cannot be written: {error.strerror}") from error
-    draft = room / path.name
     try:
-        yield draft
-        if draft.is_file():
-            with draft.open("rb+") as file:
-                os.fsync(file.fileno())
-        _move(draft, path, room)
+        yield room / path.name
+        _move(room, path)
     except OSError as error:
         raise DataError(f"{path}: cannot be written: {error.strerror}") from error
     finally:
         shutil.rmtree(room, ignore_errors=True)
 
 
-def _move(draft: Path, path: Path, room: Path) -> None:
-    if path.is_dir():
-        if not draft.is_dir():
-            raise DataError(f"{path}: cannot be written: it is a folder")
-        path.rename(room / "replaced")  # removed with the room
-    draft.replace(path)
+def neighbours(draft: Path, name: str) -> list[Path]:
+    """Files of this name that a draft will stand beside: where it is, and where it will be."""
+    places = (draft.parent / name, draft.parent.parent / name)
+    return [place for place in places if place.is_file()]
+
+
+def _move(room: Path, path: Path) -> None:
+    """Move all that is in the room beside `path`, `path` itself last, or nothing."""
+    drafts = sorted(room.iterdir(), key=lambda draft: draft.name == path.name)
+    if path.is_dir() and not (room / path.name).is_dir():
+        raise DataError(f"{path}: cannot be written: it is a folder")
+    for draft in drafts:
+        if draft.is_file():
+            with draft.open("rb+") as file:
+                os.fsync(file.fileno())
+    kept = Path(tempfile.mkdtemp(dir=room))  # what is replaced; removed with the room
+    moved: list[Path] = []
+    try:
+        for draft in drafts:
+            target = path.parent / draft.name
+            moved.append(target)
+            if target.is_dir():
+                target.rename(kept / draft.name)
+            elif target.exists() and target != path:
+                shutil.copy2(target, kept / draft.name)
+            draft.replace(target)
+        if path not in moved:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+    except BaseException:
+        for target in reversed(moved):
+            _restore(target, kept / target.name, room / target.name)
+        raise
+
+
+def _restore(target: Path, old: Path, draft: Path) -> None:
+    """Put back what stood at the target before the draft moved there, if it did."""
+    if old.exists():
+        old.replace(target)
+    elif not draft.exists():
+        target.unlink(missing_ok=True)
 
 
 def decoded(raw: bytes, where: str) -> str:

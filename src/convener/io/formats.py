@@ -23,7 +23,7 @@ Writer = Callable[[Content, Path, WriteOptions], None]
 # every format carries.
 PARTS = {
     "abstain within a sentence": "a source that abstains on part of a sentence",
-    "illegal votes": "votes with stray I- labels",
+    "illegal votes": "votes or gold with stray I- labels",
     "documents": "document ids",
     "text": "text and character offsets",
     "probabilities": "probabilities of every label",
@@ -49,6 +49,8 @@ class Format:
     """For folders, and files that share a suffix with another format."""
     corpus_index: Callable[[Sequence[str]], tuple[str, str]] | None = None
     """Name and text of a file that a folder of splits needs beside them."""
+    split_suffix: str | None = None
+    """Ends the names of a corpus's splits; by default the first suffix."""
 
 
 # In the order in which they are asked whether they recognise a file.
@@ -103,8 +105,9 @@ def parts(content: Content) -> set[str]:
         found.add("empty sentences")
     if _abstains_within(data):
         found.add("abstain within a sentence")
-    for column in range(len(data.sources)):
-        if data.tags.repair(data.votes[:, column], data.offsets)[1]:
+    columns = [*data.votes.T, *(() if data.gold is None else (data.gold,))]
+    for column in columns:
+        if data.tags.repair(column, data.offsets)[1]:
             found.add("illegal votes")
             break
     if isinstance(content, Predictions):

@@ -35,6 +35,8 @@ class ReadOptions:
     """CoNLL columns: "token", "gold", "label", "_" (ignore), or "source:NAME"."""
 
     def __post_init__(self) -> None:
+        if isinstance(self.sources, str) and self.sources not in ("recommended", "all"):
+            object.__setattr__(self, "sources", (self.sources,))
         _expect("silence", self.silence, (None, *SILENCES))
         _expect("on_overlap", self.on_overlap, get_args(Overlap))
         _expect("on_misaligned", self.on_misaligned, get_args(Misaligned))

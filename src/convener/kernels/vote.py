@@ -38,6 +38,27 @@ def last_of_best(counts: NDArray[np.int32]) -> NDArray[np.int64]:
     return np.where(counts.any(axis=1), best, 0)
 
 
+def any_of_best(
+    counts: NDArray[np.int32], place: NDArray[np.int64], seed: int
+) -> NDArray[np.int64]:
+    """A column with the most votes, drawn by place and seed alone; 0 where nobody voted.
+
+    counts (N, C), place (N,) the token's number in its sentence -> (N,)
+    """
+    best = (counts == counts.max(axis=1, keepdims=True)) & counts.any(axis=1, keepdims=True)
+    tied = best.sum(axis=1)
+    chosen = np.where(tied > 0, scrambled(place, seed) % np.maximum(tied, 1), 0)
+    return np.argmax(np.cumsum(best, axis=1) > chosen[:, None], axis=1)
+
+
+def scrambled(numbers: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
+    """Numbers that look random and depend on these and the seed only.  (N,) -> (N,), >= 0"""
+    bits = numbers.astype(np.uint64) + np.uint64((seed * 0x9E3779B97F4A7C15 + 1) % 2**64)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        bits = (bits ^ (bits >> np.uint64(shift))) * np.uint64(factor)
+    return ((bits ^ (bits >> np.uint64(31))) >> np.uint64(1)).astype(np.int64)
+
+
 def runs(kind: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np.int16]:
     """BIO labels whose spans are the maximal runs of one type; kind (N,) 0 = O -> (N,)"""
     goes_on = np.zeros(len(kind), bool)
@@ -63,11 +84,11 @@ def span_union(
     sentence: NDArray[np.int64],
     start: NDArray[np.int32],
     end: NDArray[np.int32],
-    kind: NDArray[np.int16],
+    preference: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Positions of the spans in the union of all sources' spans that stay.
+    """Positions of the spans that stay when all sources' spans are put together.
 
-    Longest first, then leftmost, then the first type in order.  (S,) -> positions
+    Longest first, then leftmost, then the lowest preference.  (S,) -> positions
     """
-    order = longest_first(start, end, kind)
+    order = longest_first(start, end, preference)
     return np.flatnonzero(rivals(sentence, start, end, order) < 0)

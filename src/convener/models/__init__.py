@@ -1,0 +1,53 @@
+"""Label models: one file each, found by name."""
+
+from __future__ import annotations
+
+import pkgutil
+from importlib import import_module
+from pathlib import Path
+
+from convener.errors import DataError, UnknownNameError, unknown_name
+from convener.io import checkpoint
+from convener.models.base import LabelModel
+
+__all__ = ["LabelModel", "available", "get", "load"]
+
+
+def available() -> tuple[str, ...]:
+    """Names of all label models.
+
+    >>> "majority-vote" in available()
+    True
+    """
+    files = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    return tuple(name.replace("_", "-") for name in files if name != "base")
+
+
+def get(name: str) -> type[LabelModel]:
+    """The model class of that name.
+
+    >>> get("majority-vote").__name__
+    'MajorityVote'
+    """
+    if name not in available():
+        raise UnknownNameError(unknown_name("label model", name, available()))
+    module = import_module(f"convener.models.{name.replace('-', '_')}")
+    found = [
+        item
+        for item in vars(module).values()
+        if isinstance(item, type)
+        and issubclass(item, LabelModel)
+        and item.__module__ == module.__name__
+    ]
+    return found[0]
+
+
+def load(folder: str | Path) -> LabelModel:
+    """A model as it was saved, ready to predict."""
+    path = Path(folder)
+    facts, arrays = checkpoint.read(path)
+    try:
+        model = get(facts["model"])(**facts["settings"])
+        return model.restore(facts, arrays)
+    except (KeyError, TypeError) as error:
+        raise DataError(f"{path / checkpoint.FACTS}: incomplete: {error}") from error

@@ -1,0 +1,99 @@
+"""The command line: thin commands over the library."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from convener import __version__
+from convener.cli import data, demo, doctor, runs
+from convener.cli.terminal import ERR, say
+from convener.errors import ConvenerError, ConvenerWarning
+
+app = typer.Typer(
+    name="convener",
+    help="Weakly supervised sequence labelling: many noisy labelers in, one set of labels out.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+# Typer brings its own copy of click or uses the installed one; its errors are found by descent.
+UsageError = typer.BadParameter.__bases__[0]
+BAD_INPUT, INTERRUPTED = 2, 130
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"convener {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error. May stand anywhere.")
+    ] = False,
+) -> None:
+    """Options of every command; `main` takes --debug out before they are parsed."""
+
+
+app.command()(demo.demo)
+app.command()(data.convert)
+app.command()(data.analyze)
+app.command()(runs.fit)
+app.command()(runs.predict)
+app.command()(runs.evaluate)
+app.command()(runs.models)
+app.command()(doctor.doctor)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command: one line and exit code 2 for bad input, a traceback only with --debug."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in given
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", ConvenerWarning)
+        warnings.showwarning = _warn
+        sys.exit(_run([word for word in given if word != "--debug"], debug=debug))
+
+
+def _run(arguments: list[str], *, debug: bool) -> int:
+    try:
+        code = app(arguments, prog_name="convener", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except (ConvenerError, UsageError) as error:
+        if debug:
+            raise
+        say("error", _one_line(error))
+        return BAD_INPUT
+    except (KeyboardInterrupt, typer.Abort):
+        say("stopped", "interrupted; nothing half-written was left behind")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output went away (`| head`): not an error of ours.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _one_line(error: Any) -> str:
+    """The message of an error; a usage error also names the command whose help explains it."""
+    message = error.format_message() if hasattr(error, "format_message") else str(error)
+    context = getattr(error, "ctx", None)
+    hint = f" (see {context.command_path} --help)" if context is not None else ""
+    return " ".join(message.split()) + hint
+
+
+def _warn(message: Any, category: Any, *_: Any, **__: Any) -> None:
+    if issubclass(category, ConvenerWarning):
+        say("warning", " ".join(str(message).split()))
+    else:
+        ERR.print(f"{category.__name__}: {message}", markup=False, highlight=False)

@@ -1,0 +1,124 @@
+"""The demo: the whole way on the embedded corpus."""
+
+from __future__ import annotations
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from convener import demo as embedded
+from convener import io, run
+from convener.cli import terminal
+from convener.corpus import Corpus
+from convener.errors import DataError
+from convener.evaluate import analyze, evaluate
+from convener.io.files import whole
+from convener.models import available, get
+from convener.tables import Table
+
+README = """What `convener demo` wrote
+corpus/       the demo corpus with the votes of its sources, as a Wrench folder
+run/          the fitted majority vote: the model, config.toml and run.json
+labels.jsonl  its labels for the test sentences, with probabilities
+labels.conll  the same, one token a line
+scores.json   the table of scores
+"""
+NEXT = """Next
+  convener analyze {0}/corpus --split train          how good your sources are
+  convener fit {0}/corpus --model majority-vote -o my-run
+  convener evaluate my-run {0}/corpus --split test   how good the labels are
+  convener models                                    what else there is
+Your own data: convener convert --help lists the formats; docs/quickstart.md shows the way."""
+
+
+def demo(
+    output: Annotated[
+        Path, typer.Option("-o", "--output", help="Folder for what the demo writes.")
+    ] = Path("convener-demo"),
+    as_json: terminal.Json = False,
+) -> None:
+    """See the whole way: sources, every model, a table, files written to a folder."""
+    if output.exists() and any(output.iterdir()) and not (output / "scores.json").exists():
+        raise DataError(f"{output}: exists and is not a demo's folder; choose another with -o")
+    corpus = embedded.corpus()
+    scores = [_score(name, corpus) for name in available()]
+    with whole(output) as draft:
+        _write(corpus, scores, draft)
+    if as_json:
+        terminal.show_json({"scores": scores, "output": str(output)})
+        return
+    terminal.show(f"1. Text and labeling functions\n{_example(corpus)}\n")
+    terminal.show(f"2. {analyze(corpus.train)}\n")
+    terminal.show(f"3. {_table(scores)}\n")
+    terminal.show(f"4. Written to {output}/")
+    terminal.show("\n".join(f"   {line}" for line in README.splitlines()[1:]) + "\n")
+    terminal.show(NEXT.format(output))
+
+
+def _score(name: str, corpus: Corpus) -> dict[str, Any]:
+    """Fit one model on train, measure it on test."""
+    model = get(name)()
+    result = evaluate(model.fit(corpus.train).predict(corpus.test), corpus.test)
+    return {
+        "model": name,
+        "sees_gold": model.supervised,
+        "precision": result.precision,
+        "recall": result.recall,
+        "f1": result.f1,
+        "mode": result.mode,
+    }
+
+
+def _table(scores: list[dict[str, Any]]) -> Table:
+    ordered = sorted(scores, key=lambda row: row["model"] != "majority-vote")
+    return Table(
+        title="Scores on the test sentences",
+        columns=("model", "precision", "recall", "f1", "sees gold"),
+        rows=tuple(
+            (
+                row["model"],
+                row["precision"],
+                row["recall"],
+                row["f1"],
+                "yes" if row["sees_gold"] else "no",
+            )
+            for row in ordered
+        ),
+        notes=(
+            "a model that sees gold is a reference, not a result",
+            f"entity level, {ordered[0]['mode']} mode",
+        ),
+    )
+
+
+def _example(corpus: Corpus) -> str:
+    """One sentence and what its sources say."""
+    data = corpus.train
+    number = max(range(len(data)), key=lambda m: int((data[m].votes > 0).any(axis=0).sum()))
+    sentence = data[number : number + 1]
+    words = sentence.tokens.to_list()
+    lines = ["   " + (sentence.text.text[0] if sentence.text else " ".join(words))]
+    for column, name in enumerate(sentence.sources):
+        spans = sentence.tags.spans(sentence.votes[:, column], sentence.offsets)
+        said = [f"{' '.join(words[s.start : s.end])} = {data.tags.types[s.type]}" for s in spans]
+        if said:
+            lines.append(f"     {name:<22}{', '.join(said)}")
+    return "\n".join(lines)
+
+
+def _write(corpus: Corpus, scores: list[dict[str, Any]], folder: Path) -> None:
+    folder.mkdir()
+    io.write(corpus, folder / "corpus", format="wrench")
+    config = run.RunConfig.resolve(None)
+    model = config.build()
+    run.fit(model, corpus.train, corpus.valid, config, folder / "run")
+    labels = model.predict(corpus.test)
+    io.write(labels, folder / "labels.jsonl")
+    io.write(labels, folder / "labels.conll", lossy=True)
+    if find_spec("spacy") is not None:
+        io.write(labels, folder / "labels.spacy")
+    (folder / "scores.json").write_text(json.dumps(scores, indent=2) + "\n", encoding="utf-8")
+    (folder / "README.txt").write_text(README, encoding="utf-8")

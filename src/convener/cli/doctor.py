@@ -1,0 +1,106 @@
+"""Doctor: what is installed, what is missing, and the command that mends it."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+from typing import Any
+
+from convener.cli import terminal
+from convener.io import split_files
+from convener.tables import Table
+
+DATA_VARIABLE, DATA_BESIDE = "CONVENER_DATA", Path("..") / "shared" / "data"
+NOT_FOR_USERS = "dev"
+
+
+def doctor(as_json: terminal.Json = False) -> None:
+    """Versions, extras, threads, data sets found; what is missing and how to get it."""
+    findings = {
+        "versions": {
+            "convener": version("convener"),
+            "python": platform.python_version(),
+            "platform": platform.platform(),
+            **{name: _version(name) for name in _requirements()[""]},
+        },
+        "extras": {
+            extra: {name: _version(name) for name in packages}
+            for extra, packages in _requirements().items()
+            if extra not in ("", NOT_FOR_USERS)
+        },
+        "threads": {
+            "cores": os.cpu_count(),
+            **{name: os.environ.get(name) for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")},
+        },
+        "data": _data_sets(),
+        "mend": _advice(),
+    }
+    if as_json:
+        terminal.show_json(findings)
+        return
+    rows = [(group, name, _spoken(value)) for group in ("versions", "extras", "threads", "data")
+            for name, value in _flat(findings[group])]  # fmt: skip
+    terminal.show(Table(title="convener doctor", columns=("", "what", "found"), rows=tuple(rows)))
+    for line in _advice():
+        terminal.show(f"missing: {line}")
+
+
+def _requirements() -> dict[str, list[str]]:
+    """Package names by extra, as the installed distribution states them; "" for the core."""
+    found: dict[str, list[str]] = {"": []}
+    for line in requires("convener") or []:
+        requirement, _, marker = line.partition(";")
+        name = requirement.strip().split("[")[0]
+        name = name.split(">")[0].split("=")[0].split("<")[0].strip()
+        extra = marker.partition("==")[2].strip(" '\"")
+        if name != "convener":
+            found.setdefault(extra, []).append(name)
+    return found
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _data_sets() -> dict[str, str]:
+    """Corpora in the folder that tests and benchmarks look into."""
+    folder = Path(os.environ.get(DATA_VARIABLE, DATA_BESIDE))
+    if not folder.is_dir():
+        return {}
+    return {
+        path.name: ", ".join(split_files(path))
+        for path in sorted(folder.iterdir())
+        if path.is_dir() and any(path.glob("*.json"))
+    }
+
+
+def _advice() -> list[str]:
+    """One line for each thing that is missing."""
+    lines = [
+        f"{', '.join(absent)} (extra {extra}): pip install 'convener[{extra}]'"
+        for extra, packages in _requirements().items()
+        if extra not in ("", NOT_FOR_USERS)
+        and (absent := [name for name in packages if _version(name) is None])
+    ]
+    if not _data_sets():
+        lines.append(f"benchmark data sets: set {DATA_VARIABLE} to the folder that holds them")
+    return lines
+
+
+def _flat(group: Any) -> list[tuple[str, Any]]:
+    pairs: list[tuple[str, Any]] = []
+    for name, value in group.items():
+        if isinstance(value, dict):
+            pairs += [(f"{name}: {inner}", found) for inner, found in value.items()]
+        else:
+            pairs.append((name, value))
+    return pairs
+
+
+def _spoken(value: Any) -> str:
+    return "not there" if value is None else str(value)

@@ -1,0 +1,178 @@
+"""Commands about models: fit, predict, evaluate, models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from convener import io, run
+from convener.cli import terminal
+from convener.cli.data import Data, read_split
+from convener.corpus import Corpus
+from convener.evaluate import evaluate as evaluate_predictions
+from convener.models import available, get
+from convener.tables import Table
+
+
+
+def fit(
+    data: Data,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder to write the run to.")],
+    model: Annotated[str | None, typer.Option(help="Which model; see `convener models`.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
+    encoder: Annotated[str | None, typer.Option(help="For models that read the text.")] = None,
+    use_gold: Annotated[
+        bool | None,
+        typer.Option("--use-gold", help="Let the gold of valid decide when to stop."),
+    ] = None,
+    train_from: Annotated[
+        str | None,
+        typer.Option(metavar="SPLIT:SHARE", help="Make train of the first share of a split."),
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="A TOML file with these options.")] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A setting of the model; repeatable."),
+    ] = None,
+    sources: terminal.Sources = None,
+    format: terminal.FormatName = None,
+    read: terminal.Reading = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with an interrupted run.")
+    ] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace an existing run.")
+    ] = False,
+    as_json: terminal.Json = False,
+) -> None:
+    """Fit a label model on train and write it, with its settings, to a folder."""
+    resolved = run.RunConfig.resolve(
+        config,
+        model=model,
+        encoder=encoder,
+        use_gold=use_gold,
+        train_from=train_from,
+        settings=terminal.settings(set_) | ({} if seed is None else {"seed": seed}),
+        reading=terminal.reading(sources, read),
+    )
+    chosen = resolved.build()
+    if run.is_complete(output, resolved, resume=resume, overwrite=overwrite):
+        terminal.note(f"{output}: already complete")
+        return
+    if resolved.encoder is not None and not chosen.needs_features:
+        terminal.say("warning", f"{chosen.name} reads no features; --encoder changes nothing")
+    report = io.Report()
+    with terminal.working(f"reading {data}"):
+        content = io.read(data, format=format, report=report, **resolved.reading)
+    terminal.show_report(report)
+    corpus = content if isinstance(content, Corpus) else Corpus(splits={"train": content})
+    train, valid = run.training_data(corpus, resolved, str(data))
+    with terminal.working(f"fitting {chosen.name}"):
+        facts = run.fit(chosen, train, valid, resolved, output)
+    if as_json:
+        terminal.show_json(facts | {"run": str(output)})
+        return
+    terminal.show(chosen.reliability())
+    terminal.note(
+        f"{chosen.name} fitted on {len(train):,} sentences in {facts['seconds']:.1f} s -> {output}"
+    )
+    terminal.note(f"next: convener evaluate {output} {data} --split test")
+
+
+def predict(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="What `convener fit` wrote.")],
+    data: Data,
+    output: Annotated[Path, typer.Option("-o", "--output", help="File; the suffix decides.")],
+    split: terminal.Split = None,
+    format: terminal.FormatName = None,
+    to: Annotated[
+        str | None, typer.Option(help="Format of the output where its suffix does not tell.")
+    ] = None,
+    scheme: Annotated[str, typer.Option(help="Tags to write: bio, io, iobes or biluo.")] = "bio",
+    read: terminal.Reading = None,
+    as_json: terminal.Json = False,
+) -> None:
+    """Label data with a fitted model and write the labels."""
+    model = run.load(folder)
+    dataset = read_split(
+        data, split, format=format, sources=list(model.fitted.sources), options=read
+    )
+    with terminal.working("predicting"):
+        labels = model.predict(dataset)
+    io.write(labels, output, format=to, scheme=scheme, lossy=True)
+    if as_json:
+        terminal.show_json({"output": str(output), "spans": len(labels.spans)})
+        return
+    terminal.note(f"{labels!r} -> {output}")
+
+
+def evaluate(
+    labels: Annotated[
+        Path, typer.Argument(metavar="LABELS", help="A file of labels, or a run to predict with.")
+    ],
+    data: Data,
+    split: terminal.Split = None,
+    mode: Annotated[
+        str, typer.Option(help="What a stray I- means: lenient or strict.")
+    ] = "lenient",
+    bootstrap: Annotated[
+        int, typer.Option(min=0, help="Resamplings for 95 % intervals; 0 for none.")
+    ] = 0,
+    sources: terminal.Sources = None,
+    format: terminal.FormatName = None,
+    read: terminal.Reading = None,
+    as_json: terminal.Json = False,
+) -> None:
+    """Precision, recall and F1 against gold, with majority vote beside them."""
+    options: dict[str, Any] = {"format": format, "options": read}
+    if run.is_run(labels):
+        model = run.load(labels)
+        dataset = read_split(data, split, sources=list(model.fitted.sources), **options)
+        predictions = model.predict(dataset)
+    else:
+        dataset = read_split(data, split, sources=sources, **options)
+        predictions = io.read_predictions(labels, types=None)
+    with terminal.working("evaluating"):
+        result = evaluate_predictions(predictions, dataset, mode=mode, bootstrap=bootstrap)
+    if as_json:
+        terminal.show_json(result.to_json())
+    else:
+        terminal.show(result)
+
+
+def models(as_json: terminal.Json = False) -> None:
+    """The label models and what they need."""
+    classes = [get(name) for name in available()]
+    if as_json:
+        terminal.show_json(
+            {
+                "models": [
+                    {
+                        "name": item.name,
+                        "features": item.needs_features,
+                        "gold": item.supervised,
+                        "summary": item.summary,
+                    }
+                    for item in classes
+                ]
+            }
+        )
+        return
+    rows = [
+        (
+            item.name,
+            "yes" if item.needs_features else "no",
+            "yes" if item.supervised else "no",
+            item.summary,
+        )
+        for item in classes
+    ]
+    terminal.show(
+        Table(
+            title="Label models",
+            columns=("model", "features", "sees gold", "what it does"),
+            rows=tuple(rows),
+        )
+    )

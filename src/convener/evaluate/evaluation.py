@@ -1,0 +1,294 @@
+"""Evaluation: predictions against gold, with majority vote beside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convener.data import Dataset
+from convener.errors import ConfigError, DataError, unknown_name
+from convener.evaluate.bootstrap import Intervals, intervals, paired_difference, summed, units_of
+from convener.evaluate.breakdown import Breakdown, breakdown
+from convener.evaluate.calibration import Calibration, span_calibration, token_calibration
+from convener.evaluate.metrics import (
+    MODES,
+    Mode,
+    Scores,
+    score_spans,
+    sentence_counts,
+    spans_of,
+    token_accuracy,
+)
+from convener.evaluate.sentences import expect_same_sentences
+from convener.kernels.vote import majority_io
+from convener.predictions import Predictions
+from convener.spans import Spans
+from convener.tables import PERCENT, Table
+from convener.tags import TagSet
+
+_FIGURES = ("precision", "recall", "f1")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Evaluation:
+    """The scores of predictions, and what lies behind them; every figure is None without gold.
+
+    mode           how illegal tags are read, see `evaluate.metrics`
+    types          all entity types of the data, then those only the predictions know
+    scores         micro and per type; `precision`, `recall`, `f1`, `macro_f1`, `per_type` read it
+    majority_vote  the same scores of majority vote in the IO scheme; None without sources
+    breakdown      spans by kind of error
+    calibration    "tokens", "entity_tokens" and "spans", where there are probabilities or scores
+    intervals      bootstrap intervals where asked for; difference: to majority vote, paired
+    """
+
+    model: str
+    mode: Mode
+    types: tuple[str, ...]
+    has_sources: bool
+    scores: Scores | None = None
+    token_accuracy: float | None = None
+    majority_vote: Scores | None = None
+    breakdown: Breakdown | None = None
+    calibration: dict[str, Calibration] = field(default_factory=dict)
+    intervals: Intervals | None = None
+    difference: Intervals | None = None
+
+    @property
+    def precision(self) -> float | None:
+        """Micro-averaged, entity-level."""
+        return None if self.scores is None else self.scores.micro.precision
+
+    @property
+    def recall(self) -> float | None:
+        """Micro-averaged, entity-level."""
+        return None if self.scores is None else self.scores.micro.recall
+
+    @property
+    def f1(self) -> float | None:
+        """Micro-averaged, entity-level."""
+        return None if self.scores is None else self.scores.micro.f1
+
+    @property
+    def macro_f1(self) -> float | None:
+        """Mean F1 of the types that occur."""
+        return None if self.scores is None else self.scores.macro_f1
+
+    @property
+    def per_type(self) -> dict[str, dict[str, Any]]:
+        """Precision, recall, F1 and support (gold spans) of each entity type."""
+        empty = dict.fromkeys((*_FIGURES, "support"))
+        if self.scores is None:
+            return {name: dict(empty) for name in self.types}
+        return {
+            name: {
+                "precision": score.precision,
+                "recall": score.recall,
+                "f1": score.f1,
+                "support": score.gold,
+            }
+            for name, score in self.scores.per_type.items()
+        }
+
+    def table(self) -> Table:
+        """The model, and majority vote beside it."""
+        rows: list[tuple[Any, ...]] = [(self.model or "predictions", *_row(self.scores))]
+        if self.has_sources:
+            rows.append(("majority vote (IO)", *_row(self.majority_vote)))
+        return Table(
+            title=f"Entity-level scores, {self.mode} mode",
+            columns=("", "precision", "recall", "F1", "macro F1", "gold spans"),
+            rows=rows,
+            formats=dict.fromkeys(("precision", "recall", "F1", "macro F1"), PERCENT),
+            notes=self._notes(),
+        )
+
+    def type_table(self) -> Table:
+        """The model, entity type by entity type."""
+        return Table(
+            title=f"{self.model or 'predictions'} by entity type, {self.mode} mode",
+            columns=("type", "precision", "recall", "F1", "gold spans"),
+            rows=[(name, *values.values()) for name, values in self.per_type.items()],
+            formats=dict.fromkeys(("precision", "recall", "F1"), PERCENT),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, as plain values; figures are 0 to 1, and null without gold."""
+        vote = _figures(self.majority_vote) if self.has_sources else None
+        return {
+            "model": self.model,
+            "mode": self.mode,
+            **_figures(self.scores),
+            "token_accuracy": self.token_accuracy,
+            "per_type": self.per_type,
+            "majority_vote": vote,
+            "breakdown": self.breakdown and self.breakdown.to_json(),
+            "calibration": {name: part.to_json() for name, part in self.calibration.items()},
+            "intervals": self.intervals and self.intervals.to_json(),
+            "difference": self.difference and self.difference.to_json(),
+        }
+
+    def __str__(self) -> str:
+        tables = [self.table(), self.type_table()] if len(self.types) > 1 else [self.table()]
+        return "\n\n".join(map(str, tables))
+
+    def _notes(self) -> list[str]:
+        if self.scores is None:
+            return ["no gold labels, so there is nothing to measure against"]
+        notes = [f"token accuracy {self.token_accuracy:.2%}"]
+        if self.intervals:
+            found = self.intervals
+            notes.append(
+                f"F1 {found.level:.0%} interval {found.f1.low:.2%} to {found.f1.high:.2%} "
+                f"({found.samples:,} bootstrap draws of {found.units})"
+            )
+        notes += [
+            f"calibration error of {name.replace('_', ' ')} {part.ece:.4f}"
+            for name, part in self.calibration.items()
+            if part.ece is not None
+        ]
+        if self.majority_vote and self.scores.micro.f1 < self.majority_vote.micro.f1:
+            gap = 100 * (self.majority_vote.micro.f1 - self.scores.micro.f1)
+            notes.append(f"F1 is {gap:.2f} points below majority vote")
+        return notes
+
+
+def evaluate(
+    predictions: Predictions,
+    data: Dataset,
+    *,
+    mode: Mode = "lenient",
+    bootstrap: int = 0,
+    seed: int = 0,
+) -> Evaluation:
+    """Predictions against the gold of the same sentences, with majority vote beside them.
+
+    `bootstrap` is the number of draws for intervals, by document where the data knows documents,
+    else by sentence; 0 for none. Entity types are matched by name.
+
+    >>> data = Dataset.from_spans(
+    ...     ["PER"],
+    ...     [["Ada", "Lovelace", "met", "Turing"]],
+    ...     {"first names": [[(0, 1, "PER")]]},
+    ...     gold=[[(0, 2, "PER"), (3, 4, "PER")]],
+    ... )
+    >>> labels = np.array([1, 2, 0, 0], np.int16)
+    >>> print(evaluate(Predictions(data=data, labels=labels, model="by hand"), data))
+    Entity-level scores, lenient mode
+                        precision  recall      F1  macro F1  gold spans
+    ------------------  ---------  ------  ------  --------  ----------
+    by hand               100.00%  50.00%  66.67%    66.67%           2
+    majority vote (IO)      0.00%   0.00%   0.00%     0.00%           2
+    token accuracy 75.00%
+    """
+    if mode not in MODES:
+        raise ConfigError(unknown_name("mode", str(mode), MODES))
+    if bootstrap < 0:
+        raise ConfigError(f"bootstrap must be a number of draws, got {bootstrap}")
+    expect_same_sentences(predictions.data, data)
+    known = data.tags.types
+    types = tuple(dict.fromkeys((*known, *predictions.data.tags.types)))
+    bare = Evaluation(
+        model=predictions.model, mode=mode, types=types, has_sources=bool(data.sources)
+    )
+    if data.gold is None:
+        return bare
+    labels, tags = predictions.with_types(types).labels, TagSet(types)
+    # The data's own types come first, so its labels mean the same over the longer list.
+    gold = spans_of(data.gold, data.offsets, tags, mode)
+    spans = spans_of(labels, data.offsets, tags, mode)
+    vote = None
+    if data.sources:
+        votes = majority_io(data.votes, data.opinions(), data.offsets, len(known))
+        vote = spans_of(votes, data.offsets, tags, mode)
+    found, difference = _bootstrapped(spans, vote, gold, data, samples=bootstrap, seed=seed)
+    return replace(
+        bare,
+        scores=score_spans(spans, gold, types),
+        token_accuracy=token_accuracy(labels, data.gold),
+        majority_vote=None if vote is None else score_spans(vote, gold, types),
+        breakdown=breakdown(spans, gold, types),
+        calibration=_calibrations(predictions, labels, data.gold, spans, gold),
+        intervals=found,
+        difference=difference,
+    )
+
+
+def compare(
+    first: Predictions,
+    second: Predictions,
+    data: Dataset,
+    *,
+    mode: Mode = "lenient",
+    samples: int = 1000,
+    level: float = 0.95,
+    seed: int = 0,
+) -> Intervals:
+    """Paired bootstrap of first minus second: precision, recall and F1 on the same draws."""
+    if data.gold is None:
+        raise DataError("a comparison needs gold labels, and this data has none")
+    types = tuple(
+        dict.fromkeys((*data.tags.types, *first.data.tags.types, *second.data.tags.types))
+    )
+    tags = TagSet(types)
+    truth = spans_of(data.gold, data.offsets, tags, mode)
+    units, unit = units_of(data)
+    counts = []
+    for predictions in (first, second):
+        expect_same_sentences(predictions.data, data)
+        labels = predictions.with_types(types).labels
+        spans = spans_of(labels, data.offsets, tags, mode)
+        counts.append(summed(sentence_counts(spans, truth, len(data)), unit))
+    return paired_difference(*counts, samples=samples, level=level, seed=seed, units=units)
+
+
+def _bootstrapped(
+    spans: Spans, vote: Spans | None, gold: Spans, data: Dataset, *, samples: int, seed: int
+) -> tuple[Intervals | None, Intervals | None]:
+    """Intervals of the predictions, and of their difference to majority vote."""
+    if not samples:
+        return None, None
+    units, unit = units_of(data)
+    counts = summed(sentence_counts(spans, gold, len(data)), unit)
+    found = intervals(counts, samples=samples, seed=seed, units=units)
+    if vote is None:
+        return found, None
+    rival = summed(sentence_counts(vote, gold, len(data)), unit)
+    return found, paired_difference(counts, rival, samples=samples, seed=seed, units=units)
+
+
+def _calibrations(
+    predictions: Predictions,
+    labels: NDArray[np.int16],
+    truth: NDArray[np.int16],
+    spans: Spans,
+    gold: Spans,
+) -> dict[str, Calibration]:
+    """Whatever can be measured; confidences come from the predictions' own types."""
+    result = {}
+    if predictions.probabilities is not None:
+        right, entity = labels == truth, truth > 0
+        result["tokens"] = token_calibration(predictions, right, entity)
+        result["entity_tokens"] = token_calibration(predictions, right, entity, scope="entities")
+    if predictions.spans.score is not None:
+        result["spans"] = span_calibration(spans.scored(predictions.spans.score), gold)
+    return result
+
+
+def _figures(scores: Scores | None) -> dict[str, float | None]:
+    if scores is None:
+        return dict.fromkeys((*_FIGURES, "macro_f1"))
+    micro = scores.micro
+    return {
+        "precision": micro.precision,
+        "recall": micro.recall,
+        "f1": micro.f1,
+        "macro_f1": scores.macro_f1,
+    }
+
+
+def _row(scores: Scores | None) -> tuple[Any, ...]:
+    return (*_figures(scores).values(), scores and scores.micro.gold)

@@ -1,0 +1,201 @@
+"""Entity-level precision, recall and F1, counted over packed spans.
+
+A predicted span is correct when gold holds a span with the same sentence, start, end and type.
+Labels may hold illegal moves, and the mode says what a stray I- means:
+
+lenient  it begins a span, as in conlleval, seqeval's default and nervaluate's reader (whose
+         "strict" scheme is this mode: the word there speaks of matching, not of reading)
+strict   it and what continues it are no span, as in seqeval's mode='strict', scheme=IOB2
+
+On legal labels both modes agree. An empty denominator gives 0.0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convener.errors import ConfigError, DataError, MismatchError, unknown_name
+from convener.schemes import Repair
+from convener.spans import Spans
+from convener.tags import TagSet
+
+Mode = Literal["lenient", "strict"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+_REPAIR: dict[str, Repair] = {"lenient": "begin", "strict": "drop"}
+Labels = NDArray[np.integer[Any]]
+
+
+def ratio(part: float | np.integer[Any], whole: float) -> float:
+    """One number divided by another, and 0.0 where there is nothing to divide by."""
+    return float(part) / whole if whole else 0.0
+
+
+@dataclass(frozen=True)
+class Score:
+    """How many spans were correct, predicted and gold, and the three figures that follow.
+
+    >>> score = Score(correct=1, predicted=2, gold=4)
+    >>> score.precision, score.recall, round(score.f1, 4)
+    (0.5, 0.25, 0.3333)
+    """
+
+    correct: int
+    predicted: int
+    gold: int
+
+    @property
+    def precision(self) -> float:
+        """Share of the predicted spans that are correct."""
+        return ratio(self.correct, self.predicted)
+
+    @property
+    def recall(self) -> float:
+        """Share of the gold spans that were found."""
+        return ratio(self.correct, self.gold)
+
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of precision and recall."""
+        return ratio(2 * self.correct, self.predicted + self.gold)
+
+    def to_json(self) -> dict[str, float | int]:
+        """Figures and counts by name."""
+        return {
+            "precision": self.precision,
+            "recall": self.recall,
+            "f1": self.f1,
+            "correct": self.correct,
+            "predicted": self.predicted,
+            "gold": self.gold,
+        }
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The score over all spans (micro) and of each entity type; macro is the mean over types.
+
+    Macro counts only types that occur in gold or in the prediction, as seqeval does.
+    """
+
+    micro: Score
+    per_type: dict[str, Score]
+
+    @property
+    def macro_precision(self) -> float:
+        """Mean precision of the types that occur."""
+        return self._mean([score.precision for score in self._occurring()])
+
+    @property
+    def macro_recall(self) -> float:
+        """Mean recall of the types that occur."""
+        return self._mean([score.recall for score in self._occurring()])
+
+    @property
+    def macro_f1(self) -> float:
+        """Mean F1 of the types that occur."""
+        return self._mean([score.f1 for score in self._occurring()])
+
+    def _occurring(self) -> list[Score]:
+        return [score for score in self.per_type.values() if score.predicted or score.gold]
+
+    @staticmethod
+    def _mean(values: list[float]) -> float:
+        return ratio(sum(values), len(values))
+
+
+def score_labels(
+    predicted: Labels,
+    gold: Labels,
+    offsets: NDArray[np.int64],
+    tags: TagSet,
+    mode: Mode = "lenient",
+) -> Scores:
+    """Scores of labels that may hold illegal moves; abstain counts as outside.
+
+    predicted (N,), gold (N,), offsets (M+1,).
+
+    >>> tags = TagSet(("PER",))
+    >>> predicted, gold = np.array([0, 2, 2]), np.array([0, 1, 2])  # O I-PER I-PER, O B-PER I-PER
+    >>> offsets = np.array([0, 3])
+    >>> score_labels(predicted, gold, offsets, tags).micro.f1
+    1.0
+    >>> score_labels(predicted, gold, offsets, tags, "strict").micro.f1
+    0.0
+    """
+    if np.shape(predicted) != np.shape(gold):
+        raise MismatchError(f"{len(predicted)} predicted labels, but {len(gold)} gold labels")
+    return score_spans(
+        spans_of(predicted, offsets, tags, mode), spans_of(gold, offsets, tags, mode), tags.types
+    )
+
+
+def spans_of(
+    labels: Labels, offsets: NDArray[np.int64], tags: TagSet, mode: Mode = "lenient"
+) -> Spans:
+    """The spans that labels spell, read in a mode."""
+    if mode not in MODES:
+        raise ConfigError(unknown_name("mode", str(mode), MODES))
+    ids = np.asarray(labels)
+    if not -1 <= ids.min(initial=0) <= ids.max(initial=0) < len(tags):
+        raise DataError(f"labels must be in [-1, {len(tags)}), got {ids.min()} to {ids.max()}")
+    return tags.spans(ids.astype(np.int16, copy=False), offsets, illegal=_REPAIR[mode])
+
+
+def score_spans(predicted: Spans, gold: Spans, types: tuple[str, ...]) -> Scores:
+    """Scores of predicted spans against gold; spans do not repeat on either side."""
+    hits = predicted.take(correct(predicted, gold))
+    counts = np.stack(
+        [np.bincount(spans.type, minlength=len(types)) for spans in (hits, predicted, gold)]
+    )
+    return Scores(
+        Score(*counts.sum(axis=1).tolist()),
+        {name: Score(*counts[:, number].tolist()) for number, name in enumerate(types)},
+    )
+
+
+def correct(predicted: Spans, gold: Spans) -> NDArray[np.bool_]:
+    """Which predicted spans gold holds too, type included.  -> (P,)"""
+    ours, theirs = span_keys(predicted, gold)
+    return np.isin(ours, theirs)
+
+
+def span_keys(*parts: Spans, typed: bool = True) -> list[NDArray[np.int64]]:
+    """Numbers that are equal exactly for spans with equal bounds (and type, if typed).
+
+    They grow in the order of the text. Keys of several parts can be compared.
+    """
+    columns = [
+        np.concatenate([np.zeros(0, np.int64), *(getattr(part, name) for part in parts)])
+        for name in ("sentence", "start", "end", "type")[: 4 if typed else 3]
+    ]
+    room = 1
+    for column in columns:
+        room *= int(column.max(initial=0)) + 1
+    if room >= 2**63:  # too many to number one by one: number only those that occur
+        _, keys = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
+        keys = keys.reshape(-1).astype(np.int64)
+    else:
+        keys = np.zeros(len(columns[0]), np.int64)
+        for column in columns:
+            keys = keys * (int(column.max(initial=0)) + 1) + column
+    return np.split(keys, np.cumsum([len(part) for part in parts])[:-1])
+
+
+def sentence_counts(predicted: Spans, gold: Spans, sentences: int) -> NDArray[np.int64]:
+    """Correct, predicted and gold spans of each sentence.  -> (M, 3)"""
+    hits = predicted.take(correct(predicted, gold))
+    columns = [
+        np.bincount(spans.sentence, minlength=sentences) for spans in (hits, predicted, gold)
+    ]
+    return np.stack(columns, axis=1).astype(np.int64)
+
+
+def token_accuracy(predicted: Labels, gold: Labels) -> float:
+    """Share of the tokens with exactly the gold label, O included."""
+    if np.shape(predicted) != np.shape(gold):
+        raise MismatchError(f"{len(predicted)} predicted labels, but {len(gold)} gold labels")
+    return ratio(np.count_nonzero(np.asarray(predicted) == np.asarray(gold)), len(gold))

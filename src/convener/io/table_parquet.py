@@ -1,0 +1,301 @@
+"""Long tables as Parquet: read and written as whole columns, the facts in the schema."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convener.errors import DataError
+from convener.io import arrow
+from convener.io.facts import Facts, readable
+from convener.io.report import Report
+from convener.io.table_csv import OPTIONAL, REQUIRED, check_columns
+from convener.io.table_rows import EMPTY, Rows
+from convener.io.table_units import Units
+from convener.packed import Strings
+
+FACTS = b"convener"
+
+
+def schema_of(path: Path) -> Any:
+    """The Arrow schema of a Parquet file."""
+    with readable(str(path), "Parquet file"):
+        return arrow.pyarrow("pyarrow.parquet").read_schema(path)
+
+
+def read_rows(path: Path, report: Report) -> Rows:
+    """The rows of a Parquet file."""
+    where = str(path)
+    pq = arrow.pyarrow("pyarrow.parquet")
+    schema = schema_of(path)
+    check_columns(schema.names, where, report)
+    wanted = [name for name in schema.names if name in (*REQUIRED, *OPTIONAL)]
+    texts = [
+        name for name in ("doc_id", "source", "label") if arrow.is_string(schema.field(name).type)
+    ]
+    with readable(where, "Parquet file"), pq.ParquetFile(path, read_dictionary=texts) as file:
+        table = file.read(columns=wanted)
+        table.validate(full=True)
+    raw = (schema.metadata or {}).get(FACTS)
+    facts = None if raw is None else Facts.parse(raw, where)
+    with readable(where, "Parquet file"):
+        return _Reader(table, where).rows(facts)
+
+
+class _Reader:
+    """Turns the columns of one table into arrays."""
+
+    def __init__(self, table: Any, path: str) -> None:
+        self.table, self.path = table, path
+        self.names = table.column_names
+
+    def rows(self, facts: Facts | None) -> Rows:
+        """All rows."""
+        documents, document_names = self._codes("doc_id", numbers=True)
+        if (documents < 0).any():
+            row = int(np.flatnonzero(documents < 0)[0])
+            raise DataError(f"{self.path}: row {row}: expected a doc_id, got null")
+        kept, sentence_names = np.zeros(len(documents), np.int64), None
+        if "sentence" in self.names:
+            kept, sentence_names = self._codes("sentence", numbers=True)
+        unit, first = _first_seen(documents, kept)
+        source, sources = self._named("source")
+        label, types = self._named("label")
+        inner = None
+        if sentence_names is not None:
+            padded = Strings.concat([sentence_names, Strings.of([""])])  # the last is for null
+            inner = padded.take(kept[first] % len(padded))
+        stated = np.zeros(len(first), bool)
+        stated[unit[source < 0]] = True
+        self.unit, self.count = unit, len(first)
+        return Rows(
+            path=self.path,
+            facts=facts,
+            units=Units(
+                documents=document_names.take(documents[first]),
+                sentences=inner,
+                stated=stated,
+                **self._texts(),
+            ),
+            unit=unit,
+            source=source,
+            sources=sources,
+            start=self._offsets("start"),
+            end=self._offsets("end"),
+            label=label,
+            types=types,
+            score=self._scores(),
+            place=lambda row: f"{self.path}: row {row}",
+        )
+
+    def _wrong(self, name: str, expected: str, hint: str = "") -> DataError:
+        kind = self.table.schema.field(name).type
+        return DataError(f"{self.path}: column {name}: expected {expected}, got {kind}{hint}")
+
+    def _codes(self, name: str, *, numbers: bool) -> tuple[NDArray[np.int64], Strings]:
+        """Numbers of the distinct values, -1 for null, and the values as strings."""
+        pa, types = arrow.pyarrow(), arrow.pyarrow("pyarrow.types")
+        column = self.table.column(name)
+        if types.is_null(column.type):
+            column = column.cast(pa.string())
+        if not arrow.is_string(column.type) and not (numbers and types.is_integer(column.type)):
+            raise self._wrong(name, "strings or whole numbers" if numbers else "strings")
+        if not types.is_dictionary(column.type):
+            column = column.dictionary_encode()
+        whole = pa.concat_arrays(column.unify_dictionaries().chunks or [column.combine_chunks()])
+        codes = arrow.numbers(whole.indices.fill_null(-1), np.int64)
+        values = whole.dictionary
+        if values.null_count:  # a null may stand in the dictionary as well
+            codes = np.where(arrow.numbers(values.is_null(), bool)[codes], -1, codes)
+            values = values.fill_null("")
+        return codes, arrow.strings(values.cast(pa.large_string()))
+
+    def _named(self, name: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+        """Numbers of the distinct names by first appearance, -1 for an empty cell."""
+        codes, values = self._codes(name, numbers=False)
+        names = values.to_list()
+        codes[np.isin(codes, [k for k, text in enumerate(names) if not text])] = -1
+        filled = codes >= 0
+        ranks, first = _first_seen(codes[filled], np.zeros(int(filled.sum()), np.int64))
+        numbered = np.full(len(codes), -1, np.int64)
+        numbered[filled] = ranks
+        return numbered, tuple(names[code] for code in codes[filled][first].tolist())
+
+    def _offsets(self, name: str) -> NDArray[np.int64]:
+        column = self._whole_numbers(name)
+        return arrow.numbers(column.fill_null(EMPTY), np.int64)
+
+    def _whole_numbers(self, name: str) -> Any:
+        pa, types = arrow.pyarrow(), arrow.pyarrow("pyarrow.types")
+        column = self.table.column(name)
+        if not types.is_integer(column.type) and not types.is_null(column.type):
+            hint = "; in pandas: astype('Int64')" if types.is_floating(column.type) else ""
+            raise self._wrong(name, "whole numbers", hint)
+        return column.cast(pa.int64())
+
+    def _scores(self) -> NDArray[np.float32] | None:
+        if "score" not in self.names:
+            return None
+        pa, types = arrow.pyarrow(), arrow.pyarrow("pyarrow.types")
+        column = self.table.column("score")
+        kind = column.type
+        if not (types.is_floating(kind) or types.is_integer(kind) or types.is_null(kind)):
+            raise self._wrong("score", "numbers")
+        column = column.cast(pa.float32())
+        scores = arrow.numbers(column.fill_null(0), np.float32).copy()
+        if not np.isfinite(scores).all():
+            row = int(np.flatnonzero(~np.isfinite(scores))[0])
+            raise DataError(f"{self.path}: row {row}: score: expected a number, got {scores[row]}")
+        scores[arrow.numbers(column.is_null(), bool)] = np.nan
+        return scores
+
+    def _texts(self) -> dict[str, Any]:
+        """What the table says of its units."""
+        found: dict[str, Any] = {}
+        text, has = self._said("text")
+        if text is not None:
+            if not arrow.is_string(text.type):
+                raise self._wrong("text", "strings")
+            lengths = np.zeros(self.count, np.int64)
+            packed = arrow.strings(text)
+            lengths[has] = packed.lengths
+            offsets = np.concatenate([[0], np.cumsum(lengths)])
+            found |= {"text": Strings(packed.data, offsets), "has_text": has}
+        tokens, has = self._said("tokens")
+        if tokens is not None:
+            sizes, values = arrow.opened(tokens, f"{self.path}: tokens")
+            if len(values) and not arrow.is_string(values.type):
+                raise self._wrong("tokens", "lists of strings")
+            found |= {"lengths": _spread(sizes, has)}
+            found["tokens"] = arrow.strings(values) if len(values) else Strings.of([])
+        starts, has = self._said("char_start")
+        if starts is not None:
+            self._whole_numbers("char_start")
+            found["starts"] = np.zeros(self.count, np.int64)
+            found["starts"][has] = arrow.numbers(starts, np.int64)
+        return (
+            found
+            | self._matrix("chars", "char_lengths", 2, np.int32)
+            | self._matrix("probabilities", "probability_lengths", None, np.float32)
+        )
+
+    def _matrix(self, name: str, lengths: str, width: int | None, dtype: Any) -> dict[str, Any]:
+        column, has = self._said(name)
+        if column is None:
+            return {}
+        what = f"{self.path}: {name}"
+        sizes, values = arrow.opened(column, what)
+        if not len(values):
+            array = np.zeros((0, width or 0), dtype)
+        else:
+            if not arrow.is_list(values.type):
+                raise self._wrong(name, "lists of lists of numbers")
+            inner = width or len(values[0])
+            array = arrow.matrix(values, inner, dtype, what)
+        if not np.isfinite(array).all():
+            raise DataError(f"{what}: expected numbers, got {array[~np.isfinite(array)][0]}")
+        return {name: array, lengths: _spread(sizes, has)}
+
+    def _said(self, name: str) -> tuple[Any, NDArray[np.bool_]]:
+        """The one value of each unit that has any, in the order of the units, and which have.
+
+        Several rows of a unit may repeat the value; another value is refused.
+        """
+        has = np.zeros(self.count, bool)
+        if name not in self.names or self.table.column(name).null_count == self.table.num_rows:
+            return None, has
+        column = self.table.column(name)
+        given = np.flatnonzero(arrow.numbers(column.is_valid(), bool))
+        units, first, back = np.unique(self.unit[given], return_index=True, return_inverse=True)
+        has[units] = True
+        if len(given) > len(units):
+            others = np.setdiff1d(np.arange(len(given)), first)
+            same = column.take(given[first[back[others]]])
+            if not _equal(column.take(given[others]), same):
+                self._conflict(name, given[others], given[first[back[others]]])
+        if len(given) == self.table.num_rows and np.array_equal(
+            given[first], np.arange(len(given))
+        ):
+            return column, has
+        return column.take(given[first]), has
+
+    def _conflict(self, name: str, rows: NDArray[np.int64], before: NDArray[np.int64]) -> None:
+        column = self.table.column(name)
+        for row, other in zip(rows.tolist(), before.tolist(), strict=True):
+            if column[row] != column[other]:
+                document = self.table.column("doc_id")[row].as_py()
+                raise DataError(
+                    f"{self.path}: row {row}: another {name} of document {document!r} than before"
+                )
+
+
+def _equal(left: Any, right: Any) -> bool:
+    """Whether two columns hold the same values, compared without Python objects."""
+    return bool(left.combine_chunks().equals(right.combine_chunks()))
+
+
+def _spread(sizes: NDArray[np.int64], has: NDArray[np.bool_]) -> NDArray[np.int64]:
+    lengths = np.full(len(has), -1, np.int64)
+    lengths[has] = sizes
+    return lengths
+
+
+def _first_seen(
+    outer: NDArray[np.int64], inner: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Numbers the distinct pairs by first appearance; and where each appears first.
+
+    Rows of one unit mostly stand together, so only the first row of each run is sorted.
+    """
+    if not len(outer):
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    breaks = (np.diff(outer) != 0) | (np.diff(inner) != 0)
+    heads = np.concatenate([[0], np.flatnonzero(breaks) + 1])
+    keys = outer[heads] * (int(inner.max()) + 2) + inner[heads] + 1
+    _, first, back = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    runs = np.diff(np.append(heads, len(outer)))
+    return np.repeat(rank[back], runs), heads[first[order]]
+
+
+def write_rows(rows: Rows, path: Path) -> None:
+    """Rows as a Parquet file; only rows of documents hold text and tokens."""
+    pa, pq = arrow.pyarrow(), arrow.pyarrow("pyarrow.parquet")
+    units = rows.units
+    stands = rows.source < 0
+    take = pa.array(rows.unit)
+    columns = {"doc_id": arrow.string_array(units.documents).take(take)}
+    if units.sentences is not None:
+        columns["sentence"] = pa.array(rows.unit)
+    named = pa.array(rows.source, mask=stands)
+    columns["source"] = pa.array(rows.sources, pa.string()).take(named)
+    empty = ~rows.marked
+    for name in ("start", "end"):
+        columns[name] = pa.array(getattr(rows, name).astype(np.int32), mask=empty)
+    columns["label"] = pa.array(rows.types, pa.string()).take(pa.array(rows.label, mask=empty))
+    if rows.score is not None:
+        columns["score"] = pa.array(rows.score, mask=np.isnan(rows.score))
+    if units.text is not None and units.starts is not None:
+        of_unit = pa.array(rows.unit, mask=~stands)
+        columns["text"] = arrow.string_array(units.text).take(of_unit)
+        columns["char_start"] = pa.array(units.starts).take(of_unit)
+    lengths = np.zeros(len(stands), np.int64)
+    if units.tokens is not None and units.lengths is not None:
+        lengths[stands] = units.lengths
+        columns["tokens"] = arrow.list_array(lengths, arrow.string_array(units.tokens), ~stands)
+    if units.chars is not None:
+        flat = pa.array(np.ascontiguousarray(units.chars).reshape(-1))
+        pairs = pa.FixedSizeListArray.from_arrays(flat, 2)
+        columns["chars"] = arrow.list_array(lengths, pairs, ~stands)
+    if units.probabilities is not None:
+        rows_of = arrow.rows(units.probabilities)
+        columns["probabilities"] = arrow.list_array(lengths, rows_of, ~stands)
+    table = pa.table(columns)
+    if rows.facts is not None:
+        table = table.replace_schema_metadata({FACTS: rows.facts.to_json().encode()})
+    pq.write_table(table, path)

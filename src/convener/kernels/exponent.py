@@ -1,0 +1,79 @@
+"""Exponentials of whole buffers, written so that LLVM makes vector code of them.
+
+Numba calls the scalar libm unless SVML happens to be installed; in float32 that alone would
+cost more than everything else in the chain.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic, overload
+
+from convener.kernels.compiled import Array, compiled
+
+# Adding 1.5 * 2**23 leaves the nearest whole number in the last bits of a float32.
+_ROUND = np.float32(12582912.0)
+_LOG2E = np.float32(1.4426950408889634)
+# log 2 in two parts: the first has few bits, so its product with a small whole number is exact.
+_LN2_HIGH = np.float32(0.693359375)
+_LN2_LOW = np.float32(math.log(2) - 0.693359375)
+_ONE = np.float32(1.0)
+_C2 = np.float32(1 / 2)
+_C3 = np.float32(1 / 6)
+_C4 = np.float32(1 / 24)
+_C5 = np.float32(1 / 120)
+_C6 = np.float32(1 / 720)
+_C7 = np.float32(1 / 5040)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _power_of_two(typing_context: Any, rounded: Any) -> Any:
+    """2**n as float32, n being the whole number that `_ROUND` left in the bits of `rounded`."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        word = ir.IntType(32)
+        bits = builder.shl(builder.bitcast(arguments[0], word), word(23))
+        return builder.bitcast(builder.add(bits, word(127 << 23)), ir.FloatType())
+
+    return types.float32(types.float32), generate
+
+
+# No regrouping here: it would cancel (x + _ROUND) - _ROUND.
+@compiled(frozenset({"contract"}))
+def _exp_single(values: Array, count: int) -> None:
+    for k in range(count):
+        x = values[k]
+        rounded = x * _LOG2E + _ROUND
+        n = rounded - _ROUND
+        r = (x - n * _LN2_HIGH) - n * _LN2_LOW
+        p = _C6 + r * _C7
+        p = _C5 + r * p
+        p = _C4 + r * p
+        p = _C3 + r * p
+        p = _C2 + r * p
+        p = _ONE + r * p
+        p = _ONE + r * p
+        values[k] = p * _power_of_two(rounded)
+
+
+@compiled()
+def _exp_double(values: Array, count: int) -> None:
+    for k in range(count):
+        values[k] = math.exp(values[k])
+
+
+def exp_in_place(values: Array, count: int) -> None:
+    """Replace the first `count` values x <= 0 by exp(x); float32 must not be below -87."""
+    raise NotImplementedError("called from compiled code only")
+
+
+@overload(exp_in_place, strict=False)  # type: ignore[untyped-decorator]
+def _exp_in_place(values: Any, count: Any) -> Any:
+    if values.dtype == types.float32:
+        return lambda values, count: _exp_single(values, count)
+    return lambda values, count: _exp_double(values, count)

@@ -1,0 +1,250 @@
+"""The contract of a label model, and all that models share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convener.data import Dataset
+from convener.errors import ConfigError, DataError, MismatchError, NotFittedError
+from convener.io import checkpoint
+from convener.kernels.confusion import type_probabilities, type_reliability
+from convener.packed import Ragged
+from convener.predictions import Predictions
+from convener.settings import from_mapping, to_mapping
+from convener.tables import Table
+
+Params = Mapping[str, NDArray[Any]]
+"""What a model has learned: named arrays."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelConfig:
+    """Settings of every model."""
+
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.seed < 0:
+            raise ConfigError(f"seed must not be negative, got {self.seed}")
+
+
+@dataclass(frozen=True, eq=False)
+class Inference:
+    """What a model says of some data: labels (N,), probabilities (N, L), scores per span."""
+
+    labels: NDArray[np.int16]
+    probabilities: NDArray[np.float32]
+    scores: NDArray[np.float32] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Reliability:
+    """How good each source is for each entity type; NaN where it cannot be known.
+
+    recall (K, E): P(source says x | truth is x); precision (K, E): P(truth is x | source says x).
+    """
+
+    recall: NDArray[np.float64]
+    precision: NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A fitted model's memory: what it was fitted on and what it learned."""
+
+    types: tuple[str, ...]
+    sources: tuple[str, ...]
+    silence: tuple[str, ...]
+    params: Params
+    reliability: Reliability
+
+
+class LabelModel(ABC):
+    """Turns the votes of many sources into one set of labels.
+
+    A model is one file: its settings, `learn` and `infer`. This class does the rest: checks,
+    hiding gold, reliability, saving and loading.
+    """
+
+    Config: ClassVar[type[ModelConfig]] = ModelConfig
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    """One line for the list of models."""
+    supervised: ClassVar[bool] = False
+    """Whether the model is a reference that sees gold, even in inference."""
+    needs_features: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.name = cls.__module__.rpartition(".")[2].replace("_", "-")
+
+    def __init__(self, **settings: Any) -> None:
+        self.config: Any = from_mapping(self.Config, settings, what=f"setting of {self.name}")
+        self._fitted: Fitted | None = None
+
+    @abstractmethod
+    def learn(self, train: Dataset, valid: Dataset | None, start: Params | None) -> Params:
+        """Learn from votes; `start` is what an earlier fit learned, to go on from."""
+
+    @abstractmethod
+    def infer(self, params: Params, data: Dataset) -> Inference:
+        """Labels and probabilities; each sentence is judged alone."""
+
+    def reliability_of(self, params: Params, train: Dataset) -> Reliability:
+        """How good each source is; by default counted against the model's own posterior."""
+        types = type_probabilities(self.infer(params, train).probabilities)
+        return Reliability(*type_reliability(train.votes, types))
+
+    def fit(self, train: Dataset, valid: Dataset | None = None, *, use_gold: bool = False) -> Self:
+        """Learn from the votes on `train`; on a fitted model, go on from what it knows.
+
+        The gold of train is never seen. That of valid is seen only with `use_gold`, and only to
+        decide when to stop. Models declared supervised see both.
+        """
+        if not train.sources:
+            raise DataError(f"{self.name}: there are no sources to learn from")
+        if valid is not None:
+            valid = matching(valid, train.tags.types, train.sources, train.silence, self.name)
+        if not self.supervised:
+            train = train.without_gold()
+            valid = valid if use_gold or valid is None else valid.without_gold()
+        start = None
+        if self._fitted is not None:
+            train = self._matched(train)
+            start = self._fitted.params
+        params = self.learn(train, valid, start)
+        self._fitted = Fitted(
+            train.tags.types,
+            train.sources,
+            train.silence,
+            params,
+            self.reliability_of(params, train),
+        )
+        return self
+
+    def predict(self, data: Dataset) -> Predictions:
+        """Labels, probabilities and scored spans for every sentence."""
+        params = self.fitted.params
+        data = self._matched(data)
+        if self.supervised and data.gold is None:
+            raise DataError(f"{self.name} is a reference that needs gold, and there is none here")
+        result = self.infer(params, data if self.supervised else data.without_gold())
+        return Predictions(
+            data=data,
+            labels=result.labels,
+            probabilities=result.probabilities,
+            scores=result.scores,
+            model=self.name,
+            settings=to_mapping(self.config),
+        )
+
+    def predict_proba(self, data: Dataset) -> Ragged:
+        """Probabilities of every label, one (T, L) array per sentence."""
+        return self.predict(data).by_sentence()
+
+    def reliability(self) -> Table:
+        """How good each source is for each entity type, as the model sees it."""
+        fitted = self.fitted
+        rows = [
+            (source, kind, *(_known(array[k, e]) for array in (judged.recall, judged.precision)))
+            for judged in [fitted.reliability]
+            for k, source in enumerate(fitted.sources)
+            for e, kind in enumerate(fitted.types)
+        ]
+        return Table(
+            title=f"Reliability of the sources, as estimated by {self.name}",
+            columns=("source", "type", "recall", "precision"),
+            rows=tuple(rows),
+            notes=(
+                "recall: P(source says x | truth is x); precision: P(truth is x | source says x)",
+            ),
+        )
+
+    @property
+    def fitted(self) -> Fitted:
+        """What the model learned; an error before `fit`."""
+        if self._fitted is None:
+            raise NotFittedError(f"{self.name} is not fitted yet: call fit(train) or load(folder)")
+        return self._fitted
+
+    def save(self, folder: str | Path) -> None:
+        """Write the fitted model to a folder, whole or not at all."""
+        checkpoint.save(Path(folder), *self.state())
+
+    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """All that a fitted model is: facts fit for JSON, and arrays."""
+        fitted = self.fitted
+        facts = {
+            "model": self.name,
+            "settings": to_mapping(self.config),
+            "types": list(fitted.types),
+            "sources": list(fitted.sources),
+            "silence": list(fitted.silence),
+        }
+        judged = {
+            "reliability.recall": fitted.reliability.recall,
+            "reliability.precision": fitted.reliability.precision,
+        }
+        return facts, judged | {f"params.{name}": a for name, a in fitted.params.items()}
+
+    def restore(self, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Take over what a saved model had learned."""
+        self._fitted = Fitted(
+            tuple(facts["types"]),
+            tuple(facts["sources"]),
+            tuple(facts["silence"]),
+            {
+                name.removeprefix("params."): array
+                for name, array in arrays.items()
+                if name.startswith("params.")
+            },
+            Reliability(arrays["reliability.recall"], arrays["reliability.precision"]),
+        )
+        return self
+
+    def _matched(self, data: Dataset) -> Dataset:
+        fitted = self.fitted
+        return matching(data, fitted.types, fitted.sources, fitted.silence, self.name)
+
+    def __repr__(self) -> str:
+        state = "fitted" if self._fitted is not None else "not fitted"
+        return f"{type(self).__name__}({self.config}, {state})"
+
+
+def matching(
+    data: Dataset,
+    types: tuple[str, ...],
+    sources: tuple[str, ...],
+    silence: tuple[str, ...],
+    model: str,
+) -> Dataset:
+    """The data over the types and sources that a model was fitted on, or a named error."""
+    missing = [name for name in sources if name not in data.sources]
+    if missing:
+        raise MismatchError(
+            f"{model} was fitted with sources that are missing here: {', '.join(missing)} "
+            f"(here: {', '.join(data.sources) or 'none'})"
+        )
+    try:
+        data = data.with_types(types)
+    except DataError as error:
+        raise MismatchError(f"{model} was fitted on types {', '.join(types)}: {error}") from None
+    if data.sources != sources:
+        data = data.select_sources(sources)
+    for name, expected, found in zip(sources, silence, data.silence, strict=True):
+        if expected != found:
+            raise MismatchError(
+                f"{model} was fitted with silence of {name} meaning {expected}; here it is {found}"
+            )
+    return data
+
+
+def _known(value: float) -> float | None:
+    return None if np.isnan(value) else float(value)

@@ -1,0 +1,112 @@
+"""Majority vote: by token over entity types, by token over labels, or by span."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convener.data import Dataset
+from convener.kernels import vote
+from convener.models.base import Inference, LabelModel, ModelConfig, Params
+from convener.spans import Spans
+
+
+@dataclass(frozen=True, kw_only=True)
+class MajorityVoteConfig(ModelConfig):
+    """Settings of majority vote."""
+
+    scheme: Literal["io", "bio", "span"] = "io"
+    """io: each token by entity type, runs are spans. bio: each token by label, then repaired.
+    span: the union of all spans, longest first, then leftmost."""
+    ties: Literal["last", "first", "random"] | None = None
+    """Which type or label wins a tie. By default the last in order for tokens, the first for
+    spans. Random depends on seed, place and votes only, so a sentence is judged alone."""
+
+
+class MajorityVote(LabelModel):
+    """What most sources say.
+
+    In the IO scheme every vote for an entity counts for its type, c(t, x) = number of sources
+    whose vote at t is B-x or I-x; y(t) = argmax_x c(t, x), O where nobody votes; maximal runs of
+    one type are spans. O votes only for sources whose silence is "abstain": for the others it is
+    the absence of an opinion. Probabilities are shares of the votes.
+
+    >>> data = Dataset.from_spans(
+    ...     ["PER", "LOC"],
+    ...     [["Paris", "Hilton", "sang"]],
+    ...     {"places": [[(0, 1, "LOC")]], "names": [[(0, 2, "PER")]], "shape": [[(0, 2, "PER")]]},
+    ... )
+    >>> MajorityVote().fit(data).predict(data).tags()
+    [['B-PER', 'I-PER', 'O']]
+    """
+
+    Config = MajorityVoteConfig
+    summary = "what most sources say; in the IO scheme, in BIO, or by span"
+
+    def learn(self, train: Dataset, valid: Dataset | None, start: Params | None) -> Params:
+        """Nothing to learn."""
+        return {}
+
+    def infer(self, params: Params, data: Dataset) -> Inference:
+        """Vote in the chosen scheme."""
+        opinions = data.opinions()
+        if self.config.scheme == "bio":
+            counts = vote.label_counts(data.votes, opinions, len(data.tags))
+            best = self._winner(counts, data).astype(np.int16)
+            labels, _ = data.tags.repair(best, data.offsets)
+            return Inference(labels, _shares(counts))
+        counts = vote.type_counts(data.votes, opinions, len(data.tags.types))
+        if self.config.scheme == "span":
+            labels = self._union(data)
+        else:
+            labels = vote.runs(self._winner(counts, data), data.offsets)
+        return Inference(labels, _by_label(_shares(counts), labels))
+
+    def _winner(self, counts: NDArray[np.int32], data: Dataset) -> NDArray[np.int64]:
+        ties = self.config.ties or "last"
+        if ties == "last":
+            return vote.last_of_best(counts)
+        if ties == "first":
+            return np.argmax(counts, axis=1)
+        place = np.arange(len(counts)) - np.repeat(data.offsets[:-1], data.lengths)
+        return vote.any_of_best(counts, place, self.config.seed)
+
+    def _union(self, data: Dataset) -> NDArray[np.int16]:
+        """Labels of the union of all sources' spans, longest first."""
+        each = [data.tags.spans(column, data.offsets) for column in data.votes.T]
+        rows = np.concatenate(
+            [np.stack([s.sentence, s.start, s.end, s.type], axis=1) for s in each]
+        )
+        spans = Spans.of_columns(np.unique(rows, axis=0))
+        preference = spans.type.astype(np.int64)
+        if self.config.ties == "last":
+            preference = -preference
+        elif self.config.ties == "random":
+            preference = vote.scrambled(preference + spans.start * 64, self.config.seed)
+        stays = vote.span_union(spans.sentence, spans.start, spans.end, preference)
+        return data.tags.labels(spans.take(stays), data.offsets)
+
+
+def _shares(counts: NDArray[np.int32]) -> NDArray[np.float32]:
+    """Shares of the votes; all on O where nobody voted."""
+    counts = counts.copy()
+    counts[~counts.any(axis=1), 0] = 1
+    return (counts / counts.sum(axis=1, keepdims=True)).astype(np.float32)
+
+
+def _by_label(shares: NDArray[np.float32], labels: NDArray[np.int16]) -> NDArray[np.float32]:
+    """Shares of types (N, 1+E) as probabilities of labels (N, L).
+
+    A type that goes on here puts its share on I-, every other type on B-.
+    """
+    probabilities = np.zeros((len(shares), 2 * shares.shape[1] - 1), np.float32)
+    probabilities[:, 0] = shares[:, 0]
+    probabilities[:, 1::2] = shares[:, 1:]
+    inside = np.flatnonzero((labels > 0) & (labels % 2 == 0))
+    label = labels[inside]
+    probabilities[inside, label] = probabilities[inside, label - 1]
+    probabilities[inside, label - 1] = 0
+    return probabilities

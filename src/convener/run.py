@@ -1,0 +1,152 @@
+"""A run: one fit with its resolved settings, kept as a folder.
+
+The folder holds the model (`convener.load` reads it), `config.toml` with every setting as it was
+resolved (`convener fit --config` reads it back), and `run.json` with date, time and versions.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from convener import toml
+from convener.corpus import Corpus
+from convener.data import Dataset
+from convener.errors import ConfigError, DataError, UnknownNameError
+from convener.io import checkpoint
+from convener.io.files import whole
+from convener.models import LabelModel, get, load
+from convener.settings import from_mapping, to_mapping
+
+__all__ = ["RunConfig", "fit", "is_complete", "is_run", "load", "training_data"]
+
+CONFIG, FACTS = "config.toml", "run.json"
+DEFAULT_MODEL = "majority-vote"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """All that decides a run, besides the data."""
+
+    model: str = DEFAULT_MODEL
+    encoder: str | None = None
+    use_gold: bool = False
+    train_from: str | None = None
+    """SPLIT:SHARE, where there is no train: its first share is train, the rest stays."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    reading: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def resolve(cls, file: Path | None, **given: Any) -> RunConfig:
+        """Settings from a TOML file, then from what was given; the latter wins."""
+        written = {} if file is None else toml.read(file)
+        tables = {
+            name: {**_table(written.pop(name, {}), name, file), **given.pop(name, {})}
+            for name in ("settings", "reading")
+        }
+        chosen = {name: value for name, value in given.items() if value is not None}
+        base = from_mapping(_Plain, written | chosen, what=f"setting in {file or 'the options'}")
+        config = cls(**to_mapping(base), **tables)
+        return replace(config, settings=to_mapping(config.build().config))
+
+    def build(self) -> LabelModel:
+        """The model, set up and not fitted."""
+        return get(self.model)(**self.settings)
+
+    def text(self) -> str:
+        """As TOML."""
+        return toml.text(to_mapping(self))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Plain:
+    """The settings of a run that are no tables."""
+
+    model: str = DEFAULT_MODEL
+    encoder: str | None = None
+    use_gold: bool = False
+    train_from: str | None = None
+
+
+def training_data(
+    corpus: Corpus, config: RunConfig, where: str
+) -> tuple[Dataset, Dataset | None]:
+    """The data to learn from and, where there is some, the data held out."""
+    splits = dict(corpus.splits)
+    if config.train_from is not None:
+        name, _, share = config.train_from.partition(":")
+        try:
+            first = float(share or 1)
+        except ValueError:
+            raise ConfigError(
+                f"train_from must be SPLIT:SHARE such as valid:0.8, got {config.train_from!r}"
+            ) from None
+        splits["train"], splits[name] = corpus[name].split(first)
+        if not len(splits[name]):
+            del splits[name]
+    if "train" not in splits:
+        raise UnknownNameError(
+            f"{where}: no train split (there is {', '.join(splits)}); make one of the first 80 % "
+            "of another with --train-from valid:0.8"
+        )
+    return splits["train"], splits.get("valid")
+
+
+def fit(
+    model: LabelModel, train: Dataset, valid: Dataset | None, config: RunConfig, folder: Path
+) -> dict[str, Any]:
+    """Fit the model and write the run, whole or not at all; returns its facts."""
+    begin = time.perf_counter()
+    model.fit(train, valid, use_gold=config.use_gold)
+    facts = {
+        "model": model.name,
+        "seconds": round(time.perf_counter() - begin, 3),
+        "sentences": len(train),
+        "tokens": len(train.tokens),
+        "sources": list(train.sources),
+        "used_valid_gold": config.use_gold and valid is not None and valid.gold is not None,
+        "supervised": model.supervised,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": {name: version(name) for name in ("convener", "numpy")},
+        "python": platform.python_version(),
+    }
+    with whole(folder) as draft:
+        draft.mkdir()
+        checkpoint.write(draft, *model.state())
+        (draft / CONFIG).write_text(config.text(), encoding="utf-8")
+        (draft / FACTS).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    return facts
+
+
+def is_run(path: Path) -> bool:
+    """Whether a path is the folder of a saved model."""
+    return (path / checkpoint.FACTS).is_file()
+
+
+def is_complete(folder: Path, config: RunConfig, *, resume: bool, overwrite: bool) -> bool:
+    """Whether the run is there already; an error if another one is in the way."""
+    if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
+        return False
+    if not folder.is_dir():
+        raise DataError(f"{folder}: is a file; a run is a folder")
+    if overwrite and is_run(folder):
+        return False
+    if not resume or not is_run(folder):
+        hint = "--resume or --overwrite" if is_run(folder) else "choose another folder"
+        raise DataError(f"{folder}: exists already; {hint}")
+    written = (folder / CONFIG).read_text(encoding="utf-8")
+    if written != config.text():
+        raise DataError(f"{folder / CONFIG}: that run has other settings; --overwrite replaces it")
+    return True
+
+
+def _table(value: Any, name: str, file: Path | None) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ConfigError(f"{file}: {name} must be a table, got {value!r}")
+    return value

@@ -1,0 +1,148 @@
+"""Table: rows and columns that print well in a terminal and a notebook."""
+
+from __future__ import annotations
+
+import html
+import importlib
+import math
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from convener.errors import DataError, MissingExtraError
+
+PERCENT = ".2%"
+MISSING = "-"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A titled table of plain values; None, and a number that is not one, print as "-".
+
+    `formats` gives a column's floats a format ("F1": ".2%"); other floats are shown with four
+    digits. `notes` are lines printed below.
+
+    >>> print(Table(title="Sources", columns=["name", "F1"], rows=[["lexicon", 0.73271]],
+    ...             formats={"F1": PERCENT}, notes=["lenient mode"]))
+    Sources
+    name         F1
+    -------  ------
+    lexicon  73.27%
+    lenient mode
+    """
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    notes: Sequence[str] = ()
+    formats: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", tuple(self.columns))
+        object.__setattr__(self, "rows", tuple(tuple(map(_plain, row)) for row in self.rows))
+        object.__setattr__(self, "notes", tuple(self.notes))
+        if len(set(self.columns)) != len(self.columns):
+            raise DataError(f"columns of a table repeat: {', '.join(self.columns)}")
+        for number, row in enumerate(self.rows):
+            if len(row) != len(self.columns):
+                raise DataError(
+                    f"row {number}: expected {len(self.columns)} values, got {len(row)}"
+                )
+
+    def __str__(self) -> str:
+        head = [_flat(name) for name in self.columns]
+        body = self._texts()
+        right = [self._is_numeric(column) for column in range(len(head))]
+        widths = [max(map(_width, cells)) for cells in zip(head, *body, strict=True)]
+        lines = [head, ["-" * width for width in widths], *body]
+        drawn = ["  ".join(map(_padded, line, widths, right)).rstrip() for line in lines]
+        return "\n".join([*([self.title] if self.title else []), *drawn, *self.notes])
+
+    def _repr_html_(self) -> str:
+        right = [self._is_numeric(column) for column in range(len(self.columns))]
+        parts = ["<table>", f"<caption>{html.escape(self.title)}</caption>"]
+        parts.append(f"<thead>{_html_row('th', self.columns, right)}</thead>")
+        parts.append("<tbody>")
+        parts += [_html_row("td", row, right) for row in self._texts()]
+        parts += ["</tbody>", "</table>"]
+        parts += [f"<p>{html.escape(note)}</p>" for note in self.notes]
+        return "\n".join(parts)
+
+    def to_records(self) -> list[dict[str, Any]]:
+        """One dictionary per row with the values as they are, fit for JSON."""
+        return [
+            {name: _json_safe(value) for name, value in zip(self.columns, row, strict=True)}
+            for row in self.rows
+        ]
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame of the values as they are; needs pandas."""
+        try:
+            pandas = importlib.import_module("pandas")
+        except ImportError as error:
+            raise MissingExtraError("to_pandas() needs pandas: pip install pandas") from error
+        return pandas.DataFrame(list(self.rows), columns=list(self.columns))
+
+    def _texts(self) -> list[list[str]]:
+        formats = [self.formats.get(name, ".4g") for name in self.columns]
+        return [list(map(_shown, row, formats)) for row in self.rows]
+
+    def _is_numeric(self, column: int) -> bool:
+        values = [row[column] for row in self.rows if row[column] is not None]
+        return bool(values) and all(isinstance(value, (int, float)) for value in values)
+
+
+def _plain(value: Any) -> Any:
+    """A NumPy scalar as the Python value it stands for."""
+    return value.item() if hasattr(value, "item") and not getattr(value, "ndim", 1) else value
+
+
+def _json_safe(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return [_json_safe(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def _shown(value: Any, float_format: str) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return MISSING
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return format(value, float_format)
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, (list, tuple)):
+        return _flat(", ".join(map(str, value)))
+    return _flat(str(value))
+
+
+def _flat(text: str) -> str:
+    """The text without line breaks, tabs and other characters that move the cursor."""
+    return "".join(
+        " " if unicodedata.category(char) in ("Cc", "Zl", "Zp") else char for char in text
+    )
+
+
+def _width(text: str) -> int:
+    """Terminal cells: two for East Asian wide characters, none for combining marks."""
+    return sum(
+        0
+        if unicodedata.category(char) in ("Mn", "Me", "Cf")
+        else 1 + (unicodedata.east_asian_width(char) in "WF")
+        for char in text
+    )
+
+
+def _padded(text: str, width: int, right: bool) -> str:
+    gap = " " * (width - _width(text))
+    return gap + text if right else text + gap
+
+
+def _html_row(cell: str, texts: Iterable[str], right: Iterable[bool]) -> str:
+    cells = (
+        f'<{cell} style="text-align:{"right" if flush else "left"}">{html.escape(text)}</{cell}>'
+        for text, flush in zip(texts, right, strict=True)
+    )
+    return f"<tr>{''.join(cells)}</tr>"

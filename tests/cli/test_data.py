@@ -1,0 +1,71 @@
+"""convert and analyze."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import convener as cv
+
+from .conftest import Command
+
+
+def test_analyze_gives_what_scripts_rely_on(convener: Command, news: Path) -> None:
+    result = convener("analyze", news, "--split", "test", "--json")
+    assert result.code == 0
+    assert result.err == ""
+    rows = result.json["sources"]
+    assert [row["name"] for row in rows] == list(cv.demo.corpus().test.sources)
+    keys = {"name", "coverage", "overlap", "conflict", "precision", "recall", "f1"}
+    for row in rows:
+        assert keys <= set(row)
+        assert all(0 <= row[key] <= 1 for key in keys - {"name"})
+
+
+def test_analyze_prints_a_table_and_pairs(convener: Command, news: Path) -> None:
+    said = convener("analyze", news, "--split", "test", "--pairwise", "overlap").out
+    assert "place_list" in said
+    assert "coverage" in said
+
+
+def test_a_folder_needs_a_split(convener: Command, news: Path) -> None:
+    refused = convener("analyze", news)
+    assert refused.code == 2
+    assert "--split train|valid|test" in refused.err
+
+
+@pytest.mark.parametrize("name", ["wrench", "conll", "jsonl", "table", "npz", "spacy", "huggingface"])
+def test_a_corpus_converts_to_every_format(
+    convener: Command, news: Path, tmp_path: Path, name: str
+) -> None:
+    done = convener("convert", news, tmp_path / "out", "--to", name)
+    assert done.code == 0, done.err
+    assert set(cv.read(tmp_path / "out").splits) == {"train", "valid", "test"}
+
+
+def test_convert_writes_another_scheme(convener: Command, news: Path, tmp_path: Path) -> None:
+    target = tmp_path / "test.conll"
+    assert convener("convert", news, target, "--split", "test", "--scheme", "biluo").code == 0
+    assert "\tU-LOC" in target.read_text(encoding="utf-8")
+    assert cv.read(target).gold.tolist() == cv.read(news, "test").gold.tolist()
+
+
+def test_convert_lists_every_case(convener: Command, tmp_path: Path) -> None:
+    source = tmp_path / "a.jsonl"
+    source.write_text('{"text": "Ada Lovelace", "gold": [[0, 3, "PER"], [0, 12, "PER"]]}\n')
+    done = convener("convert", source, tmp_path / "b.jsonl", "--cases", tmp_path / "cases.txt")
+    assert done.code == 0
+    assert "1 x overlap" in done.err
+    listed = (tmp_path / "cases.txt").read_text().splitlines()
+    assert len(listed) == 1
+    assert "kept 0-2 PER, dropped 0-1 PER" in listed[0]
+
+
+def test_a_policy_can_be_an_error(convener: Command, tmp_path: Path) -> None:
+    source = tmp_path / "a.jsonl"
+    source.write_text('{"text": "Ada Lovelace", "gold": [[0, 3, "PER"], [0, 12, "PER"]]}\n')
+    refused = convener("convert", source, tmp_path / "b.jsonl", "--read", "on_overlap=error")
+    assert refused.code == 2
+    assert "a.jsonl:1" in refused.err
+    assert not (tmp_path / "b.jsonl").exists()

@@ -1,0 +1,105 @@
+"""How commands fail, and the commands that only tell."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import convener as cv
+from convener.cli import main
+
+from .conftest import Command
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["fti"], "fti"),
+        (["fit", "nowhere", "-o", "x"], "nowhere: no such file or folder"),
+        (["fit", "nowhere"], "output"),
+        (["models", "--jsn"], "--json"),
+        (["fit", ".", "-o", "x", "--model", "majorty-vote"], "did you mean 'majority-vote'"),
+        (["fit", ".", "-o", "x", "--set", "scheme"], "expected KEY=VALUE, got 'scheme'"),
+        (["fit", ".", "-o", "x", "--set", "scheem=io"], "did you mean 'scheme'"),
+        (["fit", ".", "-o", "x", "--config", "no.toml"], "no.toml: cannot be read"),
+        (["analyze", "nowhere", "--read", "on_overlp=first"], "did you mean 'on_overlap'"),
+        (["evaluate", "nowhere", "nowhere"], "nowhere: no such file or folder"),
+        (["predict", "nowhere", "nowhere", "-o", "x.jsonl"], "not a saved model"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(
+    convener: Command, words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    refused = convener(*words)
+    assert refused.code == 2
+    assert refused.out == ""
+    assert refused.err.startswith("error: ")
+    assert refused.err.count("\n") == 1
+    assert message in refused.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_debug_shows_the_traceback() -> None:
+    with pytest.raises(cv.DataError):
+        main(["analyze", "nowhere", "--debug"])
+
+
+def test_no_words_is_help(convener: Command) -> None:
+    assert "demo" in convener("--help").out
+    assert cv.__version__ in convener("--version").out
+
+
+def test_every_command_has_help(convener: Command) -> None:
+    for name in ("demo", "convert", "analyze", "fit", "predict", "evaluate", "models", "doctor"):
+        said = convener(name, "--help")
+        assert said.code == 0
+        assert "Usage" in said.out
+
+
+def test_completion_is_offered(convener: Command) -> None:
+    assert "--install-completion" in convener("--help").out
+
+
+def test_doctor_tells_what_is_there(convener: Command) -> None:
+    found = convener("doctor", "--json").json
+    assert found["versions"]["convener"] == cv.__version__
+    assert found["versions"]["numpy"]
+    assert set(found["extras"]) == {"encoders", "spacy", "arrow", "report"}
+    assert "convener" in convener("doctor").out
+
+
+def test_doctor_names_the_command_that_mends(
+    convener: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CONVENER_DATA", str(tmp_path / "none"))
+    assert "CONVENER_DATA" in convener("doctor").out
+
+
+def test_demo_shows_the_whole_way(convener: Command, tmp_path: Path) -> None:
+    said = convener("demo", "-o", tmp_path / "demo")
+    assert said.code == 0
+    assert said.err == ""
+    for name in cv.available():
+        assert name in said.out
+    assert "Next" in said.out
+    assert set(cv.read(tmp_path / "demo" / "corpus").splits) == {"train", "valid", "test"}
+    assert cv.read_predictions(tmp_path / "demo" / "labels.jsonl").probabilities is not None
+    assert convener("demo", "-o", tmp_path / "demo").code == 0
+
+
+def test_demo_does_not_overwrite_a_strangers_folder(convener: Command, tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+    refused = convener("demo", "-o", tmp_path)
+    assert refused.code == 2
+    assert (tmp_path / "thesis.txt").exists()
+
+
+def test_output_to_a_closed_pipe_is_quiet() -> None:
+    command = f"{sys.executable} -m convener models | head -c 1"
+    done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+    assert "BrokenPipe" not in done.stderr

@@ -1,0 +1,196 @@
+"""The contract of a label model, for every model there is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import convener as cv
+
+
+@pytest.fixture(params=cv.available())
+def model(request: pytest.FixtureRequest) -> cv.LabelModel:
+    return cv.get(request.param)()
+
+
+def seen(model: cv.LabelModel, data: cv.Dataset) -> cv.Dataset:
+    """The data as the model may have it for prediction."""
+    return data if model.supervised else data.without_gold()
+
+
+def bytes_of(labels: cv.Predictions) -> tuple[bytes, bytes]:
+    assert labels.probabilities is not None
+    return labels.labels.tobytes(), labels.probabilities.tobytes()
+
+
+def test_rows_sum_to_one(model: cv.LabelModel, toy: cv.Dataset) -> None:
+    labels = model.fit(toy).predict(toy)
+    assert labels.probabilities is not None
+    np.testing.assert_allclose(labels.probabilities.sum(axis=1), 1, atol=1e-5)
+    assert (labels.probabilities >= 0).all()
+
+
+def test_labels_are_legal_and_spans_are_scored(model: cv.LabelModel, toy: cv.Dataset) -> None:
+    labels = model.fit(toy).predict(toy)
+    assert toy.tags.repair(labels.labels, toy.offsets)[1] == 0
+    assert labels.spans.score is not None
+    assert len(labels.spans)
+    assert ((labels.spans.score >= 0) & (labels.spans.score <= 1 + 1e-6)).all()
+
+
+def test_gold_of_train_is_never_read(model: cv.LabelModel, toy: cv.Dataset) -> None:
+    if model.supervised:
+        pytest.skip("declared supervised")
+    nonsense = toy.with_gold(np.zeros_like(toy.gold))
+    fresh = cv.get(model.name)()
+    assert bytes_of(model.fit(toy, toy).predict(toy)) == bytes_of(
+        fresh.fit(nonsense, nonsense).predict(toy)
+    )
+
+
+def test_gold_is_not_read_in_prediction(model: cv.LabelModel, toy: cv.Dataset) -> None:
+    if model.supervised:
+        pytest.skip("declared supervised")
+    model.fit(toy)
+    assert bytes_of(model.predict(toy)) == bytes_of(model.predict(toy.without_gold()))
+
+
+def test_a_supervised_model_asks_for_gold(model: cv.LabelModel, toy: cv.Dataset) -> None:
+    if not model.supervised:
+        pytest.skip("sees no gold")
+    with pytest.raises(cv.DataError, match="needs gold"):
+        model.fit(toy).predict(toy.without_gold())
+    with pytest.raises(cv.DataError, match="needs gold"):
+        model.fit(toy.without_gold())
+
+
+def test_a_sentence_is_judged_alone(model: cv.LabelModel, toy: cv.Dataset) -> None:
+    model.fit(toy)
+    together = model.predict_proba(toy)
+    for number in (0, 7, len(toy) - 1):
+        alone = model.predict_proba(toy.take([number]))[0]
+        np.testing.assert_allclose(together[number], alone, atol=1e-5)
+
+
+def test_order_of_sentences_does_not_matter(model: cv.LabelModel, toy: cv.Dataset) -> None:
+    order = np.random.default_rng(0).permutation(len(toy))
+    model.fit(toy)
+    straight, mixed = model.predict_proba(toy), model.predict_proba(toy.take(order))
+    for place, number in enumerate(order):
+        np.testing.assert_allclose(mixed[place], straight[int(number)], atol=1e-5)
+
+
+def test_the_same_seed_repeats_byte_for_byte(model: cv.LabelModel, toy: cv.Dataset) -> None:
+    again = cv.get(model.name)()
+    assert bytes_of(model.fit(toy).predict(toy)) == bytes_of(again.fit(toy).predict(toy))
+
+
+def test_save_and_load_give_the_same(
+    model: cv.LabelModel, toy: cv.Dataset, tmp_path: Path
+) -> None:
+    model.fit(toy).save(tmp_path / "model")
+    loaded = cv.load(tmp_path / "model")
+    assert type(loaded) is type(model)
+    assert loaded.config == model.config
+    assert bytes_of(loaded.predict(toy)) == bytes_of(model.predict(toy))
+    assert str(loaded.reliability()) == str(model.reliability())
+
+
+def test_saving_the_same_fit_twice_gives_the_same_bytes(
+    model: cv.LabelModel, toy: cv.Dataset, tmp_path: Path
+) -> None:
+    model.fit(toy).save(tmp_path / "a")
+    cv.get(model.name)().fit(toy).save(tmp_path / "b")
+    for file in ("model.json", "params.safetensors"):
+        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
+
+
+def test_empty_and_all_abstain_sentences_work(model: cv.LabelModel, toy: cv.Dataset) -> None:
+    model.fit(toy)
+    mute = toy.with_sources(toy.sources, np.full_like(toy.votes, -1), toy.silence)
+    for data in (mute, toy[:0], toy.take([5])):
+        labels = model.predict(seen(model, data))
+        assert labels.probabilities is not None
+        assert np.isfinite(labels.probabilities).all()
+        assert len(labels.labels) == len(data.tokens)
+
+
+def test_renamed_and_missing_sources_are_refused_by_name(
+    model: cv.LabelModel, toy: cv.Dataset
+) -> None:
+    model.fit(toy)
+    renamed = toy.with_sources(("great", *toy.sources[1:]), toy.votes, toy.silence)
+    with pytest.raises(cv.MismatchError, match=r"missing here: good"):
+        model.predict(renamed)
+    with pytest.raises(cv.MismatchError, match=r"missing here: poor"):
+        model.predict(toy.select_sources(["good", "fair", "guest", "silent"]))
+
+
+def test_other_types_are_refused_by_name(model: cv.LabelModel, toy: cv.Dataset) -> None:
+    model.fit(toy)
+    other = cv.Dataset.from_spans(
+        ["DRUG"], [["aspirin"]], {name: [[(0, 1, "DRUG")]] for name in toy.sources}
+    )
+    with pytest.raises(cv.MismatchError, match="no entity type 'DRUG'"):
+        model.predict(other)
+
+
+def test_order_of_sources_in_the_data_does_not_matter(
+    model: cv.LabelModel, toy: cv.Dataset
+) -> None:
+    model.fit(toy)
+    turned = toy.select_sources(reversed(toy.sources))
+    assert bytes_of(model.predict(turned)) == bytes_of(model.predict(toy))
+
+
+def test_asked_before_fit(model: cv.LabelModel, toy: cv.Dataset) -> None:
+    with pytest.raises(cv.NotFittedError, match="call fit"):
+        model.predict(toy)
+
+
+def test_no_sources_is_an_error(model: cv.LabelModel, toy: cv.Dataset) -> None:
+    with pytest.raises(cv.DataError, match="no sources"):
+        model.fit(toy.select_sources([]))
+
+
+def test_an_unknown_setting_is_an_error_with_a_suggestion(model: cv.LabelModel) -> None:
+    with pytest.raises(cv.ConfigError, match="did you mean 'seed'"):
+        cv.get(model.name)(sead=1)
+
+
+def test_reliability_names_every_source_and_type(model: cv.LabelModel, toy: cv.Dataset) -> None:
+    table = model.fit(toy).reliability()
+    records = table.to_records()
+    assert {(row["source"], row["type"]) for row in records} == {
+        (source, kind) for source in toy.sources for kind in toy.tags.types
+    }
+    values = [row[name] for row in records for name in ("recall", "precision")]
+    assert all(value is None or 0 <= value <= 1 for value in values)
+
+
+def test_a_good_source_is_rated_above_a_poor_one(model: cv.LabelModel, toy: cv.Dataset) -> None:
+    records = model.fit(toy).reliability().to_records()
+    recall = {
+        name: np.mean([row["recall"] for row in records if row["source"] == name])
+        for name in ("good", "poor")
+    }
+    assert recall["good"] > recall["poor"]
+
+
+def test_one_source_only(model: cv.LabelModel, toy: cv.Dataset) -> None:
+    alone = toy.select_sources(["good"])
+    labels = model.fit(alone).predict(alone)
+    assert len(labels.spans)
+
+
+def test_duplicate_sources(model: cv.LabelModel, toy: cv.Dataset) -> None:
+    doubled = toy.with_sources(
+        (*toy.sources, *(f"{name}-again" for name in toy.sources)),
+        np.concatenate([toy.votes, toy.votes], axis=1),
+        toy.silence * 2,
+    )
+    labels = model.fit(doubled).predict(doubled)
+    assert labels.probabilities is not None
+    assert np.isfinite(labels.probabilities).all()

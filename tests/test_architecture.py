@@ -1,0 +1,96 @@
+"""The doors between the rooms: who may import whom, read off the imports."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import convener
+
+SOURCE = Path(convener.__file__).parent
+GROUND = {"errors"}
+VALUES = GROUND | {"packed", "spans", "schemes", "tags", "data", "predictions", "corpus", "tables"}
+DOORS = {
+    "errors": set(),
+    "kernels": set(),
+    "toml": GROUND,
+    "settings": GROUND,
+    "tables": GROUND,
+    "expect": GROUND,
+    "packed": GROUND,
+    "text": GROUND | {"packed"},
+    "spans": GROUND,
+    "schemes": GROUND,
+    "tags": GROUND | {"packed", "schemes", "spans"},
+    "data": GROUND | {"expect", "packed", "spans", "tags", "text"},
+    "corpus": GROUND | {"data"},
+    "predictions": GROUND | {"expect", "packed", "spans", "schemes", "tags", "data"},
+    "io": VALUES | {"settings", "kernels"},
+    "lf": VALUES,
+    "evaluate": VALUES | {"kernels"},
+    "models": VALUES | {"settings", "kernels", "evaluate", "io.checkpoint"},
+    "demo": VALUES | {"io", "lf"},
+    "run": VALUES | {"settings", "toml", "io", "models"},
+}
+
+
+def room(module: str) -> str:
+    """The room of a module: the part of its name after `convener.`."""
+    return module.split(".")[1] if "." in module else ""
+
+
+def imports() -> list[tuple[str, str, str]]:
+    """(file, room, module imported) for every import of ours."""
+    found = []
+    for path in sorted(SOURCE.rglob("*.py")):
+        name = path.relative_to(SOURCE)
+        owner = name.parts[0].removesuffix(".py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+                modules = [f"{node.module}.{alias.name}" for alias in node.names]
+            elif isinstance(node, ast.Import):
+                modules = [alias.name for alias in node.names]
+            else:
+                continue
+            found += [
+                (str(name), owner, module.removeprefix("convener."))
+                for module in modules
+                if module.startswith("convener.")
+            ]
+    return found
+
+
+@pytest.mark.parametrize("owner", sorted(DOORS))
+def test_a_room_imports_only_what_its_doors_allow(owner: str) -> None:
+    allowed = DOORS[owner] | {owner}
+    trespasses = [
+        f"{file} imports {module}"
+        for file, importer, module in imports()
+        if importer == owner
+        and module.split(".")[0] not in allowed
+        and ".".join(module.split(".")[:2]) not in allowed
+    ]
+    assert trespasses == []
+
+
+def test_every_room_has_a_door() -> None:
+    rooms = {owner for _, owner, _ in imports()} - {"__init__", "__main__", "cli"}
+    assert rooms <= set(DOORS)
+
+
+def test_the_import_stays_light() -> None:
+    """Optional and heavy libraries are imported where they are used, not at the door."""
+    import subprocess
+    import sys
+
+    heavy = ["torch", "spacy", "pyarrow", "datasets", "transformers", "pandas", "numba"]
+    code = f"import sys, convener; print([m for m in {heavy} if m in sys.modules])"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == "[]"
+
+
+def test_the_public_names() -> None:
+    assert all(hasattr(convener, name) for name in convener.__all__)
+    assert list(convener.__all__) == sorted(convener.__all__)
