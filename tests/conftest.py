@@ -7,8 +7,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 import convener as cv
+
+# Machines are shared: no example is late, and fifty of them are enough for every run.
+settings.register_profile("convener", deadline=None, max_examples=50)
+settings.load_profile("convener")
+
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Our own warnings are errors; set here, so that coverage starts before we are imported."""
+    config.addinivalue_line("filterwarnings", "error::convener.errors.ConvenerWarning")
+
 
 ROOT = Path(__file__).parent.parent
 DATA = Path(os.environ.get("CONVENER_DATA", ROOT.parent / "shared" / "data"))

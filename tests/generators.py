@@ -171,3 +171,68 @@ def predictions(draw: DrawFn, *, probabilities: bool | None = None) -> Predictio
         model="drawn",
         settings={"seed": 1},
     )
+
+
+SAFE_WORDS = [word for word in WORDS if word != "\ud800" and "\u00a0" not in word]
+
+
+@st.composite
+def carried_contents(draw: DrawFn) -> Dataset | Predictions:
+    """Datasets and predictions that hold nothing only some formats can carry.
+
+    No source abstains within a sentence, votes are legal, words are not odd kinds of white space.
+    """
+    tags = draw(tag_sets())
+    lengths = draw(sentence_lengths())
+    word = st.sampled_from(SAFE_WORDS)
+    tokens = [draw(st.lists(word, min_size=n, max_size=n)) for n in lengths]
+    sources = draw(st.lists(st.sampled_from(["lexicon", "an LLM, v2", "源"]), unique=True))
+    columns = []
+    for _ in sources:
+        column = draw(legal_labels(tags, lengths))
+        unseen = np.array([draw(st.booleans()) for _ in lengths], bool)
+        column[np.repeat(unseen, lengths)] = -1
+        columns.append(column)
+    ids = st.lists(st.sampled_from(["a", "b", "文"]), min_size=len(tokens), max_size=len(tokens))
+    data = Dataset(
+        tags=tags,
+        tokens=Strings.of(word for sentence in tokens for word in sentence),
+        offsets=offsets_of(lengths),
+        sources=tuple(sources),
+        votes=np.stack(columns, axis=1) if columns else np.zeros((sum(lengths), 0), np.int16),
+        silence=tuple(draw(st.sampled_from(["O", "abstain"])) for _ in sources),
+        text=draw(texts(tokens)) if draw(st.booleans()) else None,
+        documents=Strings.of(draw(ids)) if draw(st.booleans()) else None,
+    )
+    if draw(st.booleans()):
+        return data.with_gold(draw(legal_labels(tags, lengths))) if draw(st.booleans()) else data
+    labels = draw(legal_labels(tags, lengths))
+    scores = np.linspace(0.1, 1, len(tags.spans(labels, data.offsets)), dtype=np.float32)
+    return Predictions(
+        data=data,
+        labels=labels,
+        probabilities=draw(probability_rows(len(labels), len(tags)))
+        if draw(st.booleans())
+        else None,
+        scores=scores if draw(st.booleans()) else None,
+        model="drawn",
+        settings={"seed": 1, "names": ["é"], "rate": 0.5},
+    )
+
+
+def same(left: Dataset | Predictions, right: Dataset | Predictions) -> bool:
+    """Whether two contents agree in everything they hold."""
+    if isinstance(left, Dataset) or isinstance(right, Dataset):
+        return bool(left == right)
+    arrays = ("labels", "probabilities", "scores")
+    return (
+        left.data == right.data
+        and (left.model, dict(left.settings)) == (right.model, dict(right.settings))
+        and all(_equal(getattr(left, name), getattr(right, name)) for name in arrays)
+    )
+
+
+def _equal(left: Any, right: Any) -> bool:
+    if left is None or right is None:
+        return left is right
+    return left.dtype == right.dtype and np.array_equal(left, right)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from generators import words
 from hypothesis import given
 from hypothesis import strategies as st
 
 from convener.errors import DataError
 from convener.packed import Ragged, Strings, offsets_of, positions, ranges
+from generators import words
 
 strings = st.lists(words | st.just(""), max_size=8)
 steps = st.none() | st.integers(-3, 3).filter(bool)
@@ -86,7 +86,9 @@ def test_take_gives_the_strings_at_the_indices(strs: list[str], data: st.DataObj
     assert packed.take(index).to_list() == expected
     assert packed[np.array(index, np.int64)].to_list() == expected
     mask = np.array([i in index for i in range(len(strs))])
-    assert packed.take(mask).to_list() == [text for text, keep in zip(strs, mask, strict=True) if keep]
+    assert packed.take(mask).to_list() == [
+        text for text, keep in zip(strs, mask, strict=True) if keep
+    ]
 
 
 @given(strings, st.integers(0, 8))

@@ -87,6 +87,7 @@ def test_a_run_is_a_loadable_model(toy: cv.Dataset, tmp_path: Path) -> None:
     config = run.RunConfig.resolve(None)
     facts = run.fit(config.build(), toy, None, config, tmp_path / "run")
     assert facts["used_valid_gold"] is False
-    assert cv.load(tmp_path / "run").predict(toy).tags() == cv.MajorityVote().fit(toy).predict(
-        toy
-    ).tags()
+    assert (
+        cv.load(tmp_path / "run").predict(toy).tags()
+        == cv.MajorityVote().fit(toy).predict(toy).tags()
+    )

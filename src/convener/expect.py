@@ -24,11 +24,9 @@ def shape(what: str, came: tuple[int, ...], expected: tuple[int, ...]) -> None:
 def labels(what: str, array: NDArray[Any], low: int, high: int) -> None:
     """Label ids: int16, from `low` to below `high`."""
     that(array.dtype == np.int16, f"{what} must be int16, got {array.dtype}")
-    least, most = array.min(initial=low), array.max(initial=low)
-    that(
-        least >= low and most < high,
-        f"{what} must be labels in [{low}, {high}), got {least} to {most}",
-    )
+    if array.size and not (low <= array.min() and array.max() < high):
+        came = f"{array.min()} to {array.max()}"
+        raise DataError(f"{what} must be labels in [{low}, {high}), got {came}")
 
 
 def offsets(array: NDArray[Any], count: int) -> None:

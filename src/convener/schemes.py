@@ -94,7 +94,7 @@ def bio_labels(
     follows &= ~first
     wrong = goes_on & ~follows
     if (place >= Place.END).any():  # only schemes that close spans can leave one open
-        closed = np.ones(size, bool)
+        closed = np.zeros(size, bool)
         closed[:-1] = follows[1:]
         wrong |= is_open & ~closed
     illegal = np.flatnonzero(wrong)

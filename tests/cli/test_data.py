@@ -29,6 +29,12 @@ def test_analyze_prints_a_table_and_pairs(convener: Command, news: Path) -> None
     assert "coverage" in said
 
 
+def test_a_misspelt_reading_option_is_named(convener: Command, news: Path) -> None:
+    refused = convener("analyze", news, "--split", "test", "--read", "on_overlp=first")
+    assert refused.code == 2
+    assert "did you mean 'on_overlap'" in refused.err
+
+
 def test_a_folder_needs_a_split(convener: Command, news: Path) -> None:
     refused = convener("analyze", news)
     assert refused.code == 2

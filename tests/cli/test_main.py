@@ -25,7 +25,6 @@ from .conftest import Command
         (["fit", ".", "-o", "x", "--set", "scheme"], "expected KEY=VALUE, got 'scheme'"),
         (["fit", ".", "-o", "x", "--set", "scheem=io"], "did you mean 'scheme'"),
         (["fit", ".", "-o", "x", "--config", "no.toml"], "no.toml: cannot be read"),
-        (["analyze", "nowhere", "--read", "on_overlp=first"], "did you mean 'on_overlap'"),
         (["evaluate", "nowhere", "nowhere"], "nowhere: no such file or folder"),
         (["predict", "nowhere", "nowhere", "-o", "x.jsonl"], "not a saved model"),
     ],

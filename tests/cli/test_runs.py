@@ -70,7 +70,7 @@ def test_a_missing_train_names_the_option(
 ) -> None:
     folder = tmp_path / "part"
     corpus = cv.read(news)
-    cv.write(cv.Corpus(splits={"valid": corpus.valid}), folder, format="conll")
+    cv.write(cv.Corpus(splits={"valid": corpus.valid}), folder, format="jsonl")
     refused = convener("fit", folder, "-o", tmp_path / "run")
     assert refused.code == 2
     assert "--train-from valid:0.8" in refused.err

@@ -18,7 +18,9 @@ from convener.predictions import Predictions
 from convener.tags import TagSet
 
 WORDS = st.text(
-    st.one_of(st.sampled_from("ab-,.;\"'é🙂👩‍🔬東京֑́\n\t "), st.characters(exclude_categories=["Cs"])),
+    st.one_of(
+        st.sampled_from("ab-,.;\"'é🙂👩‍🔬東京֑́\n\t "), st.characters(exclude_categories=["Cs"])
+    ),
     min_size=1,
     max_size=4,
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,17 +14,17 @@ from convener import demo as embedded
 from convener import io, run
 from convener.cli import terminal
 from convener.corpus import Corpus
-from convener.errors import DataError
+from convener.errors import ConvenerWarning, DataError
 from convener.evaluate import analyze, evaluate
 from convener.io.files import whole
 from convener.models import available, get
-from convener.tables import Table
+from convener.tables import PERCENT, Table
 
 README = """What `convener demo` wrote
 corpus/       the demo corpus with the votes of its sources, as a Wrench folder
 run/          the fitted majority vote: the model, config.toml and run.json
 labels.jsonl  its labels for the test sentences, with probabilities
-labels.conll  the same, one token a line
+labels.conll  the same, one token a line, without text and probabilities
 scores.json   the table of scores
 """
 NEXT = """Next
@@ -87,6 +88,7 @@ def _table(scores: list[dict[str, Any]]) -> Table:
             )
             for row in ordered
         ),
+        formats=dict.fromkeys(("precision", "recall", "f1"), PERCENT),
         notes=(
             "a model that sees gold is a reference, not a result",
             f"entity level, {ordered[0]['mode']} mode",
@@ -117,7 +119,9 @@ def _write(corpus: Corpus, scores: list[dict[str, Any]], folder: Path) -> None:
     run.fit(model, corpus.train, corpus.valid, config, folder / "run")
     labels = model.predict(corpus.test)
     io.write(labels, folder / "labels.jsonl")
-    io.write(labels, folder / "labels.conll", lossy=True)
+    with warnings.catch_warnings():  # the README beside it says what a CoNLL file leaves out
+        warnings.simplefilter("ignore", ConvenerWarning)
+        io.write(labels, folder / "labels.conll")
     if find_spec("spacy") is not None:
         io.write(labels, folder / "labels.spacy")
     (folder / "scores.json").write_text(json.dumps(scores, indent=2) + "\n", encoding="utf-8")

@@ -117,14 +117,13 @@ class Evaluation:
 
     def to_json(self) -> dict[str, Any]:
         """Everything, as plain values; figures are 0 to 1, and null without gold."""
-        vote = _figures(self.majority_vote) if self.has_sources else None
         return {
             "model": self.model,
             "mode": self.mode,
             **_figures(self.scores),
             "token_accuracy": self.token_accuracy,
             "per_type": self.per_type,
-            "majority_vote": vote,
+            "majority_vote": self.majority_vote and _figures(self.majority_vote),
             "breakdown": self.breakdown and self.breakdown.to_json(),
             "calibration": {name: part.to_json() for name, part in self.calibration.items()},
             "intervals": self.intervals and self.intervals.to_json(),

@@ -7,7 +7,9 @@ lenient  it begins a span, as in conlleval, seqeval's default and nervaluate's r
          "strict" scheme is this mode: the word there speaks of matching, not of reading)
 strict   it and what continues it are no span, as in seqeval's mode='strict', scheme=IOB2
 
-On legal labels both modes agree. An empty denominator gives 0.0.
+On legal labels both modes agree. An empty denominator gives 0.0, also for macro averages over no
+type, where seqeval 1.2.2 gives NaN. Its strict mode strips dashes off type names, so that A and A-
+are one type there and two here. Otherwise the figures are the same, illegal tags included.
 """
 
 from __future__ import annotations

@@ -53,12 +53,15 @@ def token_spans(
     source: str,
     where: Where,
     report: Report,
+    lengths: NDArray[np.int64] | None = None,
 ) -> tuple[Spans, NDArray[np.int64]]:
     """Character spans as token spans, and which of the given ones they are.
 
-    `spans` counts characters of the sentence's text; text and offsets are the dataset's.
+    `spans` counts characters of the sentence's text; text and offsets are the dataset's. Who
+    aligns many sources gives the texts' `lengths` in characters, to count them only once.
     """
-    lengths = text.text.character_lengths()
+    if lengths is None:
+        lengths = text.text.character_lengths()
     outside = (spans.start < 0) | (spans.start >= spans.end)
     outside |= spans.end > lengths[spans.sentence]
     if outside.any():

@@ -61,6 +61,21 @@ def _is_array(column: Any) -> bool:
     return isinstance(column, pyarrow().Array)
 
 
+def codes(column: Any) -> tuple[NDArray[np.int64], Strings]:
+    """Numbers of the distinct values of a column, -1 for null, and the values as strings."""
+    pa = pyarrow()
+    if not pyarrow("pyarrow.types").is_dictionary(column.type):
+        column = column.dictionary_encode()
+    if isinstance(column, pa.ChunkedArray):
+        column = pa.concat_arrays(column.unify_dictionaries().chunks or [column.combine_chunks()])
+    found = numbers(column.indices.fill_null(-1)).astype(np.int64)
+    values = column.dictionary
+    if values.null_count:  # a null may stand in the dictionary as well
+        found = np.where(numbers(values.is_null())[found], -1, found)
+        values = values.fill_null("")
+    return found, strings(values.cast(pa.large_string()))
+
+
 def opened(column: Any, what: str) -> tuple[NDArray[np.int64], Any]:
     """Length of each list of a column, and the values of all; nulls are refused.
 
@@ -93,7 +108,7 @@ def matrix(values: Any, width: int, dtype: Any, what: str) -> Array:
         raise DataError(f"{what}: expected {np.dtype(dtype)}, got {flat.type}")
     if kinds == "iu" and len(found) and not 0 <= found.min() <= found.max() < 2**31:
         raise DataError(f"{what}: expected offsets, got {found.min()} to {found.max()}")
-    return found.astype(dtype, copy=False).reshape(-1, width)
+    return found.astype(dtype).reshape(-1, width)
 
 
 def string_array(packed: Strings) -> Any:

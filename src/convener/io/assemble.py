@@ -54,7 +54,10 @@ class StringsBuilder:
         if joined.isascii():
             self._lengths.extend(map(len, pieces))
         else:
-            self._lengths.extend(len(text.encode("utf-8", "surrogatepass")) for text in pieces)
+            self._lengths.extend(
+                len(text if text.isascii() else text.encode("utf-8", "surrogatepass"))
+                for text in pieces
+            )
 
     def build(self) -> Strings:
         """All strings so far."""
@@ -121,7 +124,10 @@ class Assembler:
 
     def source(self, name: str) -> Marks:
         """What a source marked so far; names it if it was not known."""
-        return self._marks.setdefault(name, Marks())
+        marks = self._marks.get(name)
+        if marks is None:
+            marks = self._marks[name] = Marks()
+        return marks
 
     def span(
         self, source: str, start: int, end: int, kind: str, score: float = float("nan")
@@ -189,9 +195,10 @@ class Assembler:
             settings=dict(settings or {}),
         )
         default = found.spans.score
-        if default is not None and np.array_equal(scores, default):
+        same = default is not None and np.array_equal(scores, default)
+        if same or not len(scores) or np.isnan(scores).any():
             return found
-        return found if np.isnan(scores).any() else replace(found, scores=scores)
+        return replace(found, scores=scores)
 
     def _tag_set(self, types: Sequence[str] | None) -> TagSet:
         listed = self._options.types or types

@@ -12,7 +12,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import chain, groupby, pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from convener.data import ABSTAIN, Dataset
 from convener.errors import DataError, FormatError, unknown_name
-from convener.io.assemble import StringsBuilder
 from convener.io.formats import Content, Format
 from convener.io.options import ReadOptions, WriteOptions
 from convener.io.pieces import (
@@ -30,8 +29,8 @@ from convener.io.pieces import (
     checked_types,
     chosen,
     dumped,
+    finite,
     heading,
-    number,
     parsed,
     shortest,
     shown,
@@ -45,14 +44,17 @@ from convener.tags import TagSet
 HEADER = b"# convener = "
 DOCUMENT = b"# doc_id = "
 EMPTY = b"# empty"
+BLANK_LINES = frozenset({b"\n", b"\r\n"})
 DOCSTART = b"-DOCSTART-"
 SILENT_TAG = "-"
 SOURCE = "source:"
 NAMES = ("token", "gold", "label", "score", "_")
+TAG = re.compile(rb"O|[BIMELSUW][-_].+", re.DOTALL)
 KEPT = 1 << 16
 """So many different ends of lines are remembered."""
 SLICE = 5000
 """So many sentences are written at a time."""
+BLANK = re.compile(rb"[\t\v\f\r]")
 UNFIT = re.compile("[\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029\ud800-\udfff]")
 """What a token or a type cannot hold: it would end the field or the line, or is no Unicode."""
 
@@ -129,7 +131,7 @@ def _begin(file: BinaryIO, path: Path, options: ReadOptions) -> tuple[Layout, It
         where = f"{path}:{position}"
         passed.append(line)
         if position == 1 and line.startswith(HEADER):
-            return Layout.of_header(line, options, where), chain(passed, file)
+            return Layout.of_header(line, options, where), chain([b"\n"], file)
         bare = line.strip(b" \t\r\n")
         if not bare or bare.split()[0] == DOCSTART:
             continue
@@ -162,34 +164,55 @@ class _Reader:
         self._bytes, self._sizes, self._ends = bytearray(), array("q"), array("i")
         self._end_rows, self._end_scores = array("i"), array("f")
         self._lengths, self._before = array("q"), 0
-        self._documents, self._document, self._starts = StringsBuilder(), "", 0
+        self._documents, self._names, self._starts = array("q"), [""], 0
         self._jumps, self._lines = array("q"), array("q")
+        self._known: dict[bytes, int] = {}
 
     def take(self, lines: Iterable[bytes]) -> None:
-        """Read all lines; the end of a line seen before costs one look-up."""
+        """Read all lines; a block of lines whose ends were all seen before is taken at once."""
         separator = b"\t" if self._layout.tabs else b" "
-        plain = self._token == 0
-        docstart = b"" if self._layout.own else DOCSTART
-        known: dict[bytes, int] = {}
-        find = known.get
-        ends, sizes, data = self._ends, self._sizes, self._bytes
-        for position, line in enumerate(lines, 1):
-            token, _, rest = line.partition(separator)
-            end = find(rest) if token and token != docstart else None
-            if end is None:
-                found = self._other(line, position)
-                if found is None:
-                    self._jumps.append(len(ends))
-                    self._lines.append(position + 1)
-                    continue
-                first, end = token, found[1]
-                token = found[0]
-                if plain and first == token and rest and len(known) < KEPT:
-                    known[rest] = end
-            ends.append(end)
-            sizes.append(len(token))
-            data += token
+        own = self._layout.own
+        find = self._known.get
+        position = 1
+        for blank, group in groupby(lines, BLANK_LINES.__contains__):
+            block = list(group)
+            if blank:
+                self._close()
+            else:
+                self._jump(position)
+                tokens, _, rests = zip(*[line.partition(separator) for line in block], strict=True)
+                ends = list(map(find, rests))
+                if None in ends or b"" in tokens or (not own and DOCSTART in tokens):
+                    self._take_apart(block, position, separator)
+                else:
+                    self._ends.extend(ends)  # type: ignore[arg-type]
+                    self._sizes.extend(map(len, tokens))
+                    self._bytes += b"".join(tokens)
+            position += len(block)
         self._close()
+
+    def _take_apart(self, block: list[bytes], position: int, separator: bytes) -> None:
+        """Read the lines of a block one by one."""
+        known = self._known
+        for number, line in enumerate(block, position):
+            token, _, rest = line.partition(separator)
+            end = known.get(rest) if token and token != DOCSTART else None
+            if end is None:
+                found = self._other(line, number)
+                if found is None:
+                    self._jump(number + 1)
+                    continue
+                first, (token, end) = token, found
+                if self._token == 0 and first == token and rest and len(known) < KEPT:
+                    known[rest] = end
+            self._ends.append(end)
+            self._sizes.append(len(token))
+            self._bytes += token
+
+    def _jump(self, position: int) -> None:
+        """The next token stands in this line."""
+        self._jumps.append(len(self._ends))
+        self._lines.append(position)
 
     def _other(self, line: bytes, position: int) -> tuple[bytes, int] | None:
         """Token and number of the end of a line not seen before; None if it is no token's."""
@@ -203,10 +226,9 @@ class _Reader:
             self._starts += 1 if self._starts or not self._lengths else 2
             return None
         fields = layout.fields(line)
-        if line.startswith(b"#") and (line[1:2] == b" " or line == b"#"):
-            if not self._is_row(fields):
-                self._comment(line, where)
-                return None
+        if (line.startswith(b"# ") or line == b"#") and not self._is_row(fields):
+            self._comment(line, where)
+            return None
         if len(fields) != len(layout.columns):
             raise DataError(
                 f"{where}: expected {len(layout.columns)} columns, got {len(fields)}: "
@@ -214,7 +236,7 @@ class _Reader:
             )
         if not fields[self._token]:
             raise DataError(f"{where}: expected a token, got {shown(_text(line, where))}")
-        tags = tuple(_text(fields[column], where) for column in self._picked)
+        tags = "\0".join([_text(fields[column], where) for column in self._picked])
         try:
             row = self._rows[tags]
         except DataError as error:
@@ -230,11 +252,8 @@ class _Reader:
             return False
         if len(fields) == 1 or self._layout.own:
             return True
-        try:
-            self._rows._code(fields[-1].decode(), len(self._rows.columns) - 1)
-        except (DataError, UnicodeDecodeError):
-            return False
-        return True
+        tags = [fields[column] for column in self._picked]
+        return bool(tags) and all(tag == b"-" or TAG.fullmatch(tag) for tag in tags)
 
     def _comment(self, line: bytes, where: str) -> None:
         if not self._layout.own:
@@ -246,7 +265,9 @@ class _Reader:
                 raise DataError(f"{where}: expected doc_id as a string, got {shown(name)}")
             if not self._starts and self._lengths:
                 raise DataError(f"{where}: 'doc_id' in some places but not in all")
-            self._document, self._starts = name, 1
+            self._starts = 1
+            if name != self._names[-1]:
+                self._names.append(name)
         elif line == EMPTY:
             self._close()
             self._add(0)
@@ -259,13 +280,19 @@ class _Reader:
 
     def _add(self, length: int) -> None:
         self._lengths.append(length)
-        own = self._layout.own
-        self._documents.extend([self._document if own else f"doc-{max(self._starts - 1, 0)}"])
+        self._documents.append(len(self._names) - 1 if self._layout.own else self._starts)
+
+    def _document_ids(self) -> Strings | None:
+        """The document of each sentence, if the file tells documents apart."""
+        if not self._starts:
+            return None
+        if self._layout.own:
+            return Strings.of(self._names[number] for number in self._documents)
+        return Strings.of(f"doc-{max(number - 1, 0)}" for number in self._documents)
 
     def _place(self, token: int) -> str:
         jump = bisect_right(self._jumps, token) - 1
-        line = self._lines[jump] + token - self._jumps[jump] if jump >= 0 else token + 1
-        return f"{self._path}:{line}"
+        return f"{self._path}:{self._lines[jump] + token - self._jumps[jump]}"
 
     def _tokens(self) -> Strings:
         """All tokens, checked to be UTF-8."""
@@ -279,16 +306,21 @@ class _Reader:
             at = int(np.searchsorted(offsets, error.start, side="right")) - 1
             bad = at if bad < 0 else min(at, bad)
         if bad >= 0:
-            _text(self._bytes[offsets[bad] : offsets[bad + 1]], self._place(bad))
+            _text(bytes(self._bytes[offsets[bad] : offsets[bad + 1]]), self._place(bad))
+        blank = None if self._layout.tabs else BLANK.search(self._bytes)
+        if blank is not None:
+            at = int(np.searchsorted(offsets, blank.start(), side="right")) - 1
+            token = bytes(self._bytes[offsets[at] : offsets[at + 1]]).decode()
+            raise DataError(f"{self._place(at)}: expected spaces between columns, got {token!r}")
         return Strings(data, offsets)
 
     def build(self) -> Content:
         """The dataset, or the predictions."""
         layout, head = self._layout, self._layout.head
+        if not len(self._lengths) and not layout.own:
+            raise DataError(f"{self._path}: no sentences: expected lines of a token and its tags")
         found = self._types or tuple(sorted(self._rows.types))
         tags = checked_types(found, str(self._path))
-        if not len(self._lengths) and not layout.own:
-            raise DataError(f"{self._path}: no sentences: only comments")
         offsets = offsets_of(np.frombuffer(self._lengths, np.int64))
         ends = np.frombuffer(self._ends, np.int32)
         rows = np.array(self._end_rows, np.int32)[ends]
@@ -309,22 +341,18 @@ class _Reader:
             votes=votes,
             silence=head.silences(self._sources, self._options),
             gold=named.get("gold"),
-            documents=self._documents.build() if self._starts else None,
+            documents=self._document_ids(),
         )
         if "label" not in named:
             return head.restored(data)
         result = Predictions(
-            data=data, labels=named["label"], model=head.model or "", settings=head.settings
-        )
-        if self._score < 0:
-            return result
-        return Predictions(
             data=data,
-            labels=result.labels,
-            scores=self._scores(result, ends),
-            model=result.model,
-            settings=result.settings,
+            labels=named["label"],
+            scores=self._scores(named["label"], data, ends) if self._score >= 0 else None,
+            model=head.model or "",
+            settings=head.settings,
         )
+        return head.restored(result)
 
     def _column(
         self, column: int, rows: NDArray[np.int32], offsets: NDArray[np.int64], tags: TagSet
@@ -341,11 +369,13 @@ class _Reader:
             report=Report() if plain else self._report,
         )
 
-    def _scores(self, result: Predictions, ends: NDArray[np.int32]) -> NDArray[np.float32]:
+    def _scores(
+        self, labels: NDArray[np.int16], data: Dataset, ends: NDArray[np.int32]
+    ) -> NDArray[np.float32]:
         """The score of each span, which stands at its first token."""
-        spans = result.spans
-        begin = result.data.offsets[spans.sentence] + spans.start
-        scores = np.array(self._end_scores, np.float32)[ends[begin]]
+        spans = data.tags.spans(labels, data.offsets)
+        begin = data.offsets[spans.sentence] + spans.start
+        scores: NDArray[np.float32] = np.array(self._end_scores, np.float32)[ends[begin]]
         missing = np.flatnonzero(np.isnan(scores))
         if len(missing):
             place = self._place(int(begin[missing[0]]))
@@ -357,7 +387,7 @@ def _score(field: bytes, where: str) -> float:
     if field == b"-":
         return float("nan")
     try:
-        return number(float(field), where)
+        return finite(float(field), where)
     except ValueError:
         raise DataError(
             f"{where}: expected a score or '-', got {shown(_text(field, where))}"
@@ -373,7 +403,7 @@ def write(content: Content, path: Path, options: WriteOptions) -> None:
         columns += ["label"] if content.spans.score is None else ["label", "score"]
     columns += ["_"] if len(columns) == 1 else []  # so that no token looks like a comment
     for name in data.tags.types:
-        if UNFIT.search(name):
+        if UNFIT.search(name) or "\0" in name:
             raise FormatError(f"{path.name}: conll cannot hold the entity type {name!r}")
     head = heading(content)
     del head["sources"]

@@ -147,10 +147,12 @@ def check_unicode(strings: Strings, what: str) -> None:
 
 @contextmanager
 def placed(where: str) -> Iterator[None]:
-    """Names the file in front of what a check of its content says."""
+    """Names the file in front of what a check of its content says, unless it does itself."""
     try:
         yield
     except DataError as error:
+        if str(error).startswith(where):
+            raise
         raise type(error)(f"{where}: {error}") from error
 
 

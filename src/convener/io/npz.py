@@ -21,10 +21,11 @@ from convener.errors import DataError
 from convener.io.facts import Facts, as_asked, placed, readable
 from convener.io.formats import PARTS, Content, Format
 from convener.io.options import ReadOptions, WriteOptions
+from convener.io.repair import repaired
 from convener.io.report import Report
 from convener.packed import Array, Strings, offsets_of
 from convener.predictions import Predictions
-from convener.schemes import bio_labels, places
+from convener.schemes import places
 from convener.tags import TagSet
 
 FOREIGN = ("votes", "L", "offsets", "lengths", "tokens", "gold", "Y", "sources", "types")
@@ -272,19 +273,15 @@ def _repaired(data: Dataset, where: str, options: ReadOptions, report: Report) -
     """The data with legal labels, each repair noted."""
 
     def legal(labels: NDArray[np.int16], name: str) -> NDArray[np.int16]:
-        mended, illegal = bio_labels(*places(labels), data.offsets, "begin")
-        if not len(illegal):
-            return labels
-        if options.on_illegal == "error":
-            tag = data.tags.names[labels[illegal[0]]]
-            raise DataError(f"{where}: row {illegal[0]}: {tag} of {name} continues nothing")
-        if options.on_illegal == "drop":
-            mended, _ = bio_labels(*places(labels), data.offsets, "drop")
-        for row in illegal.tolist():
-            became = data.tags.names[mended[row]]
-            tag = data.tags.names[labels[row]]
-            report.add("illegal", f"{where}: row {row}", name, f"{tag} became {became}")
-        return mended
+        return repaired(
+            *places(labels),
+            data.offsets,
+            options.on_illegal,
+            tag=lambda row: data.tags.names[labels[row]],
+            where=lambda row: f"{where}: row {row}",
+            source=name,
+            report=report,
+        )
 
     columns = [legal(data.votes[:, k], name) for k, name in enumerate(data.sources)]
     votes = np.stack(columns, axis=1) if columns else data.votes

@@ -219,6 +219,7 @@ class Head:
     model: str | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
     holds: tuple[str, ...] = ()
+    """What it holds though no sentence shows it."""
 
     @classmethod
     def of(
@@ -255,18 +256,27 @@ class Head:
         )
 
     def restored(self, content: Content) -> Content:
-        """The content of a file without sentences, with the empty columns it says it holds."""
+        """The content with those columns that it holds and that have nothing in them."""
+        empty = np.zeros(0, np.float32)
+        if isinstance(content, Predictions) and "scores" in self.holds and not len(content.spans):
+            content = replace(content, scores=empty)
+        if len(content) or not self.holds:
+            return content
+        if isinstance(content, Predictions) and "probabilities" in self.holds:
+            content = replace(content, probabilities=empty.reshape(0, len(content.data.tags)))
         columns = {
             "gold": np.zeros(0, np.int16),
             "text": Text(Strings.of([]), np.zeros((0, 2), np.int32), np.zeros(0, np.int64)),
             "documents": Strings.of([]),
         }
-        held = {name: column for name, column in columns.items() if name in self.holds}
-        return with_data(content, **held) if held and not len(content) else content
+        return with_data(content, **{name: columns[name] for name in _PARTS if name in self.holds})
 
     def silences(self, sources: Sequence[str], options: ReadOptions) -> tuple[Silence, ...]:
         """What silence means for each of these sources."""
         return tuple(options.silence or self.silence.get(name, "O") for name in sources)
+
+
+_PARTS = ("gold", "text", "documents")
 
 
 def heading(content: Content) -> dict[str, Any]:
@@ -279,9 +289,14 @@ def heading(content: Content) -> dict[str, Any]:
     }
     if isinstance(content, Predictions):
         values |= {"model": content.model, "settings": dict(content.settings)}
-    if not len(data):  # with sentences one sees it in them
-        parts = ("gold", "text", "documents")
-        values["holds"] = [name for name in parts if getattr(data, name) is not None]
+    hidden = [] if len(data) else [name for name in _PARTS if getattr(data, name) is not None]
+    if isinstance(content, Predictions):
+        if content.probabilities is not None and not len(data):
+            hidden.append("probabilities")
+        if content.scores is not None and not len(content.scores):
+            hidden.append("scores")
+    if hidden:
+        values["holds"] = hidden
     return values
 
 
@@ -357,6 +372,8 @@ def shortest(values: NDArray[np.float32]) -> list[Any]:
     >>> shortest(np.array([0.1, 1], np.float32))
     [0.1, 1.0]
     """
+    if not np.isfinite(values).all():
+        raise FormatError("a score or probability that is not a finite number cannot be written")
     found: list[Any] = values.astype(np.float32).astype("U32").astype(np.float64).tolist()
     return found
 
@@ -382,10 +399,10 @@ def spans_in(value: object, where: str, what: str) -> Iterator[tuple[int, int, s
             raise DataError(
                 f"{where}: expected a span [start, end, type] of {what}, got {shown(item)}"
             )
-        yield item[0], item[1], item[2], number(item[3], where) if len(item) == 4 else np.nan
+        yield item[0], item[1], item[2], finite(item[3], where) if len(item) == 4 else np.nan
 
 
-def number(value: object, where: str) -> float:
+def finite(value: object, where: str) -> float:
     """A finite number."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         try:
@@ -441,7 +458,7 @@ class Probabilities:
                     f"{where}: expected {self._width} probabilities for a token, got {len(row)}"
                 )
             for value in row:
-                self._values.append(number(value, where))
+                self._values.append(finite(value, where))
 
     def matrix(
         self, own: Sequence[str] | None, types: Sequence[str], where: str
@@ -466,18 +483,18 @@ class Probabilities:
         return found
 
 
-class TagRows(dict[tuple[Any, ...], int]):
-    """Rows of tags, each different one kept once: `rows[("O", "B-PER")]` is its number.
+class TagRows(dict[str, int]):
+    r"""Rows of tags, each different one kept once: `rows["O\0B-PER"]` is the row's number.
 
-    `labels` turns a column back into label ids. Rows repeat heavily, so reading costs about one
-    look-up per token.
+    A row is its tags with NUL between them. `labels` turns a column back into label ids. Rows
+    repeat heavily, so reading costs about one look-up per token.
 
     columns  the names of the columns, for messages
     types    the entity types, if they are known beforehand
     abstain  what stands for abstain, in columns before `voting`
 
     >>> rows = TagRows(("a", "gold"), None, abstain=("-",), voting=1)
-    >>> [rows[("-", "O")], rows[("S-PER", "B-PER")], rows[("-", "O")]]
+    >>> [rows["-\0O"], rows["S-PER\0B-PER"], rows["-\0O"]]
     [0, 1, 0]
     >>> list(rows.types)
     ['PER']
@@ -488,7 +505,7 @@ class TagRows(dict[tuple[Any, ...], int]):
         columns: Sequence[str],
         types: Sequence[str] | None,
         *,
-        abstain: Sequence[object] = (),
+        abstain: Sequence[str] = (),
         voting: int = 0,
     ) -> None:
         super().__init__()
@@ -496,18 +513,19 @@ class TagRows(dict[tuple[Any, ...], int]):
         self._fixed = types is not None
         self.types = {name: position for position, name in enumerate(types or ())}
         self._abstain = frozenset(abstain)
-        self._codes: dict[object, int] = {}
+        self._codes: dict[str, int] = {}
         self._table, self._places, self._kinds = array("i"), array("b"), array("h")
 
-    def __missing__(self, row: tuple[Any, ...]) -> int:
+    def __missing__(self, key: str) -> int:
+        row = key.split("\0") if self.columns else []
         if len(row) != len(self.columns):
             raise DataError(f"expected {len(self.columns)} tags, got {len(row)}")
         codes = [self._code(tag, column) for column, tag in enumerate(row)]
         self._table.extend(codes)
-        self[row] = len(self)
+        self[key] = len(self)
         return len(self) - 1
 
-    def _code(self, tag: object, column: int) -> int:
+    def _code(self, tag: str, column: int) -> int:
         if tag in self._abstain and column >= self._voting:
             raise DataError(f"expected a tag of {self.columns[column]}, got {tag!r}")
         if tag not in self._codes:
@@ -517,9 +535,7 @@ class TagRows(dict[tuple[Any, ...], int]):
             self._kinds.append(kind)
         return self._codes[tag]
 
-    def _spelled(self, tag: object, column: int) -> tuple[Place, int]:
-        if not isinstance(tag, str):
-            raise DataError(f"expected a tag of {self.columns[column]}, got {shown(tag)}")
+    def _spelled(self, tag: str, column: int) -> tuple[Place, int]:
         place, name = parse_tag(tag)
         if place is Place.OUTSIDE:
             return place, 0

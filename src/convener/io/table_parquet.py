@@ -71,6 +71,7 @@ class _Reader:
         stated = np.zeros(len(first), bool)
         stated[unit[source < 0]] = True
         self.unit, self.count = unit, len(first)
+        path = self.path
         return Rows(
             path=self.path,
             facts=facts,
@@ -88,7 +89,7 @@ class _Reader:
             label=label,
             types=types,
             score=self._scores(),
-            place=lambda row: f"{self.path}: row {row}",
+            place=lambda row: f"{path}: row {row}",  # keeps the path, not the table
         )
 
     def _wrong(self, name: str, expected: str, hint: str = "") -> DataError:
@@ -103,15 +104,7 @@ class _Reader:
             column = column.cast(pa.string())
         if not arrow.is_string(column.type) and not (numbers and types.is_integer(column.type)):
             raise self._wrong(name, "strings or whole numbers" if numbers else "strings")
-        if not types.is_dictionary(column.type):
-            column = column.dictionary_encode()
-        whole = pa.concat_arrays(column.unify_dictionaries().chunks or [column.combine_chunks()])
-        codes = arrow.numbers(whole.indices.fill_null(-1), np.int64)
-        values = whole.dictionary
-        if values.null_count:  # a null may stand in the dictionary as well
-            codes = np.where(arrow.numbers(values.is_null(), bool)[codes], -1, codes)
-            values = values.fill_null("")
-        return codes, arrow.strings(values.cast(pa.large_string()))
+        return arrow.codes(column)
 
     def _named(self, name: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
         """Numbers of the distinct names by first appearance, -1 for an empty cell."""

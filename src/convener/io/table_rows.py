@@ -19,7 +19,7 @@ from convener.io.align import check_inside, named_documents, settled, token_span
 from convener.io.facts import Facts, as_asked, placed, source_names
 from convener.io.options import ReadOptions
 from convener.io.report import Report
-from convener.io.table_units import Units, sentences
+from convener.io.table_units import Units, sentences, text_lengths
 from convener.predictions import Predictions
 from convener.spans import Spans
 from convener.tags import TagSet
@@ -125,6 +125,7 @@ class _Assembly:
             text=text,
             documents=documents,
         )
+        self.text_lengths = None if text is None else text_lengths(text.text)
         self.by_tokens = text is None or _more(rows.facts, "offsets") == "tokens"
 
     def _types(self) -> tuple[str, ...]:
@@ -228,6 +229,7 @@ class _Assembly:
                 source=name,
                 where=where,
                 report=self.report,
+                lengths=self.text_lengths,
             )
         stays = settled(
             spans,

@@ -9,10 +9,9 @@ the meta file, where other readers overlook it.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise, repeat
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener.data import ABSTAIN, Dataset, Text
-from convener.errors import DataError
+from convener.errors import DataError, FormatError
 from convener.io import formats
 from convener.io.assemble import GOLD, LABELS, Assembler, StringsBuilder
 from convener.io.files import decoded, neighbours
@@ -50,8 +49,8 @@ from convener.packed import Strings
 from convener.predictions import Predictions
 
 SILENT_TAG = "ABSTAIN"
-ABSTAINS = (SILENT_TAG, "-", None, ABSTAIN)
-"""What stands for abstain among the tags of a source."""
+ABSTAINS = (SILENT_TAG, "-")
+"""What stands for abstain among the tags of a source, beside null and -1."""
 SHARED = ("train", "valid", "test")
 """Splits that share one `meta.json`."""
 SLICE = 2000
@@ -160,7 +159,7 @@ class _Reader:
             raise DataError(f"{where}: expected 'label' as spans or tags, got {shown(label)}")
         if label and isinstance(label[0], str):
             self._spelled("label", "tags", where)
-            self._number(self._gold, self._gold_rows, label, lambda tag: (tag,), size, where)
+            self._number(self._gold, self._gold_rows, [[tag] for tag in label], size, where)
             return
         if size:
             self._spelled("label", "spans", where)
@@ -178,11 +177,10 @@ class _Reader:
             return
         if isinstance(first, list) and not isinstance(first[0], list):
             self._spelled("weak_labels", "tags", where)
-            widths = {len(row) if isinstance(row, list) else -1 for row in weak}
-            for width in sorted(widths):
+            rows = set(map(type, weak)) == {list}
+            for width in set(map(len, weak)) if rows else (-1,):
                 self._know(width, where)
-            pick = itemgetter(*self._picked) if len(self._picked) > 1 else self._few
-            self._number(self._votes, self._vote_rows, weak, pick, size, where)
+            self._number(self._votes, self._vote_rows, self._chosen_tags(weak), size, where)
             return
         self._spelled("weak_labels", "spans", where)
         self._know(len(weak), where)
@@ -193,8 +191,10 @@ class _Reader:
                 for start, end, kind, _ in spans_in(weak[column], where, name):
                     self._assembler.span(name, start, end, kind)
 
-    def _few(self, row: list[Any]) -> tuple[Any, ...]:
-        return tuple(row[column] for column in self._picked)
+    def _chosen_tags(self, rows: list[list[Any]]) -> list[list[Any]]:
+        if self._picked == list(range(len(rows[0]))):
+            return rows
+        return [[row[column] for column in self._picked] for row in rows]
 
     def _know(self, count: int, where: str) -> None:
         """There are so many sources."""
@@ -211,23 +211,25 @@ class _Reader:
             raise DataError(f"{where}: expected weak labels of {self._known} sources, got {got}")
 
     def _number(
-        self,
-        rows: TagRows,
-        numbers: array[int],
-        given: list[Any],
-        pick: Callable[[Any], tuple[Any, ...]],
-        size: int,
-        where: str,
+        self, rows: TagRows, numbers: array[int], given: list[list[Any]], size: int, where: str
     ) -> None:
         """Add the numbers of the rows of tags of one sentence."""
         if len(given) != size:
             raise DataError(f"{where}: expected tags of {size} tokens, got {len(given)}")
+        before = len(numbers)
         try:
-            numbers.extend(map(rows.__getitem__, map(pick, given)))
+            numbers.extend(map(rows.__getitem__, map("\0".join, given)))
         except DataError as error:
             raise DataError(f"{where}: {error}") from None
-        except TypeError:
-            raise DataError(f"{where}: expected rows of tags, got {shown(given)}") from None
+        except TypeError:  # not all are strings
+            del numbers[before:]
+            for row in given:
+                for column, tag in enumerate(row):
+                    if tag is None or (type(tag) is int and tag == ABSTAIN):
+                        row[column] = SILENT_TAG
+                    elif not isinstance(tag, str):
+                        raise DataError(f"{where}: expected a tag, got {shown(tag)}") from None
+            self._number(rows, numbers, given, size, where)
 
     def _add_prediction(self, item: dict[str, Any], size: int, where: str) -> None:
         spans, rows = item.get("prediction"), item.get("probabilities")
@@ -315,6 +317,8 @@ def write(content: Content, path: Path, options: WriteOptions) -> None:
     """Write a split and its meta file."""
     data = content.data if isinstance(content, Predictions) else content
     tagged = bool({"abstain within a sentence", "illegal votes"} & formats.parts(content))
+    if tagged and any("\0" in name for name in data.tags.types):
+        raise FormatError(f"{path.name}: an entity type with NUL cannot be written in tags")
     with path.open("w", encoding="utf-8", newline="\n") as file:
         file.write("{")
         for number, item in enumerate(_items(content, data, tagged=tagged)):

@@ -1,4 +1,4 @@
-"""Exponentials of whole buffers, written so that LLVM makes vector code of them.
+"""Exponentials and logarithms of whole buffers, written so that LLVM makes vector code of them.
 
 Numba calls the scalar libm unless SVML happens to be installed; in float32 that alone would
 cost more than everything else in the chain.
@@ -29,6 +29,12 @@ _C4 = np.float32(1 / 24)
 _C5 = np.float32(1 / 120)
 _C6 = np.float32(1 / 720)
 _C7 = np.float32(1 / 5040)
+_SQRT2 = np.float32(math.sqrt(2))
+_D1 = np.float32(2)
+_D3 = np.float32(2 / 3)
+_D5 = np.float32(2 / 5)
+_D7 = np.float32(2 / 7)
+_D9 = np.float32(2 / 9)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -39,6 +45,30 @@ def _power_of_two(typing_context: Any, rounded: Any) -> Any:
         word = ir.IntType(32)
         bits = builder.shl(builder.bitcast(arguments[0], word), word(23))
         return builder.bitcast(builder.add(bits, word(127 << 23)), ir.FloatType())
+
+    return types.float32(types.float32), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _exponent(typing_context: Any, x: Any) -> Any:
+    """The binary exponent of a positive normal float32, as float32."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        word = ir.IntType(32)
+        bits = builder.lshr(builder.bitcast(arguments[0], word), word(23))
+        return builder.sitofp(builder.sub(bits, word(127)), ir.FloatType())
+
+    return types.float32(types.float32), generate
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _mantissa(typing_context: Any, x: Any) -> Any:
+    """A positive normal float32 over its power of two, in [1, 2)."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        word = ir.IntType(32)
+        bits = builder.and_(builder.bitcast(arguments[0], word), word(0x7FFFFF))
+        return builder.bitcast(builder.or_(bits, word(0x3F800000)), ir.FloatType())
 
     return types.float32(types.float32), generate
 
@@ -67,6 +97,27 @@ def _exp_double(values: Array, count: int) -> None:
         values[k] = math.exp(values[k])
 
 
+@compiled(frozenset({"contract"}))
+def _log_single(values: Array, count: int) -> None:
+    for k in range(count):
+        x = values[k]
+        m, n = _mantissa(x), _exponent(x)
+        m, n = (m * _C2, n + _ONE) if m > _SQRT2 else (m, n)
+        s = (m - _ONE) / (m + _ONE)
+        q = s * s
+        p = _D7 + q * _D9
+        p = _D5 + q * p
+        p = _D3 + q * p
+        p = _D1 + q * p
+        values[k] = n * _LN2_HIGH + (n * _LN2_LOW + s * p)
+
+
+@compiled()
+def _log_double(values: Array, count: int) -> None:
+    for k in range(count):
+        values[k] = math.log(values[k])
+
+
 def exp_in_place(values: Array, count: int) -> None:
     """Replace the first `count` values x <= 0 by exp(x); float32 must not be below -87."""
     raise NotImplementedError("called from compiled code only")
@@ -77,3 +128,15 @@ def _exp_in_place(values: Any, count: Any) -> Any:
     if values.dtype == types.float32:
         return lambda values, count: _exp_single(values, count)
     return lambda values, count: _exp_double(values, count)
+
+
+def log_in_place(values: Array, count: int) -> None:
+    """Replace the first `count` values x > 0 by log x; float32 must not be denormal."""
+    raise NotImplementedError("called from compiled code only")
+
+
+@overload(log_in_place, strict=False)  # type: ignore[untyped-decorator]
+def _log_in_place(values: Any, count: Any) -> Any:
+    if values.dtype == types.float32:
+        return lambda values, count: _log_single(values, count)
+    return lambda values, count: _log_double(values, count)

@@ -48,7 +48,8 @@ def any_of_best(
     best = (counts == counts.max(axis=1, keepdims=True)) & counts.any(axis=1, keepdims=True)
     tied = best.sum(axis=1)
     chosen = np.where(tied > 0, scrambled(place, seed) % np.maximum(tied, 1), 0)
-    return np.argmax(np.cumsum(best, axis=1) > chosen[:, None], axis=1)
+    drawn: NDArray[np.int64] = np.argmax(np.cumsum(best, axis=1) > chosen[:, None], axis=1)
+    return drawn
 
 
 def scrambled(numbers: NDArray[np.int64], seed: int) -> NDArray[np.int64]:

@@ -18,7 +18,7 @@ from convener.kernels.confusion import type_probabilities, type_reliability
 from convener.packed import Ragged
 from convener.predictions import Predictions
 from convener.settings import from_mapping, to_mapping
-from convener.tables import Table
+from convener.tables import PERCENT, Table
 
 Params = Mapping[str, NDArray[Any]]
 """What a model has learned: named arrays."""
@@ -161,7 +161,8 @@ class LabelModel(ABC):
         return Table(
             title=f"Reliability of the sources, as estimated by {self.name}",
             columns=("source", "type", "recall", "precision"),
-            rows=tuple(rows),
+            rows=rows,
+            formats=dict.fromkeys(("recall", "precision"), PERCENT),
             notes=(
                 "recall: P(source says x | truth is x); precision: P(truth is x | source says x)",
             ),

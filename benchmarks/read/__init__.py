@@ -1,0 +1,1 @@
+"""How fast files are read, and how much memory that takes."""

@@ -1,0 +1,99 @@
+"""Spans of characters become spans of tokens; overlaps are settled and noted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from convener.data import Text
+from convener.errors import DataError
+from convener.io.align import check_inside, named_documents, settled, token_spans
+from convener.io.report import Report
+from convener.packed import Strings
+from convener.spans import Spans
+from convener.tags import TagSet
+
+TAGS = TagSet(("PER", "LOC"))
+OFFSETS = np.array([0, 2, 2, 4])
+TEXT = Text(
+    Strings.of(["Ada 👩‍🔬x", "", "new york"]),
+    np.array([[0, 3], [4, 8], [0, 3], [4, 8]], np.int32),
+    np.zeros(3, np.int64),
+)
+
+
+def where(sentence: int) -> str:
+    return f"f:{sentence}"
+
+
+def aligned(policy: str, *rows: tuple[int, int, int, int]) -> tuple[list[tuple[int, ...]], Report]:
+    report = Report()
+    spans, _ = token_spans(
+        Spans.of(rows),
+        TEXT,
+        OFFSETS,
+        policy,
+        source="a",
+        where=where,
+        report=report,  # type: ignore[arg-type]
+    )
+    return [tuple(span) for span in spans], report
+
+
+@pytest.mark.parametrize("policy", ["expand", "contract", "drop", "error"])
+def test_spans_that_fit_stay(policy: str) -> None:
+    found, report = aligned(policy, (0, 0, 3, 0), (0, 4, 8, 1), (2, 0, 8, 1))
+    assert found == [(0, 0, 1, 0), (0, 1, 2, 1), (2, 0, 2, 1)]
+    assert len(report) == 0
+
+
+def test_spans_that_cut_words(tmp_path: object) -> None:
+    cut = (2, 1, 8, 1)
+    assert aligned("expand", cut)[0] == [(2, 0, 2, 1)]
+    assert aligned("contract", cut)[0] == [(2, 1, 2, 1)]
+    assert aligned("drop", cut)[0] == []
+    assert str(next(iter(aligned("expand", cut)[1]))) == "f:2: misaligned (a): 1-8 became 0-8"
+    assert str(next(iter(aligned("drop", cut)[1]))) == "f:2: misaligned (a): dropped 1-8"
+    with pytest.raises(DataError, match="^f:2: span 1-8 of a does not begin and end at words$"):
+        aligned("error", cut)
+
+
+def test_spans_between_words_or_shrunk_to_nothing_are_dropped_and_noted() -> None:
+    assert aligned("expand", (2, 3, 4, 0))[0] == []
+    found, report = aligned("contract", (2, 1, 2, 0))
+    assert found == []
+    assert report.counts() == {"misaligned": 1}
+
+
+@pytest.mark.parametrize("span", [(-1, 2), (2, 2), (0, 9), (1, 0)])
+def test_spans_outside_the_text_are_refused(span: tuple[int, int]) -> None:
+    with pytest.raises(DataError, match=r"^f:2: span .* is not a range of the text's 8 characters"):
+        aligned("expand", (2, *span, 0))
+
+
+def test_token_spans_outside_their_sentence_are_refused() -> None:
+    check_inside(Spans.of([(0, 0, 2, 0)]), OFFSETS, source="a", where=where)
+    message = "^f:1: span 0-1 of a is not a range of the sentence's 0 tokens$"
+    with pytest.raises(DataError, match=message):
+        check_inside(Spans.of([(1, 0, 1, 0)]), OFFSETS, source="a", where=where)
+
+
+def kept(policy: str) -> tuple[list[int], Report]:
+    report = Report()
+    spans = Spans.of([(0, 1, 2, 0), (0, 0, 2, 1), (2, 1, 2, 0), (2, 0, 1, 0)])
+    stays = settled(spans, TAGS, policy, source="a", where=where, report=report)  # type: ignore[arg-type]
+    return stays.tolist(), report
+
+
+def test_overlaps_are_settled_and_noted() -> None:
+    longest, report = kept("longest")
+    assert longest == [1, 3, 2]
+    assert report.summary() == "1 overlap; first: f:0: overlap (a): kept 0-2 LOC, dropped 1-2 PER"
+    assert kept("first")[0] == [0, 3, 2]
+    with pytest.raises(DataError, match="^f:0: spans 1-2 PER and 0-2 LOC of a overlap$"):
+        kept("error")
+
+
+def test_running_numbers_are_no_documents() -> None:
+    assert named_documents(Strings.of(["0", "1"])) is None
+    assert named_documents(Strings.of(["0", "2"])) == Strings.of(["0", "2"])

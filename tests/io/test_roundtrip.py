@@ -1,0 +1,87 @@
+"""Nothing is lost between any two formats that can carry the content."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+import convener as cv
+from convener.io import formats, read_content
+from convener.io.formats import Content
+from convener.packed import Strings, offsets_of
+from tests.generators import carried_contents, same
+
+SUFFIXES = {
+    ".json": "wrench",
+    ".jsonl": "jsonl",
+    ".conll": "conll",
+    ".csv": "table",
+    ".parquet": "table",
+    ".npz": "npz",
+    ".spacy": "spacy",
+    ".hf": "huggingface",
+}
+
+
+def kept(content: Content, names: tuple[str, str]) -> Content:
+    """The content without what one of the formats cannot carry."""
+    carries = formats.by_name(names[0]).carries & formats.by_name(names[1]).carries
+    data = content.data if isinstance(content, cv.Predictions) else content
+    if "text" not in carries:
+        data = replace(data, text=None)
+    if "documents" not in carries:
+        data = replace(data, documents=None)
+    if isinstance(content, cv.Dataset):
+        return data
+    changes = {part: None for part in ("probabilities", "scores") if part not in carries}
+    return replace(content, data=data, **changes)
+
+
+def there_and_back(content: Content, path: Path) -> Content:
+    cv.write(content, path)
+    return read_content(path)
+
+
+def test_every_format_is_tried() -> None:
+    assert {form.name for form in formats.available()} == set(SUFFIXES.values())
+
+
+@pytest.mark.parametrize(("first", "second"), list(product(SUFFIXES, SUFFIXES)))
+@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+@given(content=carried_contents())
+def test_through_two_formats_and_back(first: str, second: str, content: Content) -> None:
+    content = kept(content, (SUFFIXES[first], SUFFIXES[second]))
+    with TemporaryDirectory() as room:
+        once = there_and_back(content, Path(room) / f"a{first}")
+        twice = there_and_back(once, Path(room) / f"b{second}")
+    assert same(once, content)
+    assert same(twice, content)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_sentence_of_5000_tokens(suffix: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    words = Strings.of(["Ada", "北京", "🙂", "e\u0301", "of"])
+    offsets = offsets_of([3, 5000, 1])
+    tags = cv.TagSet(("PER", "LOC"))
+
+    def labels() -> np.ndarray:
+        drawn = rng.choice(5, size=5004, p=[0.8, 0.08, 0.05, 0.05, 0.02]).astype(np.int16)
+        return tags.repair(drawn, offsets)[0]
+
+    data = cv.Dataset(
+        tags=tags,
+        tokens=words.take(rng.integers(len(words), size=5004)),
+        offsets=offsets,
+        sources=("a", "b"),
+        votes=np.stack([labels(), labels()], axis=1),
+        silence=("O", "abstain"),
+        gold=labels(),
+    )
+    assert there_and_back(data, tmp_path / f"long{suffix}") == data

@@ -1,0 +1,434 @@
+"""Long tables, as CSV and as Parquet."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+
+import convener.io as cio
+from convener.data import Dataset
+from convener.errors import DataError, FormatError, UnknownNameError
+from convener.io import table
+from convener.io.formats import Content
+from convener.io.options import ReadOptions
+from convener.io.report import Report
+from convener.packed import Strings
+from convener.predictions import Predictions
+from tests.io.contents import Kind, contents, returned, same
+
+CROWD = """doc_id,source,start,end,label,text
+d1,,,,,Ada Lovelace wrote it
+d1,ann,0,12,PER,
+d1,bob,0,3,PER,
+d2,,,,,Nobody did
+d2,bob,,,,
+"""
+
+
+def read_text(tmp_path: Path, text: str, report: Report | None = None, **options: Any) -> Any:
+    path = tmp_path / "t.csv"
+    path.write_bytes(text.encode())
+    return table.read(path, ReadOptions(**options), Report() if report is None else report)
+
+
+def read_frame(tmp_path: Path, columns: dict[str, Any], **options: Any) -> Any:
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table(columns), path)
+    return table.read(path, ReadOptions(**options), Report())
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@settings(max_examples=60, deadline=None)
+@given(content=contents(Kind(empty_words=True)))
+def test_everything_comes_back(
+    suffix: str, content: Content, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("table") / f"t{suffix}"
+    assert same(returned(content, table.FORMAT, path), content)
+
+
+def test_a_crowd_as_csv(tmp_path: Path) -> None:
+    data = read_text(tmp_path, CROWD)
+    assert data.sources == ("ann", "bob")
+    assert data.silence == ("abstain", "abstain")
+    assert data.documents.to_list() == ["d1", "d2"]
+    assert data.tokens.to_list() == ["Ada", "Lovelace", "wrote", "it", "Nobody", "did"]
+    # ann never saw d2 and abstains; bob saw it and marked nothing.
+    assert data.votes.tolist() == [[1, 1], [2, 0], [0, 0], [0, 0], [-1, 0], [-1, 0]]
+    assert data.gold is None
+
+
+def test_silence_o_says_what_a_missing_row_means(tmp_path: Path) -> None:
+    data = read_text(tmp_path, CROWD, silence="O")
+    assert data.silence == ("O", "O")
+    assert data.votes[4:].tolist() == [[0, 0], [0, 0]]
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t"])
+def test_delimiters_marks_and_line_ends(tmp_path: Path, mark: str) -> None:
+    text = "\ufeff" + CROWD.replace(",", mark).replace("\n", "\r\n")
+    assert read_text(tmp_path, text) == read_text(tmp_path, CROWD)
+
+
+def test_text_may_stand_in_span_rows_and_hold_line_breaks(tmp_path: Path) -> None:
+    text = (
+        "doc_id,source,start,end,label,text\n"
+        'd,a,4,8,X,"one\ntwo2 three"\n'
+        'd,b,0,3,X,"one\ntwo2 three"\n'
+    )
+    data = read_text(tmp_path, text)
+    assert data.text.text.to_list() == ["one\ntwo2 three"]
+    assert data.votes.tolist() == [[-1 + 1, 1], [1, 0], [0, 0]]
+
+
+def test_tokens_without_text_count_tokens(tmp_path: Path) -> None:
+    text = 'doc_id,source,start,end,label,tokens\nd,a,1,3,X,"[""a"", ""b"", ""c""]"\n'
+    data = read_text(tmp_path, text)
+    assert data.text is None
+    assert data.votes[:, 0].tolist() == [0, 1, 2]
+
+
+def test_tokens_find_their_place_in_the_text(tmp_path: Path) -> None:
+    text = 'doc_id,source,start,end,label,text,tokens\nd,a,3,5,X,a  bc,"[""a"", ""bc""]"\n'
+    data = read_text(tmp_path, text)
+    assert data.text.chars.tolist() == [[0, 1], [3, 5]]
+    assert data.votes[:, 0].tolist() == [0, 1]
+
+
+def test_sentences_are_units_where_the_column_exists(tmp_path: Path) -> None:
+    text = (
+        "doc_id,sentence,source,start,end,label,text\n"
+        "d,0,a,0,1,X,a b\nd,1,a,2,3,X,c d\nd,0,b,2,3,X,\n"
+    )
+    data = read_text(tmp_path, text)
+    assert data.documents.to_list() == ["d", "d"]
+    assert data.votes.tolist() == [[1, 0], [0, 1], [0, -1], [1, -1]]
+
+
+def test_gold_and_labels(tmp_path: Path) -> None:
+    text = (
+        "doc_id,source,start,end,label,text,score\n"
+        "d,labels,0,1,X,a b,0.75\nd,gold,2,3,X,,\nd,ann,2,3,X,,0.5\n"
+    )
+    report = Report()
+    found = read_text(tmp_path, text, report)
+    assert isinstance(found, Predictions)
+    assert found.labels.tolist() == [1, 0]
+    assert found.scores is not None
+    assert found.scores.tolist() == [0.75]
+    assert [str(case).split(": ", 1)[1] for case in report] == [
+        "ignored (scores): kept only for source 'labels'",
+        "ignored (gold): left out beside aggregated labels",
+    ]
+
+
+def test_scores_of_only_some_labels_are_noted(tmp_path: Path) -> None:
+    text = "doc_id,source,start,end,label,text,score\nd,labels,0,1,X,a b,0.75\nd,labels,2,3,X,,\n"
+    report = Report()
+    assert read_text(tmp_path, text, report).scores is None
+    assert [case.detail for case in report] == ["1 of 2 labels have none, so none is kept"]
+
+
+def test_options(tmp_path: Path) -> None:
+    data = read_text(tmp_path, CROWD, sources=("bob",), types=("LOC", "PER"))
+    assert data.sources == ("bob",)
+    assert data.votes[0].tolist() == [3]
+    with pytest.raises(UnknownNameError, match="no source 'bo'; did you mean 'bob'"):
+        read_text(tmp_path, CROWD, sources=("bo",))
+    with pytest.raises(DataError, match=r"t.csv:3: no entity type 'PER'; available: LOC"):
+        read_text(tmp_path, CROWD, types=("LOC",))
+
+
+def test_options_on_a_file_of_ours(tmp_path: Path) -> None:
+    data = Dataset.from_spans(["A", "B"], [["x"]], {"a": [[(0, 1, "B")]], "b": [[]]})
+    found = returned(
+        data, table.FORMAT, tmp_path / "t.csv", sources=("a",), types=("B", "A"), silence="abstain"
+    )
+    assert isinstance(found, Dataset)
+    assert found.sources == ("a",)
+    assert found.votes.tolist() == [[1]]
+    assert found.silence == ("abstain",)
+
+
+def test_overlaps_and_misaligned_spans_are_noted(tmp_path: Path) -> None:
+    text = "doc_id,source,start,end,label,text\nd,a,0,3,X,ab cd\nd,a,0,2,Y,\n"
+    report = Report()
+    data = read_text(tmp_path, text, report)
+    assert data.votes[:, 0].tolist() == [1, 0]
+    where = f"{tmp_path / 't.csv'}: document 'd'"
+    assert [str(case) for case in report] == [
+        f"{where}: misaligned (a): 0-3 became 0-2",
+        f"{where}: overlap (a): kept 0-1 X, dropped 0-1 Y",
+    ]
+    with pytest.raises(DataError, match="does not begin and end at words"):
+        read_text(tmp_path, text, on_misaligned="error")
+    with pytest.raises(DataError, match="overlap"):
+        read_text(tmp_path, text, on_overlap="error")
+
+
+def test_columns_it_does_not_know_are_noted(tmp_path: Path) -> None:
+    report = Report()
+    read_text(tmp_path, "doc_id,source,start,end,label,text,age\nd,a,0,1,X,a,33\n", report)
+    assert [(case.kind, case.detail) for case in report] == [("ignored", "age")]
+
+
+HEAD = "doc_id,source,start,end,label,text,tokens,chars,score,char_start,probabilities\n"
+PATH = "{path}"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", ":1: expected columns doc_id, source, start, end, label; missing doc_id, source, "
+             "start, end, label, got none"),
+        ("a,b\n1,2\n", ":1: expected columns doc_id, source, start, end, label; missing doc_id, "
+                       "source, start, end, label, got a, b"),
+        ("doc_id,source,start,end,label,doc_id\n", ":1: column doc_id stands twice"),
+        ("doc_id,source,start,end,label\n", ": no rows"),
+        ("doc_id,source,start,end,label\nd,a,0,1,X\n",
+         ": neither text nor tokens: add a column 'text' (the text of each document, in one of its "
+         "rows) or 'tokens' (its words, as a list)"),
+        (HEAD + "d,a,0\n", ":2: expected 11 cells, got 3"),
+        (HEAD + ",a,0,1,X,a,,,,,\n", ":2: expected a doc_id, got an empty cell"),
+        (HEAD + "d,a,0,,X,a,,,,,\n", ":2: expected start, end and label, or none of the three"),
+        (HEAD + "d,,0,1,X,a,,,,,\n", ":2: a span needs a source, got none"),
+        (HEAD + "d,a,-1,1,X,a,,,,,\n", ":2: expected 0 <= start < end, got -1 and 1"),
+        (HEAD + "d,a,1,1,X,a,,,,,\n", ":2: expected 0 <= start < end, got 1 and 1"),
+        (HEAD + "d,a,0,4294967297,X,a,,,,,\n",
+         ":2: expected 0 <= start < end, got 0 and 4294967297"),
+        (HEAD + "d,a,0,1.0,X,a,,,,,\n", ":2: end: expected a whole number, got '1.0'"),
+        (HEAD + "d,a,true,1,X,a,,,,,\n", ":2: start: expected a whole number, got 'true'"),
+        (HEAD + "d,a,0,9,X,a,,,,,\n",
+         ": document 'd': span 0-9 of a is not a range of the text's 1 characters"),
+        (HEAD + "d,a,0,1,X,a,,,nan,,\n", ":2: score: expected a number, got 'nan'"),
+        (HEAD + "d,a,0,1,X,a,,,x,,\n", ":2: score: expected a number, got 'x'"),
+        (HEAD + "d,a,0,1,X,,a b,,,,\n", ":2: tokens: expected a list as JSON, got 'a b'"),
+        (HEAD + "d,a,0,1,X,,[1],,,,\n", ":2: tokens: expected strings, got 1"),
+        (HEAD + 'd,a,0,1,X,a,"[""a""]",[[0]],,,\n', ":2: chars: expected [start, end], got [0]"),
+        (HEAD + 'd,a,0,1,X,a,"[""a""]","[[0,true]]",,,\n',
+         ":2: chars: expected [start, end], got [0, True]"),
+        (HEAD + 'd,a,0,1,X,a,"[""a""]","[[0,9]]",,,\n',
+         ": document 'd': token 0 at 0-9 does not follow the one before it inside the text"),
+        (HEAD + 'd,a,0,1,X,a,"[""a""]","[[0,1],[1,2]]",,,\n',
+         ": document 'd' needs chars [start, end] for each of its tokens"),
+        (HEAD + 'd,a,0,1,X,a,"[""b""]",,,,\n', ": document 'd': its text has no token 'b'"),
+        (HEAD + 'd,a,0,9,X,,"[""b""]",,,,\n',
+         ": document 'd': span 0-9 of a is not a range of the sentence's 1 tokens"),
+        (HEAD + "d,a,0,1,X,a,,,,x,\n", ":2: char_start: expected a whole number, got 'x'"),
+        (HEAD + "d,labels,0,1,X,a,,,,,[1]\n",
+         ":2: probabilities: expected a list of numbers for each token"),
+        (HEAD + "d,labels,0,1,X,a,,,,,\"[[0.5,0.5,0],[1,0,0]]\"\n",
+         ": document 'd' needs probabilities for each of its tokens"),
+        (HEAD + "d,a,0,1,X,a,,,,,\nd,a,0,1,X,b,,,,,\n",
+         ":3: another text of document 'd' than before"),
+        (HEAD + "d,,,,,a,,,,,\nd,,,,,a,,,,,\nd,a,0,1,X,,,,,,\n",
+         ":3: a second row without a source of document 'd'"),
+        (HEAD + "d,gold,0,1,X,a,,,,,\ne,a,0,1,X,b,,,,,\n",
+         ": gold is known for only a part: document 'e' has no row of it"),
+        (HEAD + "d,labels,0,1,X,a,,,,,\ne,a,0,1,X,b,,,,,\n",
+         ": labels is known for only a part: document 'e' has no row of it"),
+        (HEAD + "d,a,0,1,X,a,,,,,\ne,a,0,1,X,,,,,,\n", ": document 'e' has no text"),
+        (HEAD + 'd,a,0,1,X,,"[""a""]",,,,\ne,a,0,1,X,,,,,,\n', ": document 'e' has no tokens"),
+        (HEAD + "d,a,,,,a,,,,,\n",
+         ": no entity types: no row has a label; give types=..."),
+        (HEAD + 'd,a,0,1,X,"a,,,,,\n', ":2: not CSV: unexpected end of data"),
+        (HEAD + "#convener,,,,,nope,,,,,\n",
+         ":2: convener's facts are not JSON: Expecting value: line 1 column 1 (char 0)"),
+        (HEAD + "#convener,,,,,[],,,,,\n",
+         ":2: convener's facts: expected an object, got []"),
+    ],
+)  # fmt: skip
+def test_malformed_csv_is_refused_in_one_line(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(DataError) as caught:
+        read_text(tmp_path, text)
+    assert str(caught.value) == f"{tmp_path / 't.csv'}{message}"
+
+
+def test_not_text_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(b"doc_id,source\nd,\xff")
+    with pytest.raises(DataError, match=r"t.csv:2: not UTF-8 text \(byte 0xff\)"):
+        cio.read(path)
+
+
+SPAN = {"doc_id": ["d"], "source": ["a"], "start": [0], "end": [1], "label": ["X"], "text": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"start": [0.0]}, "column start: expected whole numbers, got double; in pandas: "
+                           "astype('Int64')"),
+        ({"end": [True]}, "column end: expected whole numbers, got bool"),
+        ({"end": ["1"]}, "column end: expected whole numbers, got string"),
+        ({"start": [-3]}, "row 0: expected 0 <= start < end, got -3 and 1"),
+        ({"doc_id": pa.array([None], pa.string())}, "row 0: expected a doc_id, got null"),
+        ({"doc_id": [1.5]}, "column doc_id: expected strings or whole numbers, got double"),
+        ({"source": [7]}, "column source: expected strings, got int64"),
+        ({"label": [7]}, "column label: expected strings, got int64"),
+        ({"text": [7]}, "column text: expected strings, got int64"),
+        ({"score": ["x"]}, "column score: expected numbers, got string"),
+        ({"score": [float("nan")]}, "row 0: score: expected a number, got nan"),
+        ({"tokens": ["a"]}, "tokens: expected a list column, got string"),
+        ({"tokens": [[1]]}, "column tokens: expected lists of strings, got list<element: int64>"),
+        ({"tokens": [["a", None]]}, "tokens: row 0 holds a null"),
+        ({"tokens": [["a"]], "chars": [[[0, 1, 2]]]}, "chars: expected 2 numbers each, got 3"),
+        ({"tokens": [["a"]], "chars": [[[0.0, 1.0]]]}, "chars: expected int32, got double"),
+        ({"tokens": [["a"]], "chars": [[[-1, 1]]]}, "chars: expected offsets, got -1 to 1"),
+        ({"tokens": [["a"]], "chars": [[0, 1]]},
+         "column chars: expected lists of lists of numbers, got list<element: int64>"),
+        ({"probabilities": [[[0.5, float("inf"), 0.0]]]},
+         "probabilities: expected numbers, got inf"),
+        ({"char_start": ["x"]}, "column char_start: expected whole numbers, got string"),
+    ],
+)  # fmt: skip
+def test_malformed_parquet_is_refused_in_one_line(
+    tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(DataError) as caught:
+        read_frame(tmp_path, SPAN | changes)
+    assert str(caught.value) == f"{tmp_path / 't.parquet'}: {message}"
+
+
+def test_texts_that_differ_are_refused_and_repeated_ones_are_not(tmp_path: Path) -> None:
+    rows = {name: values * 3 for name, values in SPAN.items()} | {"source": ["a", "b", "c"]}
+    tokens = {"tokens": [["a"], ["a"], ["a"]], "chars": [[[0, 1]]] * 3}
+    assert read_frame(tmp_path, rows | tokens).votes.tolist() == [[1, 1, 1]]
+    with pytest.raises(DataError, match="row 2: another text of document 'd' than before"):
+        read_frame(tmp_path, rows | {"text": ["a", "a", "b"]})
+    with pytest.raises(DataError, match="row 1: another tokens of document 'd' than before"):
+        read_frame(tmp_path, rows | {"tokens": [["a"], ["a", "b"], ["a"]]})
+
+
+def test_junk_is_not_parquet(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    whole = tmp_path / "whole.parquet"
+    pq.write_table(pa.table(SPAN), whole)
+    for junk in (b"", b"PAR1", b"PAR1junkPAR1", whole.read_bytes()[:-20], b"\0" * 100):
+        path.write_bytes(junk)
+        with pytest.raises(DataError, match="t.parquet: not a readable Parquet file"):
+            cio.read(path)
+
+
+def test_a_parquet_file_of_something_else_says_what_is_missing(tmp_path: Path) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"x": [1]}), path)
+    with pytest.raises(DataError, match="missing doc_id, source, start, end, label, got x"):
+        cio.read(path)
+
+
+def test_broken_bytes_never_surprise(tmp_path: Path) -> None:
+    data = Dataset.from_spans(["A"], [["x", "y"], []], {"a": [[(0, 1, "A")], None]})
+    path = tmp_path / "t.parquet"
+    cio.write(data, path)
+    good, rng = path.read_bytes(), np.random.default_rng(0)
+    for _ in range(150):
+        raw = bytearray(good)
+        for at in rng.integers(0, len(raw), 3):
+            raw[at] = rng.integers(256)
+        path.write_bytes(raw)
+        try:
+            table.read(path, ReadOptions(), Report())
+        except DataError as error:
+            assert "\n" not in str(error)  # noqa: PT017
+
+
+def test_pandas_reads_what_we_write_and_we_what_it_writes(tmp_path: Path) -> None:
+    data = Dataset.from_spans(
+        ["PER"], [["Ada", "wrote"]], {"names": [[(0, 1, "PER")]]}, gold=[[(0, 1, "PER")]]
+    )
+    cio.write(data, tmp_path / "t.parquet")
+    frame = pd.read_parquet(tmp_path / "t.parquet")
+    assert frame["source"].fillna("").tolist() == ["", "names", "gold"]
+    assert frame["tokens"][0].tolist() == ["Ada", "wrote"]
+    crowd = pd.DataFrame(
+        {
+            "doc_id": [7, 7, 8],
+            "source": ["a", "b", "b"],
+            "start": pd.array([0, 4, None], "Int64"),
+            "end": pd.array([3, 9, None], "Int64"),
+            "label": ["PER", "PER", None],
+            "text": ["Ada wrote", "Ada wrote", "Nobody"],
+        }
+    )
+    crowd.to_parquet(tmp_path / "p.parquet")
+    crowd.to_csv(tmp_path / "p.csv", index=False)
+    found = cio.read(tmp_path / "p.parquet")
+    assert found == cio.read(tmp_path / "p.csv")
+    assert found.votes.tolist() == [[1, 0], [0, 1], [-1, 0]]
+    assert found.documents.to_list() == ["7", "8"]
+
+
+def test_rows_of_a_document_need_not_stand_together(tmp_path: Path) -> None:
+    rows = {
+        "doc_id": ["a", "b", "a", "b"],
+        "source": ["s", "s", None, ""],
+        "start": pa.array([0, 0, None, None], pa.int64()),
+        "end": pa.array([1, 1, None, None], pa.int64()),
+        "label": ["X", "X", None, None],
+        "tokens": [None, None, ["a1", "a2"], ["b1"]],
+    }
+    data = read_frame(tmp_path, rows)
+    assert data.tokens.to_list() == ["a1", "a2", "b1"]
+    assert data.votes[:, 0].tolist() == [1, 0, 1]
+
+
+def test_what_a_table_cannot_hold_is_refused(tmp_path: Path) -> None:
+    for name in ("gold", "labels", ""):
+        data = Dataset.from_spans(["A"], [["x"]], {name: [[]]})
+        with pytest.raises(FormatError, match=f"cannot hold a source named '{name}'"):
+            cio.write(data, tmp_path / "t.csv")
+    stray = Dataset.from_spans(["A"], [["x"]], {"a": [[]]})
+    stray = stray.with_sources(("a",), np.array([[2]], np.int16), ("O",))
+    with pytest.raises(FormatError, match="stray I-"):
+        cio.write(stray, tmp_path / "t.csv")
+    odd = Dataset.from_spans(["A"], [["\ud800"]], {})
+    with pytest.raises(FormatError, match=r"token 0 is not Unicode text .*npz can hold it"):
+        cio.write(odd, tmp_path / "t.csv")
+    labels = Predictions(
+        data=Dataset.from_spans(["A"], [["x"]], {}),
+        labels=np.array([1], np.int16),
+        scores=np.array([np.nan], np.float32),
+    )
+    with pytest.raises(FormatError, match="scores that are not numbers"):
+        cio.write(labels, tmp_path / "t.csv")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_facts_are_checked(tmp_path: Path) -> None:
+    facts = {"version": 1, "types": ["X"], "sources": ["a"], "silence": ["O"], "holds": ["text"]}
+    for changes, message in (
+        ({"version": 2}, "expected version 1"),
+        ({"types": [1]}, "types must list strings"),
+        ({"silence": ["?"]}, "silence must list any of O, abstain"),
+        ({"silence": []}, "expected one silence for each source"),
+        ({"settings": 1}, "model must be a name, settings an object"),
+        ({"sees_all": 1}, "sees_all must list sources"),
+        ({"types": []}, "a tag set needs at least one entity type"),
+    ):
+        schema = {b"convener": json.dumps(facts | changes).encode()}
+        path = tmp_path / "t.parquet"
+        pq.write_table(pa.table(SPAN).replace_schema_metadata(schema), path)
+        with pytest.raises(DataError, match=message):
+            table.read(path, ReadOptions(), Report())
+
+
+def test_a_long_document_fits_in_a_cell(tmp_path: Path) -> None:
+    data = Dataset.from_spans(["A"], [["word"] * 40_000], {"a": [[(0, 2, "A")]]})
+    assert returned(data, table.FORMAT, tmp_path / "t.csv") == data
+
+
+def test_documents_that_only_count_are_kept(tmp_path: Path) -> None:
+    data = Dataset.from_spans(["A"], [["x"], ["y"]], {"a": [[], []]})
+    data = replace(data, documents=Strings.of(["0", "1"]))
+    for suffix in (".csv", ".parquet"):
+        assert returned(data, table.FORMAT, tmp_path / f"t{suffix}") == data

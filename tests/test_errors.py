@@ -1,0 +1,51 @@
+"""The exception tree, suggestions, and optional dependencies."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from convener import errors
+from convener.errors import ConvenerError, MissingExtraError, require, unknown_name
+
+
+def test_everything_raised_on_purpose_is_a_convener_error() -> None:
+    raised = [
+        value
+        for value in vars(errors).values()
+        if isinstance(value, type) and issubclass(value, Exception)
+        if not issubclass(value, Warning)
+    ]
+    assert len(raised) >= 8
+    assert all(issubclass(error, ConvenerError) for error in raised)
+    assert all(f" {error.__name__} " in (errors.__doc__ or "") for error in raised)
+
+
+@pytest.mark.parametrize(
+    ("error", "builtin"),
+    [
+        (errors.DataError, ValueError),
+        (errors.FormatError, errors.DataError),
+        (errors.ConfigError, ValueError),
+        (errors.UnknownNameError, LookupError),
+        (errors.NotFittedError, RuntimeError),
+        (errors.MismatchError, ValueError),
+        (errors.MissingExtraError, ImportError),
+        (errors.ConvenerWarning, UserWarning),
+    ],
+)
+def test_errors_are_caught_as_python_names_them(error: type, builtin: type) -> None:
+    assert issubclass(error, builtin)
+
+
+def test_the_nearest_name_is_suggested() -> None:
+    assert unknown_name("x", "hm", ["hmm", "chmm"]) == "no x 'hm'; did you mean 'hmm'?"
+    assert unknown_name("x", "zzz", ["hmm", "ds"]) == "no x 'zzz'; available: hmm, ds"
+    assert unknown_name("x", "zzz", iter([])) == "no x 'zzz'; available: none"
+
+
+def test_a_dependency_is_imported_or_its_extra_named() -> None:
+    assert require("json", extra="x", purpose="reading") is json
+    with pytest.raises(MissingExtraError, match=r"reading needs no_such: pip install 'convener\[x"):
+        require("no_such.part", extra="x", purpose="reading")
