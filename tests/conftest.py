@@ -16,7 +16,6 @@ settings.register_profile("convener", deadline=None, max_examples=50)
 settings.load_profile("convener")
 
 
-
 def pytest_configure(config: pytest.Config) -> None:
     """Our own warnings are errors; set here, so that coverage starts before we are imported."""
     config.addinivalue_line("filterwarnings", "error::convener.errors.ConvenerWarning")

@@ -15,7 +15,7 @@ from convener.data import ABSTAIN, Dataset, Text
 from convener.errors import DataError, MismatchError, UnknownNameError
 from convener.packed import Strings
 from convener.tags import TagSet
-from generators import datasets, sentence_spans, tag_sets, words
+from tests.generators import datasets, sentence_spans, tag_sets, words
 
 
 def sentences(data: Dataset) -> list[tuple[Any, ...]]:

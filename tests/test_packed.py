@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from convener.errors import DataError
 from convener.packed import Ragged, Strings, offsets_of, positions, ranges
-from generators import words
+from tests.generators import words
 
 strings = st.lists(words | st.just(""), max_size=8)
 steps = st.none() | st.integers(-3, 3).filter(bool)

@@ -13,7 +13,7 @@ from convener.data import Dataset
 from convener.errors import DataError
 from convener.predictions import Predictions
 from convener.schemes import Scheme
-from generators import predictions, schemes
+from tests.generators import predictions, schemes
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from convener.schemes import (
     sentence_starts,
 )
 from convener.tags import TagSet
-from generators import sentence_lengths
+from tests.generators import sentence_lengths
 
 TAGS = TagSet(("PER", "B-X"))
 ALPHABETS = {

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convener.spans import Span, Spans
-from generators import sentence_lengths, span_tables
+from tests.generators import sentence_lengths, span_tables
 
 rows = sentence_lengths().flatmap(lambda lengths: span_tables(lengths, 3)).map(list)
 

@@ -15,7 +15,7 @@ from convener.packed import offsets_of
 from convener.schemes import SCHEMES, Scheme, parse_tag
 from convener.spans import Spans
 from convener.tags import TagSet
-from generators import label_arrays, legal_labels, sentence_lengths, span_tables, tag_sets
+from tests.generators import label_arrays, legal_labels, sentence_lengths, span_tables, tag_sets
 
 
 def may_follow(tags: TagSet, before: int, label: int) -> bool:

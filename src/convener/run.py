@@ -31,14 +31,20 @@ DEFAULT_MODEL = "majority-vote"
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunConfig:
-    """All that decides a run, besides the data."""
+class RunOptions:
+    """What is said of a run in a word each."""
 
     model: str = DEFAULT_MODEL
     encoder: str | None = None
     use_gold: bool = False
     train_from: str | None = None
     """SPLIT:SHARE, where there is no train: its first share is train, the rest stays."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig(RunOptions):
+    """All that decides a run, besides the data."""
+
     settings: dict[str, Any] = field(default_factory=dict)
     reading: dict[str, Any] = field(default_factory=dict)
 
@@ -46,13 +52,14 @@ class RunConfig:
     def resolve(cls, file: Path | None, **given: Any) -> RunConfig:
         """Settings from a TOML file, then from what was given; the latter wins."""
         written = {} if file is None else toml.read(file)
-        tables = {
-            name: {**_table(written.pop(name, {}), name, file), **given.pop(name, {})}
+        settings, reading = (
+            {**_table(written.pop(name, {}), name, file), **given.pop(name, {})}
             for name in ("settings", "reading")
-        }
+        )
         chosen = {name: value for name, value in given.items() if value is not None}
-        base = from_mapping(_Plain, written | chosen, what=f"setting in {file or 'the options'}")
-        config = cls(**to_mapping(base), **tables)
+        what = f"setting in {file or 'the options'}"
+        options = from_mapping(RunOptions, written | chosen, what=what)
+        config = cls(**to_mapping(options), settings=settings, reading=reading)
         return replace(config, settings=to_mapping(config.build().config))
 
     def build(self) -> LabelModel:
@@ -64,19 +71,7 @@ class RunConfig:
         return toml.text(to_mapping(self))
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Plain:
-    """The settings of a run that are no tables."""
-
-    model: str = DEFAULT_MODEL
-    encoder: str | None = None
-    use_gold: bool = False
-    train_from: str | None = None
-
-
-def training_data(
-    corpus: Corpus, config: RunConfig, where: str
-) -> tuple[Dataset, Dataset | None]:
+def training_data(corpus: Corpus, config: RunConfig, where: str) -> tuple[Dataset, Dataset | None]:
     """The data to learn from and, where there is some, the data held out."""
     splits = dict(corpus.splits)
     if config.train_from is not None:

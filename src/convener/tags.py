@@ -19,7 +19,6 @@ from convener.schemes import (
     parse_tag,
     places,
     scheme_codes,
-    sentence_starts,
 )
 from convener.spans import Spans
 
@@ -102,8 +101,8 @@ class TagSet:
         labels (N,), offsets (M+1,). `illegal` says what a stray I- means, see `repair`.
         """
         labels, _ = self.repair(labels, offsets, illegal)
-        breaks = (labels <= 0) | (labels % 2 == 1) | sentence_starts(len(labels), offsets)
-        edges = np.append(np.flatnonzero(breaks), len(labels))
+        # Repaired labels go on only inside their sentence, so anything else ends a span.
+        edges = np.append(np.flatnonzero((labels <= 0) | (labels % 2 == 1)), len(labels))
         begin = np.flatnonzero((labels > 0) & (labels % 2 == 1))
         end = edges[np.searchsorted(edges, begin, side="right")]
         at = offsets - offsets[0]

@@ -1,9 +1,7 @@
 """The analysis of sources against scikit-learn, a textbook alpha and counting by hand."""
 
 import json
-import os
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,17 +15,6 @@ from convener.packed import Strings, offsets_of
 from convener.tags import TagSet
 
 TAGS = TagSet(("PER", "LOC", "ORG"))
-CORPORA = Path(os.environ.get("CONVENER_DATA", Path(__file__).parents[3] / "shared" / "data"))
-APPENDIX = {  # precision, recall and F1 in the paper's appendix
-    "LaptopReview": [(72.63, 51.61, 60.34), (97.46, 29.40, 45.18), (35.29, 0.92, 1.79)],
-    "NCBI-Disease": [
-        (80.99, 41.39, 54.79),
-        (80.69, 17.21, 28.37),
-        (34.88, 1.58, 3.03),
-        (68.52, 3.91, 7.39),
-        (96.88, 36.11, 52.62),
-    ],
-}
 
 
 def random_data(seed, *, sources=4, abstain=0.3, gold=True):
@@ -149,26 +136,6 @@ def test_span_f1_of_two_sources_is_that_of_one_scored_against_the_other():
     data = random_data(3, abstain=0.0)
     score = score_labels(data.votes[:, 0], data.votes[:, 1], data.offsets, TAGS).micro
     assert analyze(data).pairwise["span_f1"][0, 1] == pytest.approx(score.f1)
-
-
-@pytest.mark.parametrize("name", sorted(APPENDIX))
-def test_scores_equal_the_papers_appendix(name):
-    if not (CORPORA / name).is_dir():
-        pytest.skip(f"no {name} in {CORPORA}; set CONVENER_DATA to the folder that holds it")
-    meta = json.loads((CORPORA / name / "meta.json").read_text("utf-8"))
-    items = list(json.loads((CORPORA / name / "test.json").read_text("utf-8")).values())
-    columns = [meta["lf"].index(source) for source in meta["lf_rec"]]
-    data = Dataset.from_spans(
-        meta["entity_types"],
-        [item["data"]["text"] for item in items],
-        {meta["lf"][k]: [item["weak_labels"][k] for item in items] for k in columns},
-        gold=[item["label"] for item in items],
-    )
-    found = [
-        tuple(round(100 * figure, 2) for figure in (score.precision, score.recall, score.f1))
-        for score in (source.score for source in analyze(data).sources)
-    ]
-    assert found == APPENDIX[name]
 
 
 def test_an_abstained_sentence_counts_against_recall():

@@ -54,7 +54,7 @@ def test_spans_that_cut_words(tmp_path: object) -> None:
     assert aligned("drop", cut)[0] == []
     assert str(next(iter(aligned("expand", cut)[1]))) == "f:2: misaligned (a): 1-8 became 0-8"
     assert str(next(iter(aligned("drop", cut)[1]))) == "f:2: misaligned (a): dropped 1-8"
-    with pytest.raises(DataError, match="^f:2: span 1-8 of a does not begin and end at words$"):
+    with pytest.raises(DataError, match=r"^f:2: span 1-8 of a does not begin and end at words$"):
         aligned("error", cut)
 
 
@@ -90,7 +90,7 @@ def test_overlaps_are_settled_and_noted() -> None:
     assert longest == [1, 3, 2]
     assert report.summary() == "1 overlap; first: f:0: overlap (a): kept 0-2 LOC, dropped 1-2 PER"
     assert kept("first")[0] == [0, 3, 2]
-    with pytest.raises(DataError, match="^f:0: spans 1-2 PER and 0-2 LOC of a overlap$"):
+    with pytest.raises(DataError, match=r"^f:0: spans 1-2 PER and 0-2 LOC of a overlap$"):
         kept("error")
 
 

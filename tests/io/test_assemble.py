@@ -96,7 +96,7 @@ def test_scores_that_the_probabilities_give_are_not_kept_twice() -> None:
 
 def test_text_is_for_all_sentences_or_none() -> None:
     found = assembler()
-    with pytest.raises(DataError, match="^f:4: some sentences have text and some do not$"):
+    with pytest.raises(DataError, match=r"^f:4: some sentences have text and some do not$"):
         found.sentence([], where="f:4", text="", chars=np.zeros((0, 2), np.int32))
 
 

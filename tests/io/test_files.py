@@ -23,24 +23,27 @@ def test_a_file_and_what_is_beside_it_arrive_together(tmp_path: Path) -> None:
     assert len(list((tmp_path / "a").iterdir())) == 2
 
 
+def written(path: Path, *, fails: bool = False, **texts: str) -> None:
+    """Write x.json, meta.json, ... in one go; then fail if told to."""
+    with whole(path) as draft:
+        for name, text in texts.items():
+            draft.with_name(f"{name}.json").write_text(text)
+        if fails:
+            raise RuntimeError
+
+
 def test_what_fails_leaves_everything_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text("old")
     (tmp_path / "meta.json").write_text("old meta")
-    with pytest.raises(RuntimeError), whole(tmp_path / "x.json") as draft:
-        draft.write_text("new")
-        draft.with_name("meta.json").write_text("new meta")
-        raise RuntimeError
+    with pytest.raises(RuntimeError):
+        written(tmp_path / "x.json", fails=True, x="new", meta="new meta")
     assert listing(tmp_path) == {"x.json": "old", "meta.json": "old meta"}
 
 
 def test_a_failing_move_puts_the_neighbours_back(tmp_path: Path) -> None:
     (tmp_path / "meta.json").write_text("old meta")
-    with (
-        pytest.raises(DataError, match=r"x\.json: cannot be written: No such file"),
-        whole(tmp_path / "x.json") as draft,
-    ):
-        draft.with_name("meta.json").write_text("new meta")
-        draft.with_name("more.json").write_text("new")  # and x.json itself is never written
+    with pytest.raises(DataError, match=r"x\.json: cannot be written: No such file"):
+        written(tmp_path / "x.json", meta="new meta", more="new")  # and no x.json
     assert listing(tmp_path) == {"meta.json": "old meta"}
 
 
@@ -57,12 +60,8 @@ def test_a_move_that_breaks_half_way_is_undone(
         return move(self, target)
 
     monkeypatch.setattr(Path, "replace", fails)
-    with (
-        pytest.raises(DataError, match="No space left on device"),
-        whole(tmp_path / "x.json") as draft,
-    ):
-        draft.write_text("new")
-        draft.with_name("meta.json").write_text("new meta")
+    with pytest.raises(DataError, match="No space left on device"):
+        written(tmp_path / "x.json", x="new", meta="new meta")
     assert listing(tmp_path) == {"x.json": "old", "meta.json": "old meta"}
 
 

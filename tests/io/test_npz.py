@@ -193,7 +193,8 @@ def own(tmp_path: Path) -> Path:
     ("changes", "message"),
     [
         ({"votes": None}, "expected votes of int16 and 2 dimensions, got none"),
-        ({"votes": np.zeros((2, 1))}, "expected votes of int16 and 2 dimensions, got float64 and 2"),
+        ({"votes": np.zeros((2, 1))},
+         "expected votes of int16 and 2 dimensions, got float64 and 2"),
         ({"votes": np.full((2, 1), 7, np.int16)}, None),
         ({"votes": np.zeros((3, 1), np.int16)}, None),
         ({"offsets": np.array([0, 1], np.int64)}, None),
@@ -230,7 +231,7 @@ def test_junk_and_pickles_are_refused(tmp_path: Path, own: Path) -> None:
     path = tmp_path / "junk.npz"
     for junk in (b"", b"PK", b"junk", whole[: len(whole) // 2], b"\x93NUMPY\x01\x00\xff\xff{"):
         path.write_bytes(junk)
-        with pytest.raises(DataError, match="junk.npz: not a readable NumPy file"):
+        with pytest.raises(DataError, match=r"junk.npz: not a readable NumPy file"):
             cio.read(path)
     with path.open("wb") as file:
         np.savez(file, votes=np.array([{"a": 1}], object))

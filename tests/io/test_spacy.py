@@ -141,7 +141,7 @@ def test_foreign_overlaps_scores_and_options(tmp_path: Path) -> None:
     assert data.votes[:, 0].tolist() == [1, 2, 2]
     assert data.gold is None
     assert sorted(case.kind for case in report) == ["ignored", "overlap"]
-    with pytest.raises(DataError, match="document 0: spans 0-3 Y and 0-1 X of sc overlap"):
+    with pytest.raises(DataError, match="document 0: spans 0-1 X and 0-3 Y of sc overlap"):
         form.read(path, ReadOptions(on_overlap="error"), Report())
     with pytest.raises(DataError, match="document 0: no entity type 'Y'"):
         form.read(path, ReadOptions(types=("X",)), Report())
@@ -225,9 +225,9 @@ def test_missing_probabilities_are_refused(tmp_path: Path, labels: Predictions) 
 
 
 def test_malformed_foreign_files(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="d.spacy: no documents"):
+    with pytest.raises(DataError, match=r"d.spacy: no documents"):
         form.read(box(tmp_path), ReadOptions(), Report())
-    with pytest.raises(DataError, match="d.spacy: no entity types"):
+    with pytest.raises(DataError, match=r"d.spacy: no entity types"):
         form.read(box(tmp_path, doc("a")), ReadOptions(), Report())
     with pytest.raises(DataError, match="document 0: span 0-1 of s has no label"):
         form.read(box(tmp_path, doc("a", groups={"s": [(0, 1, "")]})), ReadOptions(), Report())
@@ -239,11 +239,16 @@ def test_junk_is_no_docbin(tmp_path: Path, labels: Predictions) -> None:
     whole = path.read_bytes()
     inner = zlib.decompress(whole)
     for junk in (
-        b"", b"junk", whole[:50], zlib.compress(b""), zlib.compress(b"\x80"), zlib.compress(b"\x90"),
+        b"",
+        b"junk",
+        whole[:50],
+        zlib.compress(b""),
+        zlib.compress(b"\x80"),
+        zlib.compress(b"\x90"),
         zlib.compress(inner[:-30]),
-    ):  # fmt: skip
+    ):
         path.write_bytes(junk)
-        with pytest.raises(DataError, match="d.spacy: not a readable DocBin"):
+        with pytest.raises(DataError, match=r"d.spacy: not a readable DocBin"):
             cio.read(path)
         assert gc.isenabled()
 
@@ -252,11 +257,9 @@ def test_broken_bytes_never_surprise(tmp_path: Path, labels: Predictions) -> Non
     path = tmp_path / "d.spacy"
     cio.write(labels, path)
     good, rng = zlib.decompress(path.read_bytes()), np.random.default_rng(1)
-    # The span groups and the user data, which stand last; broken token tables crash spaCy itself.
-    first = good.index(b"span_groups")
     for _ in range(150):
         raw = bytearray(good)
-        for at in rng.integers(first, len(raw), 2):
+        for at in rng.integers(0, len(raw), 2):
             raw[at] = rng.integers(256)
         path.write_bytes(zlib.compress(bytes(raw)))
         try:

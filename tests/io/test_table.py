@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import convener.io as cio
 from convener.data import Dataset
@@ -48,7 +49,7 @@ def read_frame(tmp_path: Path, columns: dict[str, Any], **options: Any) -> Any:
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 @settings(max_examples=60, deadline=None)
-@given(content=contents(Kind(empty_words=True)))
+@given(content=st.one_of(contents(), contents(Kind(empty_words=True))))
 def test_everything_comes_back(
     suffix: str, content: Content, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -315,7 +316,7 @@ def test_junk_is_not_parquet(tmp_path: Path) -> None:
     pq.write_table(pa.table(SPAN), whole)
     for junk in (b"", b"PAR1", b"PAR1junkPAR1", whole.read_bytes()[:-20], b"\0" * 100):
         path.write_bytes(junk)
-        with pytest.raises(DataError, match="t.parquet: not a readable Parquet file"):
+        with pytest.raises(DataError, match=r"t.parquet: not a readable Parquet file"):
             cio.read(path)
 
 
@@ -420,6 +421,17 @@ def test_facts_are_checked(tmp_path: Path) -> None:
         pq.write_table(pa.table(SPAN).replace_schema_metadata(schema), path)
         with pytest.raises(DataError, match=message):
             table.read(path, ReadOptions(), Report())
+
+
+def test_offsets_count_characters_where_there_is_text(tmp_path: Path) -> None:
+    data = read_text(tmp_path, CROWD)
+    cio.write(data, tmp_path / "o.csv")
+    frame = pd.read_csv(tmp_path / "o.csv")
+    assert frame[frame["source"] == "ann"][["start", "end", "label"]].values.tolist() == [
+        [0.0, 12.0, "PER"]
+    ]
+    for suffix in (".csv", ".parquet"):
+        assert returned(data, table.FORMAT, tmp_path / f"o{suffix}") == data
 
 
 def test_a_long_document_fits_in_a_cell(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from convener.data import Dataset
 from convener.kernels.confusion import type_probabilities, type_reliability
-from generators import datasets, probability_rows
+from tests.generators import datasets, probability_rows
 
 
 @given(datasets(), st.data())

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from convener.data import Dataset
 from convener.kernels import vote
 from convener.packed import offsets_of
-from generators import datasets, sentence_lengths
+from tests.generators import datasets, sentence_lengths
 
 
 @st.composite

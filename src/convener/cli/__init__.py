@@ -23,7 +23,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 # Typer brings its own copy of click or uses the installed one; its errors are found by descent.
-UsageError = typer.BadParameter.__bases__[0]
+UsageError: Any = typer.BadParameter.__bases__[0]
 BAD_INPUT, INTERRUPTED = 2, 130
 
 

@@ -12,6 +12,7 @@ from convener.cli import terminal
 from convener.data import Dataset
 from convener.errors import DataError
 from convener.evaluate import analyze as analyze_sources
+from convener.evaluate.sources import PairKind
 from convener.io.files import whole
 
 Data = Annotated[Path, typer.Argument(help="A file, or a folder with train, valid, test.")]
@@ -51,8 +52,7 @@ def analyze(
     format: terminal.FormatName = None,
     read: terminal.Reading = None,
     pairwise: Annotated[
-        str | None,
-        typer.Option(help="Also a matrix over pairs: overlap, conflict, agreement, f1, kappa."),
+        PairKind | None, typer.Option(help="Also a matrix over pairs of sources.")
     ] = None,
     as_json: terminal.Json = False,
 ) -> None:

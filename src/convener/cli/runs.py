@@ -11,10 +11,10 @@ from convener import io, run
 from convener.cli import terminal
 from convener.cli.data import Data, read_split
 from convener.corpus import Corpus
+from convener.evaluate import Mode
 from convener.evaluate import evaluate as evaluate_predictions
 from convener.models import available, get
 from convener.tables import Table
-
 
 
 def fit(
@@ -115,7 +115,7 @@ def evaluate(
     data: Data,
     split: terminal.Split = None,
     mode: Annotated[
-        str, typer.Option(help="What a stray I- means: lenient or strict.")
+        Mode, typer.Option(help="A stray I- begins a span, or is dropped.")
     ] = "lenient",
     bootstrap: Annotated[
         int, typer.Option(min=0, help="Resamplings for 95 % intervals; 0 for none.")

@@ -31,9 +31,7 @@ FormatName = Annotated[
 ]
 Reading = Annotated[
     list[str] | None,
-    typer.Option(
-        "--read", metavar="KEY=VALUE", help="A reading option, such as on_overlap=first."
-    ),
+    typer.Option("--read", metavar="KEY=VALUE", help="A reading option, such as on_overlap=first."),
 ]
 
 

@@ -319,12 +319,12 @@ class _Reader:
         layout, head = self._layout, self._layout.head
         if not len(self._lengths) and not layout.own:
             raise DataError(f"{self._path}: no sentences: expected lines of a token and its tags")
+        tokens = self._tokens()
         found = self._types or tuple(sorted(self._rows.types))
         tags = checked_types(found, str(self._path))
         offsets = offsets_of(np.frombuffer(self._lengths, np.int64))
         ends = np.frombuffer(self._ends, np.int32)
         rows = np.array(self._end_rows, np.int32)[ends]
-        tokens = self._tokens()
         votes = np.empty((len(tokens), len(self._sources)), np.int16)
         for column in range(len(self._sources)):
             votes[:, column] = self._column(column, rows, offsets, tags)

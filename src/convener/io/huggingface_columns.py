@@ -187,13 +187,17 @@ class Columns:
         """The options' types; else as class labels order them, and other ones by alphabet."""
         if self.options.types is not None:
             return self.options.types
-        listed: dict[str, None] = {}
-        for column in sorted(columns, key=lambda column: not column.ordered):
+        listed: list[str] = []
+        others: set[str] = set()
+        for column in columns:
             names = [kind for place, kind in map(parse_tag, column.names) if place]
-            listed |= dict.fromkeys(names if column.ordered else sorted(names))
-        if not listed:
+            if column.ordered:
+                listed += names
+            else:
+                others |= set(names)
+        if not listed and not others:
             raise DataError("no entity types: no tag names one; give types=...")
-        return tuple(listed)
+        return tuple(dict.fromkeys([*listed, *sorted(others)]))
 
     def _labels(self, name: str, column: Spelled, tags: TagSet) -> NDArray[np.int16]:
         """Legal BIO labels of a column of tags."""

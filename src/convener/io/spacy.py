@@ -20,7 +20,7 @@ from convener.errors import FormatError, require
 from convener.io.facts import Facts, check_unicode
 from convener.io.formats import PARTS, Content, Format
 from convener.io.options import WriteOptions
-from convener.io.spacy_docs import LABELS_GROUP, NOTE, read
+from convener.io.spacy_docs import LABELS_GROUP, NOTE, plugins_found_once, read
 from convener.packed import Strings
 from convener.predictions import Predictions
 
@@ -38,12 +38,13 @@ def write(content: Content, path: Path, options: WriteOptions) -> None:
         doc = tokens.Doc(vocab, words=[], spaces=[])
         doc.user_data[NOTE] = {"facts": facts, "empty": True}
         box.add(doc)
-    for number in range(len(data)):
-        doc = writer.doc(number)
-        if number == 0:
-            doc.user_data[NOTE]["facts"] = facts
-        box.add(doc)
-    path.write_bytes(box.to_bytes())
+    with plugins_found_once():
+        for number in range(len(data)):
+            doc = writer.doc(number)
+            if number == 0:
+                doc.user_data[NOTE]["facts"] = facts
+            box.add(doc)
+        path.write_bytes(box.to_bytes())
 
 
 def _check_names(content: Content) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,12 +48,29 @@ def read(path: Path, options: ReadOptions, report: Report) -> Content:
     return as_asked(content, options, str(path))
 
 
+@contextmanager
+def plugins_found_once() -> Iterator[None]:
+    """Lets spaCy's packer look for its plugins once, not for every value it packs.
+
+    The search takes a millisecond, and each span group of each document is packed by itself.
+    """
+    packer = require("srsly.msgpack", extra="spacy", purpose="a .spacy file")
+    registries = (packer.msgpack_encoders, packer.msgpack_decoders)
+    for registry in registries:
+        registry.__dict__["get_all"] = partial(dict, registry.get_all())
+    try:
+        yield
+    finally:
+        for registry in registries:
+            registry.__dict__.pop("get_all", None)
+
+
 def _docs(path: Path) -> list[Any]:
     box = require("spacy.tokens", extra="spacy", purpose="a .spacy file").DocBin()
     vocab = require("spacy.vocab", extra="spacy", purpose="a .spacy file").Vocab()
     raw, collects = path.read_bytes(), gc.isenabled()
     try:
-        with readable(str(path), "DocBin"):
+        with readable(str(path), "DocBin"), plugins_found_once():
             return list(box.from_bytes(raw).get_docs(vocab))
     finally:
         if collects:

@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 # Label counts the compiler is told of: unrolled loops are worth their compilation there.
-_KNOWN = (3, 5, 9)
+_KNOWN = (3, 5)
 
 
 class Objective(NamedTuple):

@@ -38,10 +38,13 @@ def log_moves(trans: Array, home: int, rows: int, fold: bool, out: Array) -> Non
 
 
 @compiled()
-def _log_sum(values: Array) -> float:
+def log_sum(values: Array) -> float:
+    """log sum exp of a row; -inf for a row of -inf."""
     top = -np.inf
     for j in range(values.shape[0]):
         top = max(top, values[j])
+    if top == -np.inf:
+        return top
     total = 0.0
     for j in range(values.shape[0]):
         total += math.exp(values[j] - top)
@@ -59,7 +62,7 @@ def log_forward(log_init, moves, step, log_like, first, T, energy, a, u):  # typ
         for j in range(L):
             for i in range(L):
                 row[i] = a[t, i] + moves[t * step, i, j]
-            total = _log_sum(row)
+            total = log_sum(row)
             like = max(log_like[first + t, j], NEVER)
             a[t + 1, j] = total + like
             if energy:
@@ -82,7 +85,7 @@ def log_backward(moves, step, log_like, first, T, energy, b, v):  # type: ignore
             for j in range(L):
                 like = max(log_like[first + t, j], NEVER)
                 row[j] = moves[t * step, i, j] + like + b[t + 1, j]
-            b[t, i] = _log_sum(row)
+            b[t, i] = log_sum(row)
             if energy:
                 mean = 0.0
                 for j in range(L):
@@ -111,14 +114,14 @@ def exact_block(  # type: ignore[no-untyped-def]
         b, v = np.empty((T + 1, L)), np.empty((T + 1, L))
         log_forward(log_init, moves, step, log_like, first, T, True, a, u)
         log_backward(moves, step, log_like, first, T, True, b, v)
-        value = _log_sum(a[T])
+        value = log_sum(a[T])
         # A possible sentence may be very long; an impossible one holds at least one NEVER.
         if value < 0.5 * NEVER:
             flags[m] = IMPOSSIBLE
         energies = np.zeros(T + 1)
         G = np.empty((T + 1, L))
         for t in range(T + 1):
-            norm = _log_sum(a[t] + b[t])
+            norm = log_sum(a[t] + b[t])
             for j in range(L):
                 G[t, j] = math.exp(a[t, j] + b[t, j] - norm)
                 energies[t] += G[t, j] * (u[t, j] + v[t, j])
@@ -150,7 +153,7 @@ def _write_moves(  # type: ignore[no-untyped-def]
                 row[k] = a[t, i] + here + b[t + 1, j]
                 gain[k] = 1.0 + tau * (u[t, i] + here + v[t + 1, j] - energies[t])
                 k += 1
-        norm = _log_sum(row)
+        norm = log_sum(row)
         k = 0
         for i in range(L):
             for j in range(L):

@@ -256,7 +256,7 @@ def scaled_block(  # type: ignore[no-untyped-def]
     a, u = np.empty((longest, L), dtype), np.empty((longest, L), dtype)
     c, top = np.empty(longest, dtype), np.empty(longest, dtype)
     a0, u0 = np.empty(L, dtype), np.empty(L, dtype)
-    sums = np.zeros((2, L, L), dtype)
+    sums = np.zeros((2, L, L))  # float64: thousands of tokens add up here
     row = (
         np.empty(L, dtype), np.empty(L, dtype), np.empty(L, dtype), np.empty(L, dtype),
         np.empty(L, dtype), np.empty(L, dtype), np.empty(L, dtype), np.empty(L, dtype),
@@ -285,7 +285,7 @@ def scaled_block(  # type: ignore[no-untyped-def]
             out, sums, grad_like, grad_init, m,
         )  # fmt: skip
         if not lost <= limit[3]:
-            sums[:] = zero
+            sums[:] = 0
             continue
         flags[m] = FINE
         if mode == 3:

@@ -38,6 +38,11 @@ def last_of_best(counts: NDArray[np.int32]) -> NDArray[np.int64]:
     return np.where(counts.any(axis=1), best, 0)
 
 
+def first_of_best(counts: NDArray[np.int32]) -> NDArray[np.int64]:
+    """The column with the most votes, the first one of a tie.  -> (N,)"""
+    return counts.argmax(axis=1).astype(np.int64)
+
+
 def any_of_best(
     counts: NDArray[np.int32], place: NDArray[np.int64], seed: int
 ) -> NDArray[np.int64]:

@@ -70,7 +70,7 @@ class MajorityVote(LabelModel):
         if ties == "last":
             return vote.last_of_best(counts)
         if ties == "first":
-            return np.argmax(counts, axis=1)
+            return vote.first_of_best(counts)
         place = np.arange(len(counts)) - np.repeat(data.offsets[:-1], data.lengths)
         return vote.any_of_best(counts, place, self.config.seed)
 
@@ -94,7 +94,8 @@ def _shares(counts: NDArray[np.int32]) -> NDArray[np.float32]:
     """Shares of the votes; all on O where nobody voted."""
     counts = counts.copy()
     counts[~counts.any(axis=1), 0] = 1
-    return (counts / counts.sum(axis=1, keepdims=True)).astype(np.float32)
+    shares: NDArray[np.float32] = counts / counts.sum(axis=1, keepdims=True, dtype=np.float32)
+    return shares
 
 
 def _by_label(shares: NDArray[np.float32], labels: NDArray[np.int16]) -> NDArray[np.float32]:

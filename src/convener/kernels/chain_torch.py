@@ -1,0 +1,129 @@
+"""The chain objective for torch: the compiled kernel behind autograd, and a twin in torch alone.
+
+Both take (log_init (L,), trans (N, L, L) logits or (L, L) log-probabilities, log_like (N, L),
+offsets (M+1,)), as in `chain`, and return log p(x) - tau H(z|x) of each sentence (M,) and its
+flags (M,): 0, `WIDE` or `IMPOSSIBLE`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn.utils.rnn import pad_sequence
+
+from convener.kernels import chain
+
+# Stands for -inf: far below any score that occurs, and still a number.
+_NEVER = -1.0e9
+
+
+def objective(
+    log_init: Tensor,
+    trans: Tensor,
+    log_like: Tensor,
+    offsets: Tensor,
+    *,
+    tau: float = 0.0,
+    threads: int = 1,
+) -> tuple[Tensor, Tensor]:
+    """Objective (M,) with gradients, and flags (M,): the kernel on CPU, the twin elsewhere."""
+    if log_like.device.type != "cpu":
+        return objective_twin(log_init, trans, log_like, offsets, tau=tau, threads=threads)
+    value, flags = _Chain.apply(log_init, trans, log_like, offsets, tau, threads)  # type: ignore[no-untyped-call]
+    return value, flags
+
+
+class _Chain(torch.autograd.Function):
+    """Gradients come with the value: they cost less together than the value alone twice."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        log_init: Tensor,
+        trans: Tensor,
+        log_like: Tensor,
+        offsets: Tensor,
+        tau: float,
+        threads: int,
+    ) -> tuple[Tensor, Tensor]:
+        arrays = [x.detach().numpy() for x in (log_init, trans, log_like, offsets)]
+        done = chain.objective(*arrays, tau=tau, threads=threads)
+        grads = [torch.from_numpy(x) for x in (done.grad_init, done.grad_trans, done.grad_like)]
+        ctx.save_for_backward(log_init, trans, log_like, offsets, *grads)
+        ctx.settings = (tau, threads)
+        flags = torch.from_numpy(done.flags)
+        ctx.mark_non_differentiable(flags)
+        return torch.from_numpy(done.value).to(log_like.dtype), flags
+
+    @staticmethod
+    @once_differentiable  # type: ignore[untyped-decorator]
+    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        log_init, trans, log_like, offsets, by_init, by_trans, by_like = ctx.saved_tensors
+        tau, threads = ctx.settings
+        if len(grad) and bool((grad == grad[0]).all()):
+            factor = grad[0]
+            if factor != 1:
+                by_init, by_trans, by_like = (x * factor for x in (by_init, by_trans, by_like))
+        elif trans.ndim == 3:
+            by_token = torch.repeat_interleave(grad, offsets.diff())
+            by_init = by_init * grad[:, None]
+            by_trans = by_trans * by_token[:, None, None]
+            by_like = by_like * by_token[:, None]
+        else:  # the gradient of the one matrix is a sum already: only the kernel can weigh it
+            arrays = [x.detach().numpy() for x in (log_init, trans, log_like, offsets)]
+            weights = grad.detach().numpy()
+            done = chain.objective(*arrays, tau=tau, weights=weights, threads=threads)
+            grads = (done.grad_init, done.grad_trans, done.grad_like)
+            by_init, by_trans, by_like = (torch.from_numpy(x) for x in grads)
+        total = by_init.sum(0).to(log_init.dtype)
+        return total, by_trans.to(trans.dtype), by_like.to(log_like.dtype), None, None, None
+
+
+def objective_twin(
+    log_init: Tensor,
+    trans: Tensor,
+    log_like: Tensor,
+    offsets: Tensor,
+    *,
+    tau: float = 0.0,
+    threads: int = 1,
+) -> tuple[Tensor, Tensor]:
+    """The same in torch operations on any device: log space, sentences padded, autograd.
+
+    The entropy runs along: eta(j), that of the history given z(t) = j, obeys
+    eta'(j) = sum_i p(i|j) (eta(i) - log p(i|j)).  `threads` is torch's affair and ignored.
+    """
+    lengths = offsets.diff()
+    steps = int(lengths.max()) if len(lengths) else 0
+    log_move = torch.log_softmax(trans, -1) if trans.ndim == 3 else trans
+    # A row of -inf has no softmax; nothing leads out of it.
+    log_move = torch.nan_to_num(log_move, nan=_NEVER, neginf=_NEVER)
+    like = torch.nan_to_num(log_like, nan=torch.nan, neginf=_NEVER)
+    alpha = torch.nan_to_num(log_init, nan=torch.nan, neginf=_NEVER).expand(len(lengths), -1)
+    eta = torch.zeros_like(alpha)
+    padded = _padded(like, lengths)
+    moves = _padded(log_move, lengths) if trans.ndim == 3 else None
+    for t in range(steps):
+        joint = alpha[:, :, None] + (log_move if moves is None else moves[t])
+        total = torch.logsumexp(joint, 1)
+        live = (lengths > t)[:, None]
+        if tau != 0:
+            log_p = joint - total[:, None]
+            history = (log_p.exp() * (eta[:, :, None] - log_p)).sum(1)
+            eta = torch.where(live, history, eta)
+        alpha = torch.where(live, total + padded[t], alpha)
+    value = torch.logsumexp(alpha, -1)
+    flags = torch.where(value < 0.5 * _NEVER, chain.IMPOSSIBLE, 0).to(torch.uint8)
+    if tau != 0:
+        log_p = alpha - value[:, None]
+        value = value - tau * (log_p.exp() * (eta - log_p)).sum(-1)
+    return value, flags
+
+
+def _padded(rows: Tensor, lengths: Tensor) -> tuple[Tensor, ...]:
+    """Rows of all sentences by step: a tuple of (M, ...), zeros after a sentence's end."""
+    parts = rows.split(lengths.tolist())
+    return pad_sequence(list(parts)).unbind(0) if parts else ()

@@ -1,0 +1,226 @@
+"""Compiled passes behind `decode`: best paths, samples and spans of a block of sentences."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from convener.kernels.compiled import compiled
+from convener.kernels.exact import NEVER, log_backward, log_forward, log_moves, log_sum
+
+ILLEGAL = -1.0e6
+
+
+@compiled()
+def _first(log_init, moves, log_like, n, start_cost, out):  # type: ignore[no-untyped-def]
+    """Scores of the first token's labels, z(0) summed out."""
+    L = log_init.shape[0]
+    row = np.empty(L)
+    for j in range(L):
+        for i in range(L):
+            row[i] = max(log_init[i], NEVER) + moves[0, i, j]
+        out[j] = log_sum(row) + max(log_like[n, j], NEVER) + start_cost[j]
+
+
+@compiled()
+def viterbi_block(  # type: ignore[no-untyped-def]
+    log_init, trans, log_like, offsets, constant, begin, end, cost, start_cost, labels, scores
+):
+    """Fill labels and scores of the sentences begin..end."""
+    L = log_init.shape[0]
+    step = 0 if constant else 1
+    score, after = np.empty(L), np.empty(L)
+    longest = 1
+    for m in range(begin, end):
+        longest = max(longest, offsets[m + 1] - offsets[m])
+    came = np.empty((longest, L), np.int16)
+    moves = np.empty((1 if constant else longest, L, L))
+    if constant:
+        log_moves(trans, 0, 1, False, moves)
+    for m in range(begin, end):
+        n, T = offsets[m], offsets[m + 1] - offsets[m]
+        if T == 0:
+            scores[m] = log_sum(log_init)
+            continue
+        if not constant:
+            log_moves(trans, n, T, True, moves)
+        _first(log_init, moves, log_like, n, start_cost, score)
+        for t in range(1, T):
+            for j in range(L):
+                best, source = -np.inf, 0
+                for i in range(L):
+                    x = score[i] + moves[t * step, i, j] + cost[i, j]
+                    if x > best:
+                        best, source = x, i
+                came[t, j] = source
+                after[j] = best + max(log_like[n + t, j], NEVER)
+            score, after = after, score
+        label = 0
+        for j in range(1, L):
+            if score[j] > score[label]:
+                label = j
+        scores[m] = score[label]
+        for t in range(T - 1, -1, -1):
+            labels[n + t] = label
+            if t > 0:
+                label = came[t, label]
+
+
+@compiled()
+def _insert(top, came, rank, filled, x, source, place):  # type: ignore[no-untyped-def]
+    """Put x into the descending list `top`, after its equals; the new number of entries."""
+    k = top.shape[0]
+    if filled == k and not x > top[k - 1]:
+        return filled
+    r = min(filled, k - 1)
+    while r > 0 and x > top[r - 1]:
+        top[r], came[r], rank[r] = top[r - 1], came[r - 1], rank[r - 1]
+        r -= 1
+    top[r], came[r], rank[r] = x, source, place
+    return min(filled + 1, k)
+
+
+@compiled()
+def k_best_block(  # type: ignore[no-untyped-def]
+    log_init, trans, log_like, offsets, constant, begin, end, cost, start_cost, labels, scores
+):
+    """Fill labels (k, N) and scores (M, k) of the sentences begin..end."""
+    L, k = log_init.shape[0], labels.shape[0]
+    step = 0 if constant else 1
+    first, last, came_last = np.empty(L), np.empty(k), np.empty(k, np.int64)
+    rank_last = np.empty(k, np.int64)
+    for m in range(begin, end):
+        n, T = offsets[m], offsets[m + 1] - offsets[m]
+        scores[m, :] = -np.inf
+        if T == 0:
+            scores[m, 0] = log_sum(log_init)
+            continue
+        moves = np.empty((1 if constant else T, L, L))
+        log_moves(trans, 0 if constant else n, len(moves), not constant, moves)
+        top = np.empty((T, L, k))
+        came, rank = np.empty((T, L, k), np.int64), np.empty((T, L, k), np.int64)
+        filled = np.ones((T, L), np.int64)
+        _first(log_init, moves, log_like, n, start_cost, first)
+        top[0, :, 0] = first
+        for t in range(1, T):
+            for j in range(L):
+                count = 0
+                for i in range(L):
+                    here = moves[t * step, i, j] + cost[i, j] + max(log_like[n + t, j], NEVER)
+                    for r in range(filled[t - 1, i]):
+                        x = top[t - 1, i, r] + here
+                        count = _insert(top[t, j], came[t, j], rank[t, j], count, x, i, r)
+                filled[t, j] = count
+        count = 0
+        for j in range(L):
+            for r in range(filled[T - 1, j]):
+                x = top[T - 1, j, r]
+                count = _insert(last, came_last, rank_last, count, x, j, r)
+        for q in range(k):
+            if q >= count:
+                labels[q, n : n + T] = -1
+                continue
+            scores[m, q] = last[q]
+            label, r = came_last[q], rank_last[q]
+            for t in range(T - 1, -1, -1):
+                labels[q, n + t] = label
+                if t > 0:
+                    label, r = came[t, label, r], rank[t, label, r]
+
+
+@compiled()
+def _mixed(x):  # type: ignore[no-untyped-def]
+    """A 64-bit number whose bits all depend on all bits of x."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+@compiled()
+def _uniform(seed, key, draw, t):  # type: ignore[no-untyped-def]
+    """A number in [0, 1) for this place; nothing is carried from one to the next."""
+    odd = np.uint64(0x9E3779B97F4A7C15)
+    x = _mixed(seed + odd)
+    x = _mixed(x + odd * (np.uint64(key) + np.uint64(1)))
+    x = _mixed(x + odd * (np.uint64(draw) + np.uint64(1)))
+    x = _mixed(x + odd * (np.uint64(t) + np.uint64(1)))
+    return (x >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+
+
+@compiled()
+def _drawn(row, u):  # type: ignore[no-untyped-def]
+    """The label where the cumulated exp(row) passes the share u of its sum."""
+    top, total = row.max(), 0.0
+    for i in range(row.shape[0]):
+        total += math.exp(row[i] - top)
+    goal, passed, label = u * total, 0.0, 0
+    for i in range(row.shape[0]):
+        p = math.exp(row[i] - top)
+        if p > 0:
+            label = i
+        passed += p
+        if passed > goal:
+            break
+    return label
+
+
+@compiled()
+def sample_block(  # type: ignore[no-untyped-def]
+    log_init, trans, log_like, offsets, constant, begin, end, seed, keys, labels
+):
+    """Filter forward, sample backward, for every sentence and draw."""
+    L = log_init.shape[0]
+    step = 0 if constant else 1
+    row = np.empty(L)
+    for m in range(begin, end):
+        n, T = offsets[m], offsets[m + 1] - offsets[m]
+        moves = np.empty((min(1, T) if constant else T, L, L))
+        log_moves(trans, 0 if constant else n, len(moves), not constant, moves)
+        a = np.empty((T + 1, L))
+        log_forward(log_init, moves, step, log_like, n, T, False, a, a)
+        for draw in range(labels.shape[0]):
+            label = 0
+            for t in range(T - 1, -1, -1):
+                for i in range(L):
+                    row[i] = a[t + 1, i]
+                    if t < T - 1:
+                        row[i] += moves[(t + 1) * step, i, label]
+                label = _drawn(row, _uniform(seed, keys[m], draw, t))
+                labels[draw, n + t] = label
+
+
+@compiled()
+def span_block(  # type: ignore[no-untyped-def]
+    log_init, trans, log_like, offsets, constant, begin, end, bounds, start, stop, kind, out
+):
+    """Span probabilities; those of sentence m are bounds[m] to bounds[m + 1]."""
+    L = log_init.shape[0]
+    step = 0 if constant else 1
+    for m in range(begin, end):
+        if bounds[m] == bounds[m + 1]:
+            continue
+        n, T = offsets[m], offsets[m + 1] - offsets[m]
+        moves = np.empty((1 if constant else T, L, L))
+        log_moves(trans, 0 if constant else n, len(moves), not constant, moves)
+        a, b = np.empty((T + 1, L)), np.empty((T + 1, L))
+        log_forward(log_init, moves, step, log_like, n, T, False, a, a)
+        log_backward(moves, step, log_like, n, T, False, b, b)
+        for s in range(bounds[m], bounds[m + 1]):
+            label, inside = 2 * kind[s] + 1, 2 * kind[s] + 2
+            t = start[s] + 1
+            # The posterior is a chain itself: given z(t), what comes next has a probability.
+            log_p = a[t, label] + b[t, label] - log_sum(a[t] + b[t])
+            while t < stop[s]:
+                log_p += moves[t * step, label, inside] + max(log_like[n + t, inside], NEVER)
+                log_p += b[t + 1, inside] - b[t, label]
+                label = inside
+                t += 1
+            leaves = 1.0
+            if t < T:
+                leaves = 0.0
+                for j in range(L):
+                    if j != inside:
+                        x = moves[t * step, label, j] + max(log_like[n + t, j], NEVER)
+                        leaves += math.exp(x + b[t + 1, j] - b[t, label])
+            out[s] = min(math.exp(log_p) * leaves, 1.0)
