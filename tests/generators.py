@@ -6,6 +6,8 @@ sentences, no sentences at all, no sources, types called "O" or "B-X".
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,9 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 from numpy.typing import NDArray
 
 from convener.data import Dataset, Text
+from convener.io.formats import Content, Format
+from convener.io.options import ReadOptions, WriteOptions
+from convener.io.report import Report
 from convener.packed import Strings, offsets_of
 from convener.predictions import Predictions
 from convener.schemes import SCHEMES
@@ -22,6 +27,10 @@ from convener.tags import TagSet
 
 TYPES = ["PER", "LOC", "O", "B-X", "I", "a type, with space", "病名", "Zoë", "_", "-", "🙂"]
 WORDS = ["Ada", "x", "北京", "é", "e\u0301", "🙂", "👩‍🔬", "don't", "a\u00a0b", "\ud800", "ﬁ", "7"]
+
+SAFE_WORDS = [word for word in WORDS if word != "\ud800" and "\u00a0" not in word]
+SPACED = ["a\u00a0b", " ", "\n", "a\tb", "\u2028", "x,;\"'", "東京֑́"]
+SOURCES = ["lexicon", "crowd-7", "an LLM, v2", "源", "🙂", "O", "a:b", "x;\"y'"]
 
 words = st.sampled_from(WORDS) | st.text(min_size=1, max_size=5)
 schemes = st.sampled_from(SCHEMES)
@@ -84,7 +93,7 @@ def texts(draw: DrawFn, tokens: list[list[str]]) -> Text:
         plain = draw(st.sampled_from(["", " ", "🙂"]))
         for word in words_here:
             chars.append((len(plain), len(plain) + len(word)))
-            plain += word + draw(st.sampled_from(["", " ", " \u3000"]))
+            plain += word + draw(st.sampled_from(["", " ", " ", "\n", " \u3000"]))
         sentences.append(plain)
         starts.append(draw(st.integers(0, 1000)))
     return Text(
@@ -94,28 +103,58 @@ def texts(draw: DrawFn, tokens: list[list[str]]) -> Text:
     )
 
 
+@dataclass(frozen=True)
+class Kind:
+    """What drawn data may hold."""
+
+    partial: bool = False
+    """A source may abstain on part of a sentence."""
+    illegal: bool = False
+    """Votes may be illegal."""
+    empty_words: bool = False
+    surrogates: bool = False
+    spaces: bool = True
+    """Words may hold white space of any kind."""
+
+    def words(self) -> SearchStrategy[str]:
+        """Words of this kind."""
+        if not self.spaces:
+            return st.sampled_from(SAFE_WORDS)
+        found = st.sampled_from([*SAFE_WORDS, *SPACED]) | st.text(min_size=1, max_size=4)
+        if self.surrogates:
+            found |= st.just("\ud800")
+        return found | st.just("") if self.empty_words else found
+
+
+ANYTHING = Kind(partial=True, illegal=True, surrogates=True)
+
+
 @st.composite
-def vote_matrices(draw: DrawFn, tags: TagSet, lengths: list[int], sources: int) -> Any:
+def vote_matrices(
+    draw: DrawFn, tags: TagSet, lengths: list[int], sources: int, kind: Kind = ANYTHING
+) -> NDArray[np.int16]:
     """Votes (N, K): legal spans, any labels, or abstain on whole sentences or single tokens."""
     size = sum(lengths)
-    columns = []
-    for _ in range(sources):
-        kind = draw(st.sampled_from(["spans", "sentences unseen", "anything"]))
-        if kind == "anything":
-            columns.append(draw(label_arrays(size, len(tags), abstain=True)))
-            continue
-        column = draw(legal_labels(tags, lengths))
-        if kind == "sentences unseen":
-            unseen = [draw(st.booleans()) for _ in lengths]
-            column[np.repeat(np.array(unseen, bool), lengths)] = -1
-        columns.append(column)
-    return np.stack(columns, axis=1) if columns else np.zeros((size, 0), np.int16)
+    votes = np.zeros((size, sources), np.int16)
+    for column in votes.T:
+        if kind.partial and draw(st.booleans()):
+            column[:] = draw(label_arrays(size, len(tags), abstain=True))
+        elif kind.illegal and draw(st.booleans()):
+            column[:] = draw(label_arrays(size, len(tags)))
+        else:
+            column[:] = draw(legal_labels(tags, lengths))
+        if not kind.illegal:
+            column[:] = tags.repair(column, offsets_of(lengths))[0]
+        unseen = [draw(st.booleans()) for _ in lengths] if draw(st.booleans()) else [False]
+        column[np.repeat(np.resize(np.array(unseen, bool), len(lengths)), lengths)] = -1
+    return votes
 
 
 @st.composite
 def datasets(
     draw: DrawFn,
     *,
+    kind: Kind = ANYTHING,
     max_sentences: int = 6,
     max_sources: int = 4,
     tags: TagSet | None = None,
@@ -130,16 +169,15 @@ def datasets(
 
     tags = draw(tag_sets()) if tags is None else tags
     lengths = draw(sentence_lengths(max_sentences))
-    tokens = [draw(st.lists(words, min_size=n, max_size=n)) for n in lengths]
-    names = st.sampled_from(["lexicon", "crowd-7", "an LLM", "源", "🙂", "O"])
-    sources = draw(st.lists(names, max_size=max_sources, unique=True))
-    ids = st.lists(st.sampled_from(["a", "b", "文"]), min_size=len(tokens), max_size=len(tokens))
+    tokens = [draw(st.lists(kind.words(), min_size=n, max_size=n)) for n in lengths]
+    sources = draw(st.lists(st.sampled_from(SOURCES), max_size=max_sources, unique=True))
+    ids = st.lists(st.sampled_from(["a", "0", "文 1"]), min_size=len(tokens), max_size=len(tokens))
     return Dataset(
         tags=tags,
         tokens=Strings.of(word for sentence in tokens for word in sentence),
         offsets=offsets_of(lengths),
         sources=tuple(sources),
-        votes=draw(vote_matrices(tags, lengths, len(sources))),
+        votes=draw(vote_matrices(tags, lengths, len(sources), kind)),
         silence=tuple(draw(st.sampled_from(["O", "abstain"])) for _ in sources),
         gold=draw(legal_labels(tags, lengths)) if wanted(gold) else None,
         text=draw(texts(tokens)) if wanted(text) else None,
@@ -159,68 +197,52 @@ def probability_rows(draw: DrawFn, size: int, labels: int) -> NDArray[np.float32
 
 
 @st.composite
-def predictions(draw: DrawFn, *, probabilities: bool | None = None) -> Predictions:
-    """Predictions with or without probabilities."""
-    data = draw(datasets())
+def predictions(
+    draw: DrawFn,
+    *,
+    kind: Kind = ANYTHING,
+    probabilities: bool | None = None,
+    scores: bool | None = False,
+) -> Predictions:
+    """Predictions with or without probabilities and scores."""
+
+    def wanted(choice: bool | None) -> bool:
+        return draw(st.booleans()) if choice is None else choice
+
+    data = draw(datasets(kind=kind, gold=False))
     labels = draw(legal_labels(data.tags, data.lengths.tolist()))
-    known = draw(st.booleans()) if probabilities is None else probabilities
-    return Predictions(
+    found = Predictions(
         data=data,
         labels=labels,
-        probabilities=draw(probability_rows(len(labels), len(data.tags))) if known else None,
-        model="drawn",
-        settings={"seed": 1},
-    )
-
-
-SAFE_WORDS = [word for word in WORDS if word != "\ud800" and "\u00a0" not in word]
-
-
-@st.composite
-def carried_contents(draw: DrawFn) -> Dataset | Predictions:
-    """Datasets and predictions that hold nothing only some formats can carry.
-
-    No source abstains within a sentence, votes are legal, words are not odd kinds of white space.
-    """
-    tags = draw(tag_sets())
-    lengths = draw(sentence_lengths())
-    word = st.sampled_from(SAFE_WORDS)
-    tokens = [draw(st.lists(word, min_size=n, max_size=n)) for n in lengths]
-    sources = draw(st.lists(st.sampled_from(["lexicon", "an LLM, v2", "源"]), unique=True))
-    columns = []
-    for _ in sources:
-        column = draw(legal_labels(tags, lengths))
-        unseen = np.array([draw(st.booleans()) for _ in lengths], bool)
-        column[np.repeat(unseen, lengths)] = -1
-        columns.append(column)
-    ids = st.lists(st.sampled_from(["a", "b", "文"]), min_size=len(tokens), max_size=len(tokens))
-    data = Dataset(
-        tags=tags,
-        tokens=Strings.of(word for sentence in tokens for word in sentence),
-        offsets=offsets_of(lengths),
-        sources=tuple(sources),
-        votes=np.stack(columns, axis=1) if columns else np.zeros((sum(lengths), 0), np.int16),
-        silence=tuple(draw(st.sampled_from(["O", "abstain"])) for _ in sources),
-        text=draw(texts(tokens)) if draw(st.booleans()) else None,
-        documents=Strings.of(draw(ids)) if draw(st.booleans()) else None,
-    )
-    if draw(st.booleans()):
-        return data.with_gold(draw(legal_labels(tags, lengths))) if draw(st.booleans()) else data
-    labels = draw(legal_labels(tags, lengths))
-    scores = np.linspace(0.1, 1, len(tags.spans(labels, data.offsets)), dtype=np.float32)
-    return Predictions(
-        data=data,
-        labels=labels,
-        probabilities=draw(probability_rows(len(labels), len(tags)))
-        if draw(st.booleans())
+        probabilities=draw(probability_rows(len(labels), len(data.tags)))
+        if wanted(probabilities)
         else None,
-        scores=scores if draw(st.booleans()) else None,
-        model="drawn",
-        settings={"seed": 1, "names": ["é"], "rate": 0.5},
+        model=draw(st.sampled_from(["", "drawn"])),
+        settings=draw(st.sampled_from([{}, {"seed": 1, "names": ["é"], "rate": 0.5}])),
     )
+    if not wanted(scores):
+        return found
+    return replace(found, scores=np.linspace(0.1, 0.9, len(found.spans), dtype=np.float32))
 
 
-def same(left: Dataset | Predictions, right: Dataset | Predictions) -> bool:
+def contents(kind: Kind = Kind()) -> SearchStrategy[Content]:  # noqa: B008
+    """Datasets and predictions of every shape."""
+    return st.one_of(datasets(kind=kind), predictions(kind=kind, scores=None))
+
+
+def returned(
+    content: Content, form: Format, path: Path, report: Report | None = None, **options: Any
+) -> Content:
+    """The content, written and read again."""
+    form.write(content, path, WriteOptions())
+    noted = Report() if report is None else report
+    result = form.read(path, ReadOptions(**options), noted)
+    if report is None:
+        assert not noted.cases, noted.summary()
+    return result
+
+
+def same(left: Content, right: Content) -> bool:
     """Whether two contents agree in everything they hold."""
     if isinstance(left, Dataset) or isinstance(right, Dataset):
         return bool(left == right)

@@ -30,15 +30,12 @@ DOORS = {
     "io": VALUES | {"settings", "kernels"},
     "lf": VALUES,
     "evaluate": VALUES | {"kernels"},
-    "models": VALUES | {"settings", "kernels", "evaluate", "io.checkpoint"},
+    "progress": set(),
+    "train": VALUES | {"kernels", "progress"},
+    "models": VALUES | {"settings", "kernels", "train", "evaluate", "io.checkpoint"},
     "demo": VALUES | {"io", "lf"},
     "run": VALUES | {"settings", "toml", "io", "models"},
 }
-
-
-def room(module: str) -> str:
-    """The room of a module: the part of its name after `convener.`."""
-    return module.split(".")[1] if "." in module else ""
 
 
 def imports() -> list[tuple[str, str, str]]:

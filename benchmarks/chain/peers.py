@@ -17,6 +17,9 @@ from benchmarks.chain.textbook import textbook
 from convener.kernels import chain, chain_torch
 
 Step = Callable[[], Any]
+ours: Any = chain_torch.objective
+twin: Any = chain_torch.objective_twin
+ready: Any = jax.block_until_ready
 
 
 def padded(rows: Array, lengths: Array) -> Array:
@@ -42,10 +45,16 @@ def time_varying(batch: Batch, tau: float) -> dict[str, Step]:
         return run
 
     return {
-        "convener": step(packed, lambda *x: chain_torch.objective(*x, offsets, tau=tau)[0]),
-        "torch twin": step(packed, lambda *x: chain_torch.objective_twin(*x, offsets, tau=tau)[0]),
-        "textbook": step(wide, lambda *x: textbook(*x, lengths, tau)),
-        "textbook, unbound": step(wide, lambda *x: textbook(*x, lengths, tau, unbound=True)),
+        "convener": step(
+            packed, lambda a, b, c: chain_torch.objective(a, b, c, offsets, tau=tau)[0]
+        ),
+        "torch twin": step(
+            packed, lambda a, b, c: chain_torch.objective_twin(a, b, c, offsets, tau=tau)[0]
+        ),
+        "textbook": step(wide, lambda a, b, c: textbook(a, b, c, lengths, tau)),
+        "textbook, unbound": step(
+            wide, lambda a, b, c: textbook(a, b, c, lengths, tau, unbound=True)
+        ),
     }
 
 
@@ -64,7 +73,9 @@ def constant(batch: Batch) -> dict[str, Step]:
 
     # A padded step with evidence 1 changes no likelihood, so padding needs no mask here.
     wide = jnp.asarray(padded(batch.log_like, batch.lengths))
-    smooth = jax.jit(jax.vmap(lambda like: hmm_smoother(jnp.asarray(first), jnp.asarray(moves), like)))
+    smooth = jax.jit(
+        jax.vmap(lambda like: hmm_smoother(jnp.asarray(first), jnp.asarray(moves), like))
+    )
 
     peer = _Given(len(first), implementation="scaling")
     rows = moves.astype(np.float64)
@@ -74,7 +85,7 @@ def constant(batch: Batch) -> dict[str, Step]:
 
     def run_dynamax() -> Any:
         done = smooth(wide)
-        return jax.block_until_ready((done.marginal_loglik, done.smoothed_probs, done.trans_probs))
+        return ready((done.marginal_loglik, done.smoothed_probs, done.trans_probs))
 
     return {
         "convener": lambda: chain.expected_counts(*arrays),
@@ -89,7 +100,9 @@ def error(batch: Batch, tau: float) -> tuple[float, float]:
     wide = [inputs[0], *(torch.tensor(padded(x.numpy(), batch.lengths)) for x in inputs[1:])]
     lengths, offsets = torch.tensor(batch.lengths), torch.tensor(batch.offsets)
     with torch.no_grad():
-        exact = float(textbook(*(x.double() for x in wide), lengths, tau).sum())
-        ours = float(chain_torch.objective(*inputs, offsets, tau=tau)[0].double().sum())
-        theirs = float(textbook(*wide, lengths, tau).double().sum())
-    return abs(ours / exact - 1), abs(theirs / exact - 1)
+        start, logits, like = wide
+        precise = textbook(start.double(), logits.double(), like.double(), lengths, tau)
+        exact = float(precise.sum())
+        found = float(ours(*inputs, offsets, tau=tau)[0].double().sum())
+        theirs = float(textbook(start, logits, like, lengths, tau).double().sum())
+    return abs(found / exact - 1), abs(theirs / exact - 1)

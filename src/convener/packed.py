@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 from convener.errors import DataError
 
 Array = np.ndarray[Any, Any]
+BLOCK = 1 << 16
+"""So many bytes are looked at together where each needs a place of its own."""
 
 
 def offsets_of(lengths: Iterable[int] | NDArray[np.integer[Any]]) -> NDArray[np.int64]:
@@ -30,6 +32,15 @@ def offsets_of(lengths: Iterable[int] | NDArray[np.integer[Any]]) -> NDArray[np.
         lengths if isinstance(lengths, np.ndarray) else list(lengths), dtype=np.int64
     )
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
+
+
+def piece_at(offsets: NDArray[np.int64], position: int) -> int:
+    """The number of the piece that a position falls into.
+
+    >>> piece_at(offsets_of([2, 0, 3]), 2)
+    2
+    """
+    return int(np.searchsorted(offsets, position, side="right")) - 1
 
 
 def ranges(starts: NDArray[Any], lengths: NDArray[Any]) -> NDArray[np.int64]:
@@ -117,9 +128,17 @@ class Strings:
 
     def character_lengths(self) -> NDArray[np.int64]:
         """Characters (code points) of each string."""
-        compact = self.compact()
-        begins = (compact.data & 0xC0) != 0x80  # not a continuation byte of UTF-8
-        return np.diff(offsets_of(begins)[compact.offsets])
+        first, last = int(self.offsets[0]), int(self.offsets[-1])
+        inner = np.zeros(len(self.offsets), np.int64)  # continuation bytes before each offset
+        count = 0
+        for start in range(first, last, BLOCK):
+            # They are 0x80 to 0xBF: as signed numbers the lowest.
+            at = np.flatnonzero(self.data[start : min(start + BLOCK, last)].view(np.int8) < -64)
+            here = slice(*np.searchsorted(self.offsets, [start, start + BLOCK]).tolist())
+            inner[here] = count + np.searchsorted(at, self.offsets[here] - start)
+            count += len(at)
+        inner[np.searchsorted(self.offsets, last) :] = count
+        return self.lengths - np.diff(inner)
 
     def to_list(self) -> list[str]:
         """Ordinary strings, decoded in one pass."""

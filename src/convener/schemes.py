@@ -82,6 +82,9 @@ def bio_labels(
     place (N,), kind (N,) the number of the entity type (any value outside), offsets (M+1,).
     `begin` lets an illegal continuation begin a span, as conlleval and seqeval's default do;
     `drop` removes what it belongs to, as strict readers do. Abstain stays -1.
+
+    A span left open is illegal only where tags can close: where END or SINGLE occurs anywhere in
+    the array. What one scheme spells belongs into one call; a slice of it may be judged otherwise.
     -> labels (N,), positions of the illegal tokens
     """
     size = len(place)
@@ -109,6 +112,29 @@ def bio_labels(
         labels[spoilt[piece]] = 0
     labels[place == Place.ABSTAIN] = -1
     return labels, illegal
+
+
+def inside_may_begin(
+    place: NDArray[np.int8], kind: NDArray[np.int16], offsets: NDArray[np.int64]
+) -> bool:
+    """Whether tags are those of IO or IOB1, in which I- may begin a span.
+
+    IO says only I-. IOB1 says B- only to part a span from one of its type just before it, so a
+    B- elsewhere, or a tag that closes a span, tells another scheme.
+    place (N,), kind (N,) and offsets (M+1,) as in `bio_labels`, of a whole column of tags.
+
+    >>> one = np.array([0, 4])
+    >>> x, y = np.array([0, 0, 0, 0], np.int16), np.array([0, 0, 1, 1], np.int16)
+    >>> inside_may_begin(np.array([0, 2, 2, 1], np.int8), x, one)  # O I-x I-x B-x
+    True
+    >>> inside_may_begin(np.array([0, 2, 1, 2], np.int8), y, one)  # O I-x B-y I-y
+    False
+    """
+    parts = np.flatnonzero(place == Place.BEGIN)
+    if (place >= Place.END).any() or (parts == 0).any():
+        return False
+    parted = (place[parts - 1] > Place.OUTSIDE) & (kind[parts - 1] == kind[parts])
+    return bool((parted & ~sentence_starts(len(place), offsets)[parts]).all())
 
 
 def places(labels: NDArray[np.int16]) -> tuple[NDArray[np.int8], NDArray[np.int16]]:

@@ -15,12 +15,14 @@ import convener.io as cio
 from convener.data import Dataset
 from convener.errors import DataError, FormatError, UnknownNameError
 from convener.io import conll
+from convener.io.conll import lines as conll_lines
+from convener.io.conll.writer import UNFIT
 from convener.io.formats import Content
 from convener.io.report import Report
 from convener.packed import Strings
 from convener.predictions import Predictions
 from convener.schemes import SCHEMES, Scheme
-from tests.io.contents import Kind, contents, returned, same
+from tests.generators import Kind, contents, returned, same
 
 QUIET = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -34,7 +36,7 @@ def saved(folder: Path, raw: str | bytes, name: str = "x.conll") -> Path:
 def carried(content: Content) -> Content:
     """The content without what CoNLL leaves out."""
     data = content.data if isinstance(content, Predictions) else content
-    assume(not any(conll.UNFIT.search(word) for word in (*data.tokens, *data.tags.types)))
+    assume(not any(UNFIT.search(word) for word in (*data.tokens, *data.tags.types)))
     data = replace(data, text=None)
     if isinstance(content, Dataset):
         return data
@@ -186,14 +188,14 @@ def test_schemes_are_read_without_their_names(tmp_path: Path, tags: str) -> None
 
 
 def test_illegal_tags_are_noted_with_their_line(tmp_path: Path) -> None:
-    file = saved(tmp_path, "# c\na O\n# inside\nb I-X\nc I-X\n\nd I-X\n")
+    file = saved(tmp_path, "# c\na O\n# inside\nb I-X\nc I-X\n\nd I-X\ne O\nf B-X\n")
     report = Report()
-    assert cio.read(file, report=report).gold.tolist() == [0, 1, 2, 1]
+    assert cio.read(file, report=report).gold.tolist() == [0, 1, 2, 1, 0, 1]
     assert [str(case) for case in report] == [
         f"{file}:4: illegal tag (gold): I-X taken as a span's part",
         f"{file}:7: illegal tag (gold): I-X taken as a span's part",
     ]
-    assert cio.read(file, report=Report(), on_illegal="drop").gold.tolist() == [0, 0, 0, 0]
+    assert cio.read(file, report=Report(), on_illegal="drop").gold.tolist() == [0, 0, 0, 0, 0, 1]
     with pytest.raises(DataError) as caught:
         cio.read(file, on_illegal="error")
     assert str(caught.value) == f"{file}:4: illegal tag 'I-X' of gold (2 in all)"
@@ -288,7 +290,8 @@ def test_the_io_scheme_joins_neighbours_only_when_told(tmp_path: Path) -> None:
 def test_more_different_lines_than_are_remembered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(conll, "KEPT", 3)
+    monkeypatch.setattr(conll_lines, "KEPT", 3)
+    monkeypatch.setattr(conll_lines, "CHUNK", 70)
     lines = [f"w{number}\tlemma{number}\t{'B-X' if number % 3 else 'O'}" for number in range(50)]
     data = cio.read(saved(tmp_path, "\n".join(lines)))
     assert data.gold.tolist() == [int(number % 3 > 0) for number in range(50)]

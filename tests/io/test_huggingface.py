@@ -20,14 +20,14 @@ import convener.io as cio
 from convener.corpus import Corpus
 from convener.data import Dataset, Text
 from convener.errors import DataError, FormatError, UnknownNameError
-from convener.io import huggingface, huggingface_folder
+from convener.io import huggingface
 from convener.io.formats import Content
-from convener.io.huggingface import from_table
+from convener.io.huggingface import folder, from_table, writer
 from convener.io.options import ReadOptions
 from convener.io.report import Report
 from convener.packed import Strings
 from convener.predictions import Predictions
-from tests.io.contents import Kind, contents, returned, same
+from tests.generators import Kind, contents, returned, same
 
 datasets.disable_progress_bars()
 TAGS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC"]
@@ -74,7 +74,7 @@ def test_datasets_opens_what_we_write(
 
 
 def test_many_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(huggingface_folder, "BATCH", 200)
+    monkeypatch.setattr(writer, "BATCH", 200)
     sentences = [["wörd"] * (n % 4) for n in range(50)]
     data = Dataset.from_spans(
         ["A"], sentences, {"a": [[(0, 1, "A")] if words else None for words in sentences]}
@@ -167,10 +167,10 @@ def test_strings_in_any_scheme_and_what_is_illegal() -> None:
     assert data.gold is not None
     assert data.gold.tolist() == [3, 4, 1]
     assert [str(case) for case in report] == [
-        "table: row 2: illegal tag (ner_tags): I-LOC begins a span"
+        "table: row 2: illegal tag (ner_tags): I-LOC taken as a span's part"
     ]
     with pytest.raises(DataError, match="table: row 2: illegal tag 'I-LOC' of ner_tags"):
-        from_table(table(ner_tags=[["O", "O"], [], ["I-LOC"]]), on_illegal="error")
+        from_table(table(ner_tags=[["B-PER", "O"], [], ["I-LOC"]]), on_illegal="error")
 
 
 def test_votes_of_others(tmp_path: Path) -> None:
@@ -252,8 +252,8 @@ def test_text_of_others() -> None:
         ({"ner_tags": [[0.0, 1.0], [], [0.0]]}, "ner_tags: expected class labels or strings"),
         ({"ner_tags": ["O", "O", "O"]}, "ner_tags: expected a list column, got string"),
         ({"ner_tags": [["O", "O"], [], ["O"]]},
-         "no entity types: no tag names one; give types=..."),
-        ({"ner_tags": None}, "no entity types: no tag names one; give types=..."),
+         "no entity types: none are named and none occur; give types=..."),
+        ({"ner_tags": None}, "no entity types: none are named and none occur; give types=..."),
         ({"text": ["a", "b", None], "chars": [[[0, 1], [1, 2]], [], [[0, 1]]]},
          "text: expected strings without nulls"),
         ({"text": ["a", "", "b"], "chars": [[[0, 1]], [], [[0, 1]]]},
@@ -286,11 +286,11 @@ def test_a_spoilt_folder_is_refused(tmp_path: Path) -> None:
     data = Dataset.from_spans(["A"], [["x"]], {"a": [[(0, 1, "A")]]})
     good, path = tmp_path / "good.hf", tmp_path / "bad.hf"
     cio.write(data, good)
-    arrow = huggingface_folder.DATA
+    arrow = folder.DATA
     for file, raw, message in (
         ("state.json", None, r"state.json: no such file; expected a folder of Dataset.save_to_dis"),
         ("state.json", b"{", "state.json: not JSON"),
-        ("state.json", b"[]", r"state.json: expected an object, got \[\]"),
+        ("state.json", b"[]", r"state.json: expected a JSON object, got \[\]"),
         ("state.json", b'{"_data_files": 3}', "_data_files must list file names, got 3"),
         ("state.json", b'{"_data_files": [{"filename": "../x"}]}', "must list file names"),
         ("dataset_info.json", b'{"features": 3}', "features must be an object"),
@@ -299,7 +299,7 @@ def test_a_spoilt_folder_is_refused(tmp_path: Path) -> None:
         (arrow, b"", "not a readable Arrow stream"),
         (arrow, b"junkjunkjunk", "not a readable Arrow stream"),
         (arrow, (good / arrow).read_bytes()[:-200], "not a readable Arrow stream"),
-        ("convener.json", b"{}", "expected version 1"),
+        ("convener.json", b"{}", "expected 'types' and 'sources'"),
         ("convener.json", (good / "convener.json").read_bytes().replace(b'"a"', b'"b"'),
          r"expected one column 'votes:b', got tokens, votes:a"),
     ):  # fmt: skip
@@ -318,7 +318,7 @@ def test_broken_bytes_never_surprise(tmp_path: Path) -> None:
     data = Dataset.from_spans(["A"], [["x", "é"]], {"a": [[(0, 1, "A")]]}, gold=[[]])
     path = tmp_path / "d.hf"
     cio.write(data, path)
-    file = path / huggingface_folder.DATA
+    file = path / folder.DATA
     good, rng = file.read_bytes(), np.random.default_rng(0)
     for _ in range(150):
         raw = bytearray(good)

@@ -19,7 +19,7 @@ from convener.io.formats import Content
 from convener.io.report import Report
 from convener.packed import Strings
 from convener.predictions import Predictions
-from tests.io.contents import Kind, contents, returned, same
+from tests.generators import Kind, contents, returned, same
 
 
 def saved(folder: Path, *records: Any) -> Path:

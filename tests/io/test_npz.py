@@ -17,7 +17,7 @@ from convener.io.formats import Content
 from convener.io.options import ReadOptions
 from convener.io.report import Report
 from convener.predictions import Predictions
-from tests.io.contents import Kind, contents, returned, same
+from tests.generators import Kind, contents, returned, same
 
 VOTES = np.array([[1, -1], [2, 0], [0, 1]])
 
@@ -95,7 +95,7 @@ def test_stray_labels(tmp_path: Path) -> None:
     report = Report()
     assert read_arrays(tmp_path, report, L=votes, lengths=lengths).votes[:, 0].tolist() == [1, 2, 0]
     assert [str(case) for case in report] == [
-        f"{tmp_path / 'm.npz'}: row 0: illegal tag (source-0): I-TYPE-0 begins a span"
+        f"{tmp_path / 'm.npz'}: row 0: illegal tag (source-0): I-TYPE-0 taken as a span's part"
     ]
     dropped = read_arrays(tmp_path, L=votes, lengths=lengths, options={"on_illegal": "drop"})
     assert dropped.votes[:, 0].tolist() == [0, 0, 0]
@@ -110,7 +110,7 @@ def test_many_stray_labels_are_counted(tmp_path: Path) -> None:
     report = Report()
     read_arrays(tmp_path, report, L=np.full((150, 1), 2))
     assert len(report) == 101
-    assert report.cases[-1].detail == "50 more from here on: each begins a span"
+    assert report.cases[-1].detail == "50 more from here on: each taken as a span's part"
 
 
 def test_options(tmp_path: Path) -> None:
@@ -255,6 +255,6 @@ def test_broken_bytes_never_surprise(own: Path) -> None:
 def test_settings_that_are_no_json_are_refused(tmp_path: Path) -> None:
     data = Dataset.from_spans(["A"], [["x"]], {})
     labels = Predictions(data=data, labels=np.zeros(1, np.int16), settings={"at": Path("x")})
-    with pytest.raises(FormatError, match="settings cannot be written as JSON"):
+    with pytest.raises(FormatError, match="settings: cannot be written as JSON"):
         cio.write(labels, tmp_path / "m.npz")
     assert list(tmp_path.iterdir()) == []

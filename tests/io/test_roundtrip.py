@@ -15,7 +15,7 @@ import convener as cv
 from convener.io import formats, read_content
 from convener.io.formats import Content
 from convener.packed import Strings, offsets_of
-from tests.generators import carried_contents, same
+from tests.generators import Kind, contents, same
 
 SUFFIXES = {
     ".json": "wrench",
@@ -54,7 +54,7 @@ def test_every_format_is_tried() -> None:
 
 @pytest.mark.parametrize(("first", "second"), list(product(SUFFIXES, SUFFIXES)))
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
-@given(content=carried_contents())
+@given(content=contents(Kind(spaces=False)))
 def test_through_two_formats_and_back(first: str, second: str, content: Content) -> None:
     content = kept(content, (SUFFIXES[first], SUFFIXES[second]))
     with TemporaryDirectory() as room:

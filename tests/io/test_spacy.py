@@ -26,7 +26,7 @@ from convener.io.options import ReadOptions
 from convener.io.report import Report
 from convener.packed import Strings
 from convener.predictions import Predictions
-from tests.io.contents import Kind, contents, returned, same
+from tests.generators import Kind, contents, returned, same
 
 
 def box(tmp_path: Path, *docs: Doc, **options: Any) -> Path:
@@ -188,7 +188,7 @@ def set_attr(group: str, key: str, value: object) -> Callable[[Doc], object]:
     ("change", "message"),
     [
         (set_note("facts", "nope"),
-         ": convener's facts are not JSON: Expecting value: line 1 column 1 (char 0)"),
+         ": convener's facts: not JSON at character 0: Expecting value"),
         (set_note("chars", (1, 2)), ": document 0: expected chars of 5 tokens, got 1"),
         (set_note("char_start", "x"), None),
         (set_attr("convener", "scores", [1.0, 2.0]),

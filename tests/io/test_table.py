@@ -24,7 +24,7 @@ from convener.io.options import ReadOptions
 from convener.io.report import Report
 from convener.packed import Strings
 from convener.predictions import Predictions
-from tests.io.contents import Kind, contents, returned, same
+from tests.generators import Kind, contents, returned, same
 
 CROWD = """doc_id,source,start,end,label,text
 d1,,,,,Ada Lovelace wrote it
@@ -221,7 +221,8 @@ PATH = "{path}"
          ": document 'd': token 0 at 0-9 does not follow the one before it inside the text"),
         (HEAD + 'd,a,0,1,X,a,"[""a""]","[[0,1],[1,2]]",,,\n',
          ": document 'd' needs chars [start, end] for each of its tokens"),
-        (HEAD + 'd,a,0,1,X,a,"[""b""]",,,,\n', ": document 'd': its text has no token 'b'"),
+        (HEAD + 'd,a,0,1,X,a,"[""b""]",,,,\n',
+         ": document 'd': token 'b' is not in the text after character 0"),
         (HEAD + 'd,a,0,9,X,,"[""b""]",,,,\n',
          ": document 'd': span 0-9 of a is not a range of the sentence's 1 tokens"),
         (HEAD + "d,a,0,1,X,a,,,,x,\n", ":2: char_start: expected a whole number, got 'x'"),
@@ -240,12 +241,12 @@ PATH = "{path}"
         (HEAD + "d,a,0,1,X,a,,,,,\ne,a,0,1,X,,,,,,\n", ": document 'e' has no text"),
         (HEAD + 'd,a,0,1,X,,"[""a""]",,,,\ne,a,0,1,X,,,,,,\n', ": document 'e' has no tokens"),
         (HEAD + "d,a,,,,a,,,,,\n",
-         ": no entity types: no row has a label; give types=..."),
+         ": no entity types: none are named and none occur; give types=..."),
         (HEAD + 'd,a,0,1,X,"a,,,,,\n', ":2: not CSV: unexpected end of data"),
         (HEAD + "#convener,,,,,nope,,,,,\n",
-         ":2: convener's facts are not JSON: Expecting value: line 1 column 1 (char 0)"),
+         ":2: convener's facts: not JSON at character 0: Expecting value"),
         (HEAD + "#convener,,,,,[],,,,,\n",
-         ":2: convener's facts: expected an object, got []"),
+         ":2: convener's facts: expected a JSON object, got []"),
     ],
 )  # fmt: skip
 def test_malformed_csv_is_refused_in_one_line(tmp_path: Path, text: str, message: str) -> None:
@@ -406,15 +407,21 @@ def test_what_a_table_cannot_hold_is_refused(tmp_path: Path) -> None:
 
 
 def test_facts_are_checked(tmp_path: Path) -> None:
-    facts = {"version": 1, "types": ["X"], "sources": ["a"], "silence": ["O"], "holds": ["text"]}
+    facts = {
+        "version": 1,
+        "types": ["X"],
+        "sources": ["a"],
+        "silence": {"a": "O"},
+        "holds": ["text"],
+    }
     for changes, message in (
         ({"version": 2}, "expected version 1"),
-        ({"types": [1]}, "types must list strings"),
-        ({"silence": ["?"]}, "silence must list any of O, abstain"),
-        ({"silence": []}, "expected one silence for each source"),
-        ({"settings": 1}, "model must be a name, settings an object"),
+        ({"types": [1]}, "expected 'types' as a list of names"),
+        ({"silence": {"a": "?"}}, "expected 'silence' as O or abstain by source"),
+        ({"sources": None}, "expected 'types' and 'sources'"),
+        ({"settings": 1}, "expected 'settings' as an object"),
         ({"sees_all": 1}, "sees_all must list sources"),
-        ({"types": []}, "a tag set needs at least one entity type"),
+        ({"types": []}, "no entity types"),
     ):
         schema = {b"convener": json.dumps(facts | changes).encode()}
         path = tmp_path / "t.parquet"

@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.kernels.chain_oracle import Chain, chains, random_chain
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from convener.kernels import chain
 from convener.kernels.blocks import block_bounds
+from tests.kernels.chain_oracle import Chain, chains, random_chain
 
 quick = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 TAUS = st.sampled_from([0.0, 0.4, 1.0])
@@ -234,9 +234,11 @@ def test_nan_is_not_hidden() -> None:
     ],
 )
 def test_shapes_that_disagree_are_named(change: dict[str, Any], message: str) -> None:
-    arrays = dict(
-        log_init=np.zeros(3), trans=np.zeros((4, 3, 3)), log_like=np.zeros((4, 3)),
-        offsets=np.array([0, 4]),
-    )  # fmt: skip
+    arrays = {
+        "log_init": np.zeros(3),
+        "trans": np.zeros((4, 3, 3)),
+        "log_like": np.zeros((4, 3)),
+        "offsets": np.array([0, 4]),
+    }
     with pytest.raises(ValueError, match=message):
         chain.objective(**(arrays | change))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.kernels.chain_oracle import Chain
 
 from convener.kernels import chain, decode
+from tests.kernels.chain_oracle import Chain
 
 LENGTHS = [12, 1, 30, 7]
 

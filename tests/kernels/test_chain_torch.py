@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.kernels.chain_oracle import Chain, chains, random_chain
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from convener.kernels import chain, chain_torch
+from tests.kernels.chain_oracle import Chain, chains, random_chain
 
 quick = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.kernels.chain_oracle import Chain, chains, random_chain
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from convener.kernels import chain, decode
+from tests.kernels.chain_oracle import Chain, chains, random_chain
 
 quick = settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
 LEGAL = np.ones((5, 5), bool)
@@ -145,7 +145,8 @@ def test_span_marginals_are_those_of_all_paths(
 
 def test_spans_must_lie_in_their_sentence() -> None:
     batch = random_chain(0, 3, [3, 2])
-    one = dict(sentence=np.array([1]), start=np.array([1]), end=np.array([3]), type=np.array([0]))
+    columns = {"sentence": 1, "start": 1, "end": 3, "type": 0}
+    one = {name: np.array([value]) for name, value in columns.items()}
     with pytest.raises(ValueError, match="length"):
         decode.span_marginals(*batch.arrays, **one)
     with pytest.raises(ValueError, match="k must"):

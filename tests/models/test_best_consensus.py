@@ -18,9 +18,7 @@ import convener as cv
         ("CoNLL", (98.62, 77.39, 86.73)),
     ],
 )
-def test_the_papers_row(
-    real_data: Path, name: str, expected: tuple[float, float, float]
-) -> None:
+def test_the_papers_row(real_data: Path, name: str, expected: tuple[float, float, float]) -> None:
     test = cv.read(real_data / name, "test")
     result = cv.evaluate(cv.BestConsensus().fit(test).predict(test), test)
     found = tuple(round(100 * v, 2) for v in (result.precision, result.recall, result.f1))

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.data import Text
+from convener.data import Dataset, Text
 from convener.errors import DataError
-from convener.io.options import Misaligned, Overlap
+from convener.io.options import Misaligned, Overlap, ReadOptions
 from convener.io.report import Report
 from convener.kernels.overlap import longest_first, rivals
 from convener.packed import Strings, offsets_of
+from convener.schemes import sentence_starts
 from convener.spans import Spans
 from convener.tags import TagSet
 
@@ -117,6 +120,57 @@ def check_inside(spans: Spans, offsets: NDArray[np.int64], *, source: str, where
             f"{where(sentence)}: span {start}-{end} of {source} is not a range of the "
             f"sentence's {size} tokens"
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Alignment:
+    """From spans as given to labels: aligned to tokens, overlaps settled, each case noted."""
+
+    data: Dataset
+    options: ReadOptions
+    report: Report
+    where: Where
+    in_tokens: bool = False
+    """Whether spans count tokens though there is text."""
+
+    @cached_property
+    def _lengths(self) -> NDArray[np.int64] | None:
+        return None if self.data.text is None else self.data.text.text.character_lengths()
+
+    def labels(self, spans: Spans, source: str) -> tuple[NDArray[np.int16], NDArray[np.int64]]:
+        """Labels of one source's spans, and which of them stay.  -> (N,), positions"""
+        data, where, report = self.data, self.where, self.report
+        kept = np.arange(len(spans))
+        if data.text is None or self.in_tokens:
+            check_inside(spans, data.offsets, source=source, where=where)
+        else:
+            spans, kept = token_spans(
+                spans,
+                data.text,
+                data.offsets,
+                self.options.on_misaligned,
+                source=source,
+                where=where,
+                report=report,
+                lengths=self._lengths,
+            )
+        stays = settled(
+            spans, data.tags, self.options.on_overlap, source=source, where=where, report=report
+        )
+        return data.tags.labels(spans.take(stays), data.offsets), kept[stays]
+
+
+def disordered(text: Text, offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which tokens are empty, overlap the one before, or lie outside their text.  -> (N,)"""
+    chars = text.chars
+    follows = ~sentence_starts(len(chars), offsets)
+    before = np.zeros(len(chars), np.int32)
+    before[1:][follows[1:]] = chars[:-1, 1][follows[1:]]
+    limit = np.repeat(text.text.character_lengths(), np.diff(offsets))
+    wrong: NDArray[np.bool_] = (
+        (chars[:, 0] < before) | (chars[:, 1] <= chars[:, 0]) | (chars[:, 1] > limit)
+    )
+    return wrong
 
 
 def named_documents(ids: Strings) -> Strings | None:

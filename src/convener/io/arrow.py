@@ -5,18 +5,26 @@ Columns are typed Any: pyarrow is optional and says nothing to a type checker.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from convener.errors import DataError, require
-from convener.packed import Array, Strings, offsets_of
+from convener.io.messages import readable
+from convener.packed import Array, Strings, offsets_of, piece_at
 
 
 def pyarrow(module: str = "pyarrow") -> Any:
     """The library or one of its modules."""
     return require(module, extra="arrow", purpose="Arrow and Parquet data")
+
+
+def parquet_schema(path: Path) -> Any:
+    """The Arrow schema of a Parquet file."""
+    with readable(str(path), "Parquet file"):
+        return pyarrow("pyarrow.parquet").read_schema(path)
 
 
 def is_list(kind: Any) -> bool:
@@ -53,12 +61,8 @@ def _strings(chunk: Any) -> Strings:
 
 def numbers(column: Any, dtype: Any = None) -> Array:
     """A column without nulls as an array, of its own type if none is named."""
-    values = column.to_numpy(zero_copy_only=False) if _is_array(column) else column.to_numpy()
-    return np.asarray(values, dtype)
-
-
-def _is_array(column: Any) -> bool:
-    return isinstance(column, pyarrow().Array)
+    options = {"zero_copy_only": False} if isinstance(column, pyarrow().Array) else {}
+    return np.asarray(column.to_numpy(**options), dtype)
 
 
 def codes(column: Any) -> tuple[NDArray[np.int64], Strings]:
@@ -91,8 +95,7 @@ def opened(column: Any, what: str) -> tuple[NDArray[np.int64], Any]:
     values = compute.list_flatten(column)
     if values.null_count:
         at = int(np.flatnonzero(numbers(compute.is_null(values), bool))[0])
-        row = int(np.searchsorted(offsets_of(lengths), at, side="right")) - 1
-        raise DataError(f"{what}: row {row} holds a null")
+        raise DataError(f"{what}: row {piece_at(offsets_of(lengths), at)} holds a null")
     return lengths, values
 
 
@@ -125,12 +128,10 @@ def string_array(packed: Strings) -> Any:
 def list_array(lengths: NDArray[Any], values: Any, null: NDArray[np.bool_] | None = None) -> Any:
     """Lists of these lengths over the values; null where the mask says so (of length 0)."""
     pa = pyarrow()
-    offsets = offsets_of(lengths)
-    if len(values) < 2**31:
-        mask = None if null is None else pa.array(null)
-        return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values, mask=mask)
-    mask = None if null is None else pa.array(null)
-    return pa.LargeListArray.from_arrays(pa.array(offsets), values, mask=mask)
+    small = len(values) < 2**31
+    offsets = pa.array(offsets_of(lengths).astype(np.int32 if small else np.int64))
+    kind = pa.ListArray if small else pa.LargeListArray
+    return kind.from_arrays(offsets, values, mask=None if null is None else pa.array(null))
 
 
 def rows(array: Array) -> Any:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from convener.data import ABSTAIN, Dataset, Silence, Text
 from convener.errors import DataError, UnknownNameError, unknown_name
-from convener.io.align import check_inside, named_documents, settled, token_spans
+from convener.io.align import Alignment, named_documents
+from convener.io.facts import tag_set
 from convener.io.options import ReadOptions
 from convener.io.report import Report
 from convener.packed import Strings, offsets_of
@@ -162,33 +163,24 @@ class Assembler:
 
         types and sources as the file names them, in order; silence as the file or format says.
         """
-        tags = self._tag_set(types)
         names = self._source_names(sources)
-        data = self._text_only(tags)
-        columns = [self._labels(name, data)[0] for name in names]
-        if columns:
-            votes = np.stack(columns, axis=1)
-        else:
-            votes = np.zeros((len(data.tokens), 0), np.int16)
-        spoken = {name: silence if isinstance(silence, str) else silence[name] for name in names}
+        data = self._text_only(tag_set(self._options.types or types, self._types))
+        places = self._places.build()
+        alignment = Alignment(data, self._options, self._report, places.__getitem__)
+        votes = np.empty((len(data.tokens), len(names)), np.int16)
+        for column, name in enumerate(names):
+            votes[:, column] = self._labels(name, alignment)[0]
+        spoken = [silence if isinstance(silence, str) else silence[name] for name in names]
         if self._options.silence is not None:
-            spoken = dict.fromkeys(names, self._options.silence)
-        full = Dataset(
-            tags=tags,
-            tokens=data.tokens,
-            offsets=data.offsets,
-            sources=tuple(names),
-            votes=votes,
-            silence=tuple(spoken.values()),
-            gold=self._labels(GOLD, data)[0] if GOLD in self._marks else None,
-            text=data.text,
-            documents=data.documents,
-        )
+            spoken = [self._options.silence] * len(names)
+        data = data.with_sources(names, votes, spoken)
+        if GOLD in self._marks:
+            data = data.with_gold(self._labels(GOLD, alignment)[0])
         if LABELS not in self._marks:
-            return full
-        labels, scores = self._labels(LABELS, data)
+            return data
+        labels, scores = self._labels(LABELS, alignment)
         found = Predictions(
-            data=full,
+            data=data,
             labels=labels,
             probabilities=probabilities,
             model=model,
@@ -199,14 +191,6 @@ class Assembler:
         if same or not len(scores) or np.isnan(scores).any():
             return found
         return replace(found, scores=scores)
-
-    def _tag_set(self, types: Sequence[str] | None) -> TagSet:
-        listed = self._options.types or types
-        if listed is not None:
-            return TagSet(tuple(listed))
-        if not self._types:
-            raise DataError("no entity types: none are named and no span has one; give types=...")
-        return TagSet(tuple(sorted(self._types)))
 
     def _source_names(self, sources: Sequence[str] | None) -> list[str]:
         known = list(sources or ())
@@ -235,21 +219,18 @@ class Assembler:
             documents=named_documents(self._documents.build()),
         )
 
-    def _labels(self, name: str, data: Dataset) -> tuple[NDArray[np.int16], NDArray[np.float32]]:
+    def _labels(
+        self, name: str, alignment: Alignment
+    ) -> tuple[NDArray[np.int16], NDArray[np.float32]]:
         """One label per token, and the scores of the spans that stayed."""
-        marks = self.source(name)
-        places = self._places.build()
+        marks, data = self.source(name), alignment.data
         spoken = SPOKEN.get(name, name)
-
-        def where(sentence: int) -> str:
-            return places[sentence]
-
         numbers = np.zeros(len(self._types), np.int16)
         for kind, number in self._types.items():
             if kind in data.tags.types:
                 numbers[number] = data.tags.type_number(kind)
             elif (found := np.flatnonzero(np.frombuffer(marks.type, np.int64) == number)).size:
-                place = where(marks.sentence[int(found[0])])
+                place = alignment.where(marks.sentence[int(found[0])])
                 problem = unknown_name("entity type", kind, data.tags.types)
                 raise DataError(f"{place}: {problem} ({spoken})")
         spans = Spans(
@@ -258,29 +239,8 @@ class Assembler:
             np.array(marks.end, np.int32),
             numbers[np.array(marks.type, np.int64)],
         )
-        kept = np.arange(len(spans))
-        if data.text is not None:
-            spans, kept = token_spans(
-                spans,
-                data.text,
-                data.offsets,
-                self._options.on_misaligned,
-                source=spoken,
-                where=where,
-                report=self._report,
-            )
-        else:
-            check_inside(spans, data.offsets, source=spoken, where=where)
-        stays = settled(
-            spans,
-            data.tags,
-            self._options.on_overlap,
-            source=spoken,
-            where=where,
-            report=self._report,
-        )
-        labels = data.tags.labels(spans.take(stays), data.offsets)
+        labels, stays = alignment.labels(spans, spoken)
         unseen = np.zeros(len(data), bool)
         unseen[np.array(marks.unseen, np.int64)] = True
         labels[np.repeat(unseen, data.lengths)] = ABSTAIN
-        return labels, np.array(marks.score, np.float32)[kept[stays]]
+        return labels, np.array(marks.score, np.float32)[stays]

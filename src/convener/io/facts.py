@@ -1,122 +1,210 @@
-"""What a file says of itself beside its sentences: types, sources, silence, what it holds."""
+"""What a file says of itself, and what was asked of it: types, sources, silence, what it holds.
+
+Files of ours state their facts as one JSON object, wherever their format has room for it; files
+of others may state some of them.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from convener.data import SILENCES, Dataset, Silence
-from convener.errors import ConvenerError, DataError, FormatError, UnknownNameError, unknown_name
-from convener.io.formats import Content
+import numpy as np
+
+from convener.data import SILENCES, Dataset, Silence, Text
+from convener.errors import DataError, UnknownNameError, unknown_name
+from convener.io.formats import Content, data_of
+from convener.io.json_stream import dumped, parsed
+from convener.io.messages import placed, shown
 from convener.io.options import ReadOptions
 from convener.packed import Strings
 from convener.predictions import Predictions
+from convener.tags import TagSet
 
-HOLDS = ("gold", "labels", "text", "documents", "probabilities", "scores")
-"""What a file may say it holds; without the word, an empty column would be none at all."""
+VERSION = 1
+MOST_TYPES = 16_383
+"""More would not fit the 16 bits of a label."""
+_PARTS = ("gold", "text", "documents")
+_PREDICTED = ("probabilities", "scores")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """The facts of one file, kept as JSON wherever its format has room for them."""
+    """The facts of one file; None where it does not say."""
 
-    types: tuple[str, ...]
-    sources: tuple[str, ...]
-    silence: tuple[Silence, ...]
-    holds: tuple[str, ...] = ()
-    model: str = ""
+    types: tuple[str, ...] | None = None
+    sources: tuple[str, ...] | None = None
+    silence: Mapping[str, Silence] = field(default_factory=dict)
+    model: str | None = None
+    """Only files of predictions have one; it may be ""."""
     settings: Mapping[str, Any] = field(default_factory=dict)
+    holds: tuple[str, ...] = ()
+    """Parts that it holds; without the word, an empty column would be none at all."""
     more: Mapping[str, Any] = field(default_factory=dict)
     """What one format adds for itself."""
 
     @classmethod
     def of(cls, content: Content, **more: Any) -> Facts:
         """The facts of a dataset or of predictions."""
-        data = content.data if isinstance(content, Predictions) else content
-        holds = [name for name in ("gold", "text", "documents") if getattr(data, name) is not None]
-        model, settings = "", {}
-        if isinstance(content, Predictions):
-            holds.append("labels")
-            parts = ("probabilities", "scores")
-            holds += [name for name in parts if getattr(content, name) is not None]
-            model, settings = content.model, dict(content.settings)
-        return cls(
+        data = data_of(content)
+        holds = [name for name in _PARTS if getattr(data, name) is not None]
+        found = cls(
             types=data.tags.types,
             sources=data.sources,
-            silence=data.silence,
+            silence=dict(zip(data.sources, data.silence, strict=True)),
             holds=tuple(holds),
-            model=model,
-            settings=settings,
             more=more,
         )
+        if not isinstance(content, Predictions):
+            return found
+        holds += [name for name in _PREDICTED if getattr(content, name) is not None]
+        settings = dict(content.settings)
+        return replace(found, model=content.model, settings=settings, holds=tuple(holds))
 
-    def to_json(self) -> str:
-        """One line of JSON."""
-        values = {
-            "version": 1,
+    def values(self) -> dict[str, Any]:
+        """The facts as `of_values` reads them."""
+        found: dict[str, Any] = {
             "types": self.types,
             "sources": self.sources,
             "silence": self.silence,
-            "holds": self.holds,
-            "model": self.model,
-            "settings": self.settings,
-            **self.more,
         }
-        try:
-            return json.dumps(values)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise FormatError(f"the model's settings cannot be written as JSON: {error}") from None
+        if self.model is not None:
+            found |= {"model": self.model, "settings": self.settings}
+        if self.holds:
+            found["holds"] = self.holds
+        return {**found, **self.more}
+
+    def to_json(self) -> str:
+        """One line of JSON."""
+        return dumped({"version": VERSION, **self.values()}, "the model's settings")
 
     @classmethod
-    def parse(cls, raw: str | bytes, where: str) -> Facts:
-        """The facts that JSON states."""
-        try:
-            values = json.loads(raw)
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"{where}: convener's facts are not JSON: {error}") from None
+    def of_values(
+        cls, values: Any, where: str, *, types: str = "types", sources: str = "sources"
+    ) -> Facts:
+        """The facts in a JSON object; types and sources are its names for them."""
         if not isinstance(values, dict):
-            raise DataError(f"{where}: convener's facts: expected an object, got {values!r:.40}")
-        if values.pop("version", None) != 1:
-            raise DataError(f"{where}: convener's facts: expected version 1")
-
-        def names(key: str, allowed: tuple[str, ...] | None = None) -> tuple[Any, ...]:
-            found = values.pop(key, None)
-            strings = isinstance(found, list) and all(isinstance(item, str) for item in found)
-            if strings and (allowed is None or set(found) <= set(allowed)):
-                return tuple(found)
-            listed = "strings" if allowed is None else "any of " + ", ".join(allowed)
-            raise DataError(f"{where}: convener's facts: {key} must list {listed}, got {found!r}")
-
-        types, sources, holds = names("types"), names("sources"), names("holds", HOLDS)
-        silence = names("silence", SILENCES)
-        if len(silence) != len(sources) or len(set(sources)) != len(sources):
-            raise DataError(f"{where}: convener's facts: expected one silence for each source")
-        model, settings = values.pop("model", ""), values.pop("settings", {})
-        if not isinstance(model, str) or not isinstance(settings, dict):
-            raise DataError(f"{where}: convener's facts: model must be a name, settings an object")
+            raise DataError(f"{where}: expected a JSON object, got {shown(values)}")
+        silence, settings = values.get("silence") or {}, values.get("settings") or {}
+        model = values.get("model")
+        if values.get("version", VERSION) != VERSION:
+            raise DataError(f"{where}: expected version {VERSION}, got {shown(values['version'])}")
+        if not isinstance(silence, dict) or not all(
+            isinstance(word, str) and word in SILENCES for word in silence.values()
+        ):
+            raise DataError(
+                f"{where}: expected 'silence' as O or abstain by source, got {shown(silence)}"
+            )
+        if not isinstance(settings, dict):
+            raise DataError(f"{where}: expected 'settings' as an object, got {shown(settings)}")
+        if not isinstance(model, str | None):
+            raise DataError(f"{where}: expected 'model' as a string, got {shown(model)}")
+        kinds = names_in(values, types, where)
+        if kinds is not None:
+            with placed(where):
+                tag_set(kinds)
         return cls(
-            types=types,
-            sources=sources,
+            types=kinds,
+            sources=names_in(values, sources, where),
             silence=silence,
-            holds=holds,
             model=model,
             settings=settings,
+            holds=names_in(values, "holds", where) or (),
             more=values,
         )
+
+    @classmethod
+    def parse(cls, raw: str, where: str) -> Facts:
+        """The facts that `to_json` wrote."""
+        where = f"{where}: convener's facts"
+        facts = cls.of_values(parsed(raw, where), where)
+        if facts.types is None or facts.sources is None:
+            raise DataError(f"{where}: expected 'types' and 'sources', got {shown(facts.more)}")
+        return facts
+
+    def beyond_sentences(self, content: Content) -> Facts:
+        """The facts with only those parts that no sentence and no span of the content shows."""
+        hidden = set() if len(content) else set(self.holds)
+        if isinstance(content, Predictions) and not len(content.spans):
+            hidden.add("scores")
+        return replace(self, holds=tuple(name for name in self.holds if name in hidden))
+
+    def restored(self, content: Content) -> Content:
+        """The content with those columns that the file holds and that have nothing in them."""
+        empty = np.zeros(0, np.float32)
+        if isinstance(content, Predictions) and "scores" in self.holds and not len(content.spans):
+            content = replace(content, scores=empty)
+        if len(content) or not self.holds:
+            return content
+        if isinstance(content, Predictions) and "probabilities" in self.holds:
+            content = replace(content, probabilities=empty.reshape(0, len(content.data.tags)))
+        columns = {
+            "gold": np.zeros(0, np.int16),
+            "text": Text(Strings.of([]), np.zeros((0, 2), np.int32), np.zeros(0, np.int64)),
+            "documents": Strings.of([]),
+        }
+        return with_data(content, **{name: columns[name] for name in _PARTS if name in self.holds})
+
+    def silences(
+        self, sources: Sequence[str], options: ReadOptions, default: Silence = "O"
+    ) -> tuple[Silence, ...]:
+        """What silence means for each of these sources."""
+        return tuple(options.silence or self.silence.get(name, default) for name in sources)
+
+
+def with_data(content: Content, **changes: Any) -> Content:
+    """The same content with some fields of its dataset replaced."""
+    data = replace(data_of(content), **changes)
+    return replace(content, data=data) if isinstance(content, Predictions) else data
+
+
+def names_in(values: Mapping[str, Any], key: str, where: str) -> tuple[str, ...] | None:
+    """The list of different names under a key; None if there is none."""
+    names = values.get(key)
+    if names is None:
+        return None
+    if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
+        raise DataError(f"{where}: expected {key!r} as a list of names, got {shown(names)}")
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DataError(f"{where}: {key!r} names {twice!r} twice")
+    return tuple(names)
+
+
+def tag_set(named: Sequence[str] | None, found: Iterable[str] = ()) -> TagSet:
+    """The tag set of the types that are named, else of those found, in alphabetical order."""
+    types = tuple(sorted(found) if named is None else named)
+    if not types:
+        raise DataError("no entity types: none are named and none occur; give types=...")
+    if len(types) > MOST_TYPES:
+        raise DataError(f"expected at most {MOST_TYPES} entity types, got {len(types)}")
+    return TagSet(types)
+
+
+def asked_sources(
+    known: Sequence[str],
+    options: ReadOptions,
+    where: str,
+    recommended: Sequence[str] | None = None,
+) -> tuple[str, ...]:
+    """The sources that the options ask for, in the order asked for."""
+    if isinstance(options.sources, str):
+        all_known = options.sources == "all" or recommended is None
+        return tuple(known if all_known else recommended or ())
+    for name in options.sources:
+        if name not in known:
+            raise UnknownNameError(f"{where}: {unknown_name('source', name, known)}")
+    return options.sources
 
 
 def as_asked(content: Content, options: ReadOptions, where: str) -> Content:
     """Content as its file states it, with the sources, types and silence that were asked for."""
-    data = content.data if isinstance(content, Predictions) else content
-    names = source_names(data.sources, options, where)
-    asked = data if names == data.sources else data.select_sources(names)
+    data = data_of(content)
+    asked = data.select_sources(asked_sources(data.sources, options, where))
     if options.silence is not None:
-        asked = asked.with_sources(
-            asked.sources, asked.votes, (options.silence,) * len(asked.sources)
-        )
+        silence = (options.silence,) * len(asked.sources)
+        asked = asked.with_sources(asked.sources, asked.votes, silence)
     content = asked if isinstance(content, Dataset) else replace(content, data=asked)
     if options.types is None:
         return content
@@ -124,48 +212,6 @@ def as_asked(content: Content, options: ReadOptions, where: str) -> Content:
         return content.with_types(options.types)
 
 
-def source_names(known: tuple[str, ...], options: ReadOptions, where: str) -> tuple[str, ...]:
-    """The sources asked for, in order; all known ones if none are named."""
-    if isinstance(options.sources, str):
-        return known
-    for name in options.sources:
-        if name not in known:
-            raise UnknownNameError(f"{where}: {unknown_name('source', name, known)}")
-    return options.sources
-
-
-def check_unicode(strings: Strings, what: str) -> None:
-    """Refuse strings that are no Unicode text (lone surrogates), which most formats cannot hold."""
-    try:
-        strings.compact().data.tobytes().decode("utf-8")
-    except UnicodeDecodeError as error:
-        at = int(strings.compact().offsets.searchsorted(error.start, side="right")) - 1
-        raise FormatError(
-            f"{what} {at} is not Unicode text ({strings[at]!r:.40}); npz can hold it"
-        ) from None
-
-
-@contextmanager
-def placed(where: str) -> Iterator[None]:
-    """Names the file in front of what a check of its content says, unless it does itself."""
-    try:
-        yield
-    except DataError as error:
-        if str(error).startswith(where):
-            raise
-        raise type(error)(f"{where}: {error}") from error
-
-
-@contextmanager
-def readable(where: str, what: str) -> Iterator[None]:
-    """Says of any failure inside that the file is not what it should be.
-
-    Libraries meet broken files with exceptions of every kind, so every kind is caught here.
-    """
-    try:
-        yield
-    except (ConvenerError, MemoryError):
-        raise
-    except Exception as error:
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        raise DataError(f"{where}: not a readable {what}: {lines[0]}") from error
+def everything(options: ReadOptions) -> ReadOptions:
+    """The same options, asking for all that a file has: `as_asked` chooses afterwards."""
+    return replace(options, sources="all", types=None, silence=None)

@@ -1,4 +1,4 @@
-"""Files and folders that are written whole or not at all."""
+"""Files and folders that are written whole or not at all, and their text."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from convener.errors import DataError
+from convener.data import Dataset
+from convener.errors import DataError, FormatError
+from convener.packed import Strings, piece_at
 
 
 @contextmanager
@@ -84,3 +86,22 @@ def decoded(raw: bytes, where: str) -> str:
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise DataError(f"{where}:{line}: not UTF-8 text (byte {raw[error.start]:#04x})") from None
+
+
+def check_unicode(data: Dataset) -> None:
+    """Refuse strings that are no Unicode text (lone surrogates), which most formats cannot hold."""
+    checked = {
+        "token": data.tokens,
+        "name": Strings.of([*data.sources, *data.tags.types]),
+        "the text of sentence": None if data.text is None else data.text.text,
+        "the document of sentence": data.documents,
+    }
+    for what, strings in checked.items():
+        packed = (strings or Strings.of([])).compact()
+        try:
+            packed.data.tobytes().decode("utf-8")
+        except UnicodeDecodeError as error:
+            at = piece_at(packed.offsets, error.start)
+            raise FormatError(
+                f"{what} {at} is not Unicode text ({packed[at]!r:.40}); npz can hold it"
+            ) from None

@@ -93,9 +93,14 @@ def _suffixes() -> list[str]:
     return sorted({suffix for item in available() for suffix in item.suffixes})
 
 
+def data_of(content: Content) -> Dataset:
+    """The dataset, or that which predictions speak of."""
+    return content.data if isinstance(content, Predictions) else content
+
+
 def parts(content: Content) -> set[str]:
     """Which of PARTS this content holds."""
-    data = content.data if isinstance(content, Predictions) else content
+    data = data_of(content)
     found = set()
     if data.text is not None:
         found.add("text")

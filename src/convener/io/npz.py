@@ -18,10 +18,12 @@ from numpy.typing import NDArray
 
 from convener.data import ABSTAIN, Dataset, Text
 from convener.errors import DataError
-from convener.io.facts import Facts, as_asked, placed, readable
-from convener.io.formats import PARTS, Content, Format
+from convener.io.facts import Facts, as_asked
+from convener.io.files import decoded
+from convener.io.formats import PARTS, Content, Format, data_of
+from convener.io.mending import Mending
+from convener.io.messages import placed, readable, shown
 from convener.io.options import ReadOptions, WriteOptions
-from convener.io.repair import repaired
 from convener.io.report import Report
 from convener.packed import Array, Strings, offsets_of
 from convener.predictions import Predictions
@@ -43,9 +45,13 @@ def read(path: Path, options: ReadOptions, report: Report) -> Content:
         else:
             with loaded as archive:
                 arrays = {name: archive[name] for name in archive.files}
+    for name, array in arrays.items():
+        if not isinstance(array, np.ndarray):  # a member that is no .npy comes as bytes
+            raise DataError(f"{where}: {name}: expected a NumPy array, got {shown(array)}")
     if "convener" not in arrays:
         return _foreign(arrays, where, options, report)
-    facts = Facts.parse(_part(arrays, "convener", np.uint8, 1, where).tobytes(), where)
+    raw = _part(arrays, "convener", np.uint8, 1, where).tobytes()
+    facts = Facts.parse(decoded(raw, where), where)
     with placed(where):
         content = _own(arrays, facts, where)
     return as_asked(content, options, where)
@@ -53,7 +59,7 @@ def read(path: Path, options: ReadOptions, report: Report) -> Content:
 
 def write(content: Content, path: Path, options: WriteOptions) -> None:
     """All arrays, uncompressed."""
-    data = content.data if isinstance(content, Predictions) else content
+    data = data_of(content)
     facts = Facts.of(content).to_json()
     arrays: dict[str, Array] = {
         "convener": np.frombuffer(facts.encode(), np.uint8),
@@ -93,17 +99,17 @@ def _own(arrays: Mapping[str, Array], facts: Facts, where: str) -> Content:
     if "text" in facts.holds:
         text = Text(strings("text"), part("chars", np.int32, 2), part("starts", np.int64))
     data = Dataset(
-        tags=TagSet(facts.types),
+        tags=TagSet(facts.types or ()),
         tokens=strings("tokens"),
         offsets=part("offsets", np.int64),
-        sources=facts.sources,
+        sources=facts.sources or (),
         votes=part("votes", np.int16, 2),
-        silence=facts.silence,
+        silence=facts.silences(facts.sources or (), ReadOptions()),
         gold=part("gold", np.int16) if "gold" in facts.holds else None,
         text=text,
         documents=strings("documents") if "documents" in facts.holds else None,
     )
-    if "labels" not in facts.holds:
+    if facts.model is None:
         return data
     return Predictions(
         data=data,
@@ -147,7 +153,7 @@ def _checked(data: NDArray[np.uint8], offsets: NDArray[np.int64], name: str) -> 
 
 def _foreign(
     arrays: Mapping[str, Array], where: str, options: ReadOptions, report: Report
-) -> Dataset:
+) -> Content:
     """A vote matrix and what came with it."""
     votes = _labels(arrays, ("votes", "L"), 2, ABSTAIN, where)
     if votes is None:
@@ -173,8 +179,7 @@ def _foreign(
             gold=gold,
         )
     data = _repaired(data, where, options, report)
-    asked = as_asked(data, options, where)
-    return asked.data if isinstance(asked, Predictions) else asked
+    return as_asked(data, options, where)
 
 
 def _one_of(
@@ -271,16 +276,15 @@ def _tags(
 
 def _repaired(data: Dataset, where: str, options: ReadOptions, report: Report) -> Dataset:
     """The data with legal labels, each repair noted."""
+    mending = Mending(options.on_illegal, report)
 
     def legal(labels: NDArray[np.int16], name: str) -> NDArray[np.int16]:
-        return repaired(
+        return mending.labels(
             *places(labels),
             data.offsets,
-            options.on_illegal,
+            source=name,
             tag=lambda row: data.tags.names[labels[row]],
             where=lambda row: f"{where}: row {row}",
-            source=name,
-            report=report,
         )
 
     columns = [legal(data.votes[:, k], name) for k, name in enumerate(data.sources)]

@@ -1,11 +1,14 @@
-"""Words of a text that came without tokens."""
+"""Words and their places in a text."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
+
+from convener.errors import DataError
 
 WORD = re.compile(r"\w+(?:-\w+)*|[^\w\s]")
 
@@ -17,3 +20,19 @@ def word_spans(text: str) -> NDArray[np.int32]:
     ['O', "'", 'Brien', "'", 's', 'e-mail', '.']
     """
     return np.array([match.span() for match in WORD.finditer(text)], np.int32).reshape(-1, 2)
+
+
+def token_places(tokens: Iterable[str], text: str) -> NDArray[np.int32]:
+    """Start and end of tokens that came without, looked for from left to right.
+
+    >>> token_places(["a", "b"], "a  b").tolist()
+    [[0, 1], [3, 4]]
+    """
+    found, at = [], 0
+    for token in tokens:
+        start = text.find(token, at)
+        if start < 0:
+            raise DataError(f"token {token!r} is not in the text after character {at}")
+        at = start + len(token)
+        found.append((start, at))
+    return np.array(found, np.int32).reshape(-1, 2)

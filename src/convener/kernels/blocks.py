@@ -24,11 +24,11 @@ def block_bounds(offsets: NDArray[np.int64], cells: int) -> list[int]:
     """First sentence of each block, and the end; a block has about `_CELLS / cells` tokens.
 
     >>> block_bounds(np.array([0, 60_000, 80_000, 150_000, 150_001]), 1)
-    [0, 3, 4]
+    [0, 2, 4]
     """
     sentences = len(offsets) - 1
     size = max(64, _CELLS // cells)
-    number = (offsets[1:] - offsets[0] - 1) // size
+    number = np.maximum(offsets[1:] - 1, 0) // size
     begins = np.flatnonzero(np.diff(number)) + 1 if sentences else np.zeros(0, np.int64)
     return [0, *begins.tolist(), sentences]
 

@@ -3,7 +3,7 @@
 A sentence of T tokens has hidden labels z(0), z(1..T).  z(0) ~ `log_init` (L,), log-probabilities,
 has no observation; row t of `trans` leads from z(t-1) to z(t), so a sentence's first row leads from
 z(0).  `trans` is either (N, L, L) logits, whose softmax over columns is folded in, or one constant
-(L, L) matrix of log-probabilities, taken as it is.  `log_like` (N, L) is the evidence of each token.
+(L, L) matrix of log-probabilities, taken as it is.  `log_like` (N, L) is the evidence.
 Sentence m has the rows `offsets[m]` to `offsets[m + 1]`; an empty one has log-likelihood
 log sum exp(log_init), 0 for a proper start.
 
@@ -101,8 +101,9 @@ def objective(
     weights: Array | None = None,
     threads: int = 1,
 ) -> Objective:
-    """log p(x) - tau H(z|x) by sentence, and its gradients; weights (M,) of the sentences.
+    """Objective log p(x) - tau H(z|x) by sentence, and the gradients of its weighted sum.
 
+    weights (M,), all 1 unless given;
     float32 or float64, as log_like is; log_init and trans are read in the same precision.
     """
     mode = _SUMS if trans.ndim == 2 else _LOGITS

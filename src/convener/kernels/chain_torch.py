@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.nn.utils.rnn import pad_sequence
 
 from convener.kernels import chain
 
@@ -59,7 +58,7 @@ class _Chain(torch.autograd.Function):
         return torch.from_numpy(done.value).to(log_like.dtype), flags
 
     @staticmethod
-    @once_differentiable  # type: ignore[untyped-decorator]
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         log_init, trans, log_like, offsets, by_init, by_trans, by_like = ctx.saved_tensors
         tau, threads = ctx.settings
@@ -104,8 +103,8 @@ def objective_twin(
     like = torch.nan_to_num(log_like, nan=torch.nan, neginf=_NEVER)
     alpha = torch.nan_to_num(log_init, nan=torch.nan, neginf=_NEVER).expand(len(lengths), -1)
     eta = torch.zeros_like(alpha)
-    padded = _padded(like, lengths)
-    moves = _padded(log_move, lengths) if trans.ndim == 3 else None
+    padded = _padded(like, offsets, steps) if steps else ()
+    moves = _padded(log_move, offsets, steps) if steps and trans.ndim == 3 else None
     for t in range(steps):
         joint = alpha[:, :, None] + (log_move if moves is None else moves[t])
         total = torch.logsumexp(joint, 1)
@@ -123,7 +122,10 @@ def objective_twin(
     return value, flags
 
 
-def _padded(rows: Tensor, lengths: Tensor) -> tuple[Tensor, ...]:
+def _padded(rows: Tensor, offsets: Tensor, steps: int) -> tuple[Tensor, ...]:
     """Rows of all sentences by step: a tuple of (M, ...), zeros after a sentence's end."""
-    parts = rows.split(lengths.tolist())
-    return pad_sequence(list(parts)).unbind(0) if parts else ()
+    place = offsets[:-1] + torch.arange(steps, device=rows.device)[:, None]
+    place = torch.where(place < offsets[1:], place, len(rows))
+    longer = torch.cat([rows, torch.zeros_like(rows[:1])])
+    wide = longer.index_select(0, place.reshape(-1))
+    return wide.reshape(*place.shape, *rows.shape[1:]).unbind(0)

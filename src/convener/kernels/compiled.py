@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numba import njit
 
 Array = np.ndarray[Any, Any]
-F = TypeVar("F", bound=Callable[..., Any])
+Compiled = Callable[..., Any]
 
 # Sums may be regrouped into vectors; infinities keep their meaning.
 REGROUP = frozenset({"contract", "reassoc", "arcp", "nsz"})
 
 
-def compiled(fastmath: frozenset[str] = frozenset()) -> Callable[[F], F]:
+def compiled(
+    fastmath: frozenset[str] = frozenset(), *, inline: bool = False
+) -> Callable[[Compiled], Compiled]:
     """`numba.njit` that divides as NumPy does: a check for zero would keep loops from vectors.
 
+    `inline` is for what runs once a token: passing a dozen arrays costs more than the work.
     The cache lies in `__pycache__` beside the module, or, where that is read-only, in the user's
     cache folder; NUMBA_CACHE_DIR moves it.
     """
     options: Any = set(fastmath) if fastmath else False
 
-    def decorate(function: F) -> F:
-        result: F = njit(cache=True, nogil=True, error_model="numpy", fastmath=options)(function)
+    def decorate(function: Compiled) -> Compiled:
+        result: Compiled = njit(
+            cache=True, nogil=True, error_model="numpy", fastmath=options, forceinline=inline
+        )(function)
         return result
 
     return decorate

@@ -36,3 +36,21 @@ def type_reliability(
             np.where(true > 0, np.minimum(hits / true, 1), np.nan),
             np.where(said > 0, np.minimum(hits / said, 1), np.nan),
         )
+
+
+def emission_reliability(
+    emissions: NDArray[np.float64], mass: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Recall and precision of each source for each type that an emission model implies.
+
+    emissions (K, L, L) P(source says j | truth is i), mass (L,) how often each label is true.
+    -> (K, E), (K, E); NaN where a source never says the type.
+    """
+    joint = mass[:, None] * emissions
+    types = joint.shape[1] // 2
+    pairs = joint[:, 1:, 1:].reshape(-1, types, 2, types, 2).sum(axis=(2, 4))
+    hits = np.einsum("kee->ke", pairs)
+    true = joint[:, 1:].sum(axis=2).reshape(-1, types, 2).sum(axis=2)
+    said = joint[:, :, 1:].sum(axis=1).reshape(-1, types, 2).sum(axis=2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(true > 0, hits / true, np.nan), np.where(said > 0, hits / said, np.nan)

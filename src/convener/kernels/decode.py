@@ -8,6 +8,7 @@ or a first label, it costs `ILLEGAL` nats: finite, so that a path always comes b
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -166,7 +167,7 @@ def _costs(
     return moves, start
 
 
-def _each(work: object, inputs: Inputs, threads: int) -> None:
+def _each(work: Callable[[int, int], None], inputs: Inputs, threads: int) -> None:
     labels = inputs[2].shape[1]
-    for _ in over_blocks(work, inputs[3], labels * labels, threads):  # type: ignore[arg-type]
+    for _ in over_blocks(work, inputs[3], labels * labels, threads):
         pass

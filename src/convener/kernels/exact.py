@@ -39,7 +39,7 @@ def log_moves(trans: Array, home: int, rows: int, fold: bool, out: Array) -> Non
 
 @compiled()
 def log_sum(values: Array) -> float:
-    """log sum exp of a row; -inf for a row of -inf."""
+    """The logarithm of the sum of exp over a row; -inf for a row of -inf."""
     top = -np.inf
     for j in range(values.shape[0]):
         top = max(top, values[j])

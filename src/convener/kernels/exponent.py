@@ -37,8 +37,7 @@ _D7 = np.float32(2 / 7)
 _D9 = np.float32(2 / 9)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def _power_of_two(typing_context: Any, rounded: Any) -> Any:
+def _power_of_two_code(typing_context: Any, rounded: Any) -> Any:
     """2**n as float32, n being the whole number that `_ROUND` left in the bits of `rounded`."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -49,8 +48,7 @@ def _power_of_two(typing_context: Any, rounded: Any) -> Any:
     return types.float32(types.float32), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def _exponent(typing_context: Any, x: Any) -> Any:
+def _exponent_code(typing_context: Any, x: Any) -> Any:
     """The binary exponent of a positive normal float32, as float32."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -61,8 +59,7 @@ def _exponent(typing_context: Any, x: Any) -> Any:
     return types.float32(types.float32), generate
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def _mantissa(typing_context: Any, x: Any) -> Any:
+def _mantissa_code(typing_context: Any, x: Any) -> Any:
     """A positive normal float32 over its power of two, in [1, 2)."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -73,8 +70,14 @@ def _mantissa(typing_context: Any, x: Any) -> Any:
     return types.float32(types.float32), generate
 
 
+# Assigned, not decorated: the types of Numba's decorators differ between its versions.
+_power_of_two: Any = intrinsic(_power_of_two_code)
+_exponent: Any = intrinsic(_exponent_code)
+_mantissa: Any = intrinsic(_mantissa_code)
+
+
 # No regrouping here: it would cancel (x + _ROUND) - _ROUND.
-@compiled(frozenset({"contract"}))
+@compiled(frozenset({"contract"}), inline=True)
 def _exp_single(values: Array, count: int) -> None:
     for k in range(count):
         x = values[k]
@@ -97,7 +100,7 @@ def _exp_double(values: Array, count: int) -> None:
         values[k] = math.exp(values[k])
 
 
-@compiled(frozenset({"contract"}))
+@compiled(frozenset({"contract"}), inline=True)
 def _log_single(values: Array, count: int) -> None:
     for k in range(count):
         x = values[k]
@@ -123,7 +126,6 @@ def exp_in_place(values: Array, count: int) -> None:
     raise NotImplementedError("called from compiled code only")
 
 
-@overload(exp_in_place, strict=False)  # type: ignore[untyped-decorator]
 def _exp_in_place(values: Any, count: Any) -> Any:
     if values.dtype == types.float32:
         return lambda values, count: _exp_single(values, count)
@@ -135,8 +137,12 @@ def log_in_place(values: Array, count: int) -> None:
     raise NotImplementedError("called from compiled code only")
 
 
-@overload(log_in_place, strict=False)  # type: ignore[untyped-decorator]
 def _log_in_place(values: Any, count: Any) -> Any:
     if values.dtype == types.float32:
         return lambda values, count: _log_single(values, count)
     return lambda values, count: _log_double(values, count)
+
+
+_register: Any = overload
+_register(exp_in_place, strict=False)(_exp_in_place)
+_register(log_in_place, strict=False)(_log_in_place)

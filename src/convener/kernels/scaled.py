@@ -111,7 +111,7 @@ def _filter(hint, T, step, energy, floor, e, h, inv, lse, near, w, a0, u0, a, u,
     return energies, raised
 
 
-@compiled(REGROUP)
+@compiled(REGROUP, inline=True)
 def _lost(hint, trans, s, limit, low, shift, e, a_t, scale, wb, gamma, home):  # type: ignore[no-untyped-def]
     """Posterior through labels that were raised at t, and through moves raised out of it."""
     L = len(hint) if len(hint) > 0 else e.shape[1]
@@ -127,7 +127,7 @@ def _lost(hint, trans, s, limit, low, shift, e, a_t, scale, wb, gamma, home):  #
     return total
 
 
-@compiled(REGROUP)
+@compiled(REGROUP, inline=True)
 def _write(hint, s, n, mode, tau, weight, e, h, inv, lse, scale, wb, ub, f, G, out, sums):  # type: ignore[no-untyped-def]
     """Gradients of the moves out of t, given that xi(i, j) = scale(i) e(i, j) wb(j).
 
@@ -218,7 +218,9 @@ def _smooth(  # type: ignore[no-untyped-def]
         if watch:
             lost += _lost(hint, trans, s, limit, low, shift, e, at, scale, wb, gamma, home + s)
         if mode > 0:
-            _write(hint, s, n0 + t, mode, tau, weight, e, h, inv, lse, scale, wb, ub, f, G, out, sums)
+            _write(
+                hint, s, n0 + t, mode, tau, weight, e, h, inv, lse, scale, wb, ub, f, G, out, sums
+            )
     for j in range(L):
         grad_init[m, j] = G[j]
     return lost
@@ -251,7 +253,11 @@ def scaled_block(  # type: ignore[no-untyped-def]
         longest = max(longest, offsets[m + 1] - offsets[m])
     step, rows = (0, 1) if constant else (1, longest)
     e, h = np.empty((rows, L, L), dtype), np.empty((rows, L, L), dtype)
-    inv, lse, shift = np.empty((rows, L), dtype), np.zeros((rows, L), dtype), np.zeros((rows, L), dtype)
+    inv, lse, shift = (
+        np.empty((rows, L), dtype),
+        np.zeros((rows, L), dtype),
+        np.zeros((rows, L), dtype),
+    )
     near, w = np.empty((longest, L), dtype), np.empty((longest, L), dtype)
     a, u = np.empty((longest, L), dtype), np.empty((longest, L), dtype)
     c, top = np.empty(longest, dtype), np.empty(longest, dtype)

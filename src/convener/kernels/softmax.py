@@ -18,7 +18,7 @@ DEEP = -1.0e4
 _PEAK = REGROUP | {"nnan"}
 
 
-@compiled(_PEAK)
+@compiled(_PEAK, inline=True)
 def _range(values, count):  # type: ignore[no-untyped-def]
     """The least and the greatest of the first `count` values."""
     low, top = values[0], values[0]
@@ -29,7 +29,7 @@ def _range(values, count):  # type: ignore[no-untyped-def]
     return low, top
 
 
-@compiled(_PEAK)
+@compiled(_PEAK, inline=True)
 def _row_tops(hint, values, count, out):  # type: ignore[no-untyped-def]
     """Maximum of each row, 0 for a row of -inf.  values (., L) -> out (count,)"""
     L = len(hint) if len(hint) > 0 else values.shape[1]
@@ -42,7 +42,7 @@ def _row_tops(hint, values, count, out):  # type: ignore[no-untyped-def]
         out[r] = top if top > -inf else values.dtype.type(0)
 
 
-@compiled(REGROUP)
+@compiled(REGROUP, inline=True)
 def _row_sums(hint, values, count, out):  # type: ignore[no-untyped-def]
     L = len(hint) if len(hint) > 0 else values.shape[1]
     for r in range(count):
@@ -52,7 +52,7 @@ def _row_sums(hint, values, count, out):  # type: ignore[no-untyped-def]
         out[r] = total
 
 
-@compiled(REGROUP)
+@compiled(REGROUP, inline=True)
 def _subtract(values, count, top, out, copy):  # type: ignore[no-untyped-def]
     for k in range(count):
         x = values[k] - top
@@ -92,7 +92,12 @@ def move_rows(hint, trans, home, count, fold, energy, reach, e, h, inv, lse, shi
     # Indices start at 0 everywhere: only then does the compiler see that none is negative.
     flat = trans[home : home + count].reshape(-1)
     scores = flat.reshape(-1, L)
-    rows_e, rows_h, flat_e, flat_h = e.reshape(-1, L), h.reshape(-1, L), e.reshape(-1), h.reshape(-1)
+    rows_e, rows_h, flat_e, flat_h = (
+        e.reshape(-1, L),
+        h.reshape(-1, L),
+        e.reshape(-1),
+        h.reshape(-1),
+    )
     sums, logs, tops = inv.reshape(-1), lse.reshape(-1), shift.reshape(-1)
     if count == 0:
         return zero

@@ -40,7 +40,8 @@ def last_of_best(counts: NDArray[np.int32]) -> NDArray[np.int64]:
 
 def first_of_best(counts: NDArray[np.int32]) -> NDArray[np.int64]:
     """The column with the most votes, the first one of a tie.  -> (N,)"""
-    return counts.argmax(axis=1).astype(np.int64)
+    best: NDArray[np.int64] = counts.argmax(axis=1)
+    return best
 
 
 def any_of_best(

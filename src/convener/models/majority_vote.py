@@ -76,11 +76,9 @@ class MajorityVote(LabelModel):
 
     def _union(self, data: Dataset) -> NDArray[np.int16]:
         """Labels of the union of all sources' spans, longest first."""
-        each = [data.tags.spans(column, data.offsets) for column in data.votes.T]
-        rows = np.concatenate(
-            [np.stack([s.sentence, s.start, s.end, s.type], axis=1) for s in each]
+        spans = distinct(
+            [data.tags.spans(column, data.offsets) for column in data.votes.T], data.offsets
         )
-        spans = Spans.of_columns(np.unique(rows, axis=0))
         preference = spans.type.astype(np.int64)
         if self.config.ties == "last":
             preference = -preference
@@ -88,6 +86,22 @@ class MajorityVote(LabelModel):
             preference = vote.scrambled(preference + spans.start * 64, self.config.seed)
         stays = vote.span_union(spans.sentence, spans.start, spans.end, preference)
         return data.tags.labels(spans.take(stays), data.offsets)
+
+
+def distinct(parts: list[Spans], offsets: NDArray[np.int64]) -> Spans:
+    """Every span that occurs in any part, once, in the order of the text."""
+    at, length, kind = np.concatenate(
+        [np.zeros((3, 0), np.int64)]
+        + [np.stack([offsets[s.sentence] + s.start, s.end - s.start, s.type]) for s in parts],
+        axis=1,
+    )
+    widths = int(length.max(initial=0)) + 1, int(kind.max(initial=0)) + 1
+    keys = np.unique((at * widths[0] + length) * widths[1] + kind)
+    keys, kind = np.divmod(keys, widths[1])
+    at, length = np.divmod(keys, widths[0])
+    sentence = np.searchsorted(offsets, at, side="right") - 1
+    start = at - offsets[sentence]
+    return Spans.of_columns(np.stack([sentence, start, start + length, kind], axis=1))
 
 
 def _shares(counts: NDArray[np.int32]) -> NDArray[np.float32]:

@@ -1,0 +1,138 @@
+"""JSON values on their way to packed columns, and back: spans, offsets, probabilities."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convener.errors import DataError, FormatError
+from convener.io.messages import shown
+from convener.tags import TagSet
+
+
+class Evenness:
+    """Holds that what one record has, all have."""
+
+    def __init__(self) -> None:
+        self._has: dict[str, bool] = {}
+
+    def __call__(self, key: str, present: bool, where: str) -> bool:
+        """Whether the key is present, the same for all records."""
+        if self._has.setdefault(key, present) != present:
+            what = "expected none, as before, got one" if present else "expected one, got none"
+            raise DataError(f"{where}: {key!r} in some places but not in all: {what}")
+        return present
+
+    def has(self, key: str) -> bool:
+        """Whether the records have it; False if there were none."""
+        return self._has.get(key, False)
+
+
+def shortest(values: NDArray[np.float32]) -> list[Any]:
+    """The numbers with no more digits than tell them from other 32-bit numbers.
+
+    >>> shortest(np.array([0.1, 1], np.float32))
+    [0.1, 1.0]
+    """
+    if not np.isfinite(values).all():
+        raise FormatError("a score or probability that is not a finite number cannot be written")
+    found: list[Any] = values.astype(np.float32).astype("U32").astype(np.float64).tolist()
+    return found
+
+
+def spans_in(value: object, where: str, what: str) -> Iterator[tuple[int, int, str, float]]:
+    """The spans [start, end, type] or [start, end, type, score] of a list; no score is NaN."""
+    if not isinstance(value, list):
+        raise DataError(f"{where}: expected a list of spans of {what}, got {shown(value)}")
+    for item in value:
+        if (
+            not isinstance(item, list)
+            or len(item) not in (3, 4)
+            or type(item[0]) is not int
+            or type(item[1]) is not int
+            or not isinstance(item[2], str)
+        ):
+            raise DataError(
+                f"{where}: expected a span [start, end, type] of {what}, got {shown(item)}"
+            )
+        yield item[0], item[1], item[2], finite(item[3], where) if len(item) == 4 else np.nan
+
+
+def finite(value: object, where: str) -> float:
+    """A number that fits 32 bits."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 3e38:
+        return float(value)
+    raise DataError(f"{where}: expected a score, got {shown(value)}")
+
+
+def char_pairs(value: object, tokens: int, text: str, where: str) -> NDArray[np.int32]:
+    """Start and end of each token in its text.  -> (T, 2)"""
+    if (
+        not isinstance(value, list)
+        or len(value) != tokens
+        or not all(
+            isinstance(pair, list) and len(pair) == 2 and type(pair[0]) is type(pair[1]) is int
+            for pair in value
+        )
+    ):
+        raise DataError(
+            f"{where}: expected a [start, end] for each of {tokens} tokens, got {shown(value)}"
+        )
+    for start, end in value:
+        if not 0 <= start <= end <= len(text):
+            raise DataError(
+                f"{where}: token at {start}-{end} is not a range of the text's "
+                f"{len(text)} characters"
+            )
+    return np.array(value, np.int32).reshape(-1, 2)
+
+
+class Probabilities:
+    """Collects one row of probabilities per token."""
+
+    def __init__(self) -> None:
+        self._values = array("f")
+        self._width = -1
+
+    def extend(self, rows: object, tokens: int, where: str) -> None:
+        """Add the rows of a sentence."""
+        if not isinstance(rows, list) or len(rows) != tokens:
+            raise DataError(
+                f"{where}: expected probabilities of {tokens} tokens, got {shown(rows)}"
+            )
+        for row in rows:
+            if not isinstance(row, list) or not {float, int} >= set(map(type, row)):
+                raise DataError(f"{where}: expected a row of probabilities, got {shown(row)}")
+            self._width = len(row) if self._width < 0 else self._width
+            if len(row) != self._width:
+                raise DataError(
+                    f"{where}: expected {self._width} probabilities for a token, got {len(row)}"
+                )
+            for value in row:
+                self._values.append(finite(value, where))
+
+    def matrix(
+        self, own: Sequence[str] | None, types: Sequence[str], where: str
+    ) -> NDArray[np.float32]:
+        """The rows with one column per label of `types`; the file's columns follow its own."""
+        own = types if own is None else own
+        size = 2 * len(own) + 1
+        if self._width not in (-1, size):
+            raise DataError(
+                f"{where}: expected {size} probabilities for a token, got {self._width}"
+            )
+        left = [name for name in own if name not in types]
+        if left:
+            raise DataError(f"{where}: has probabilities of {left[0]!r}, which types= leaves out")
+        given = np.array(self._values, np.float32).reshape(-1, size)
+        found = np.zeros((len(given), 2 * len(types) + 1), np.float32)
+        tags = TagSet(tuple(types))
+        found[:, 0] = given[:, 0]
+        for column, name in enumerate(own):
+            target = 2 * tags.type_number(name)
+            found[:, target + 1 : target + 3] = given[:, 2 * column + 1 : 2 * column + 3]
+        return found

@@ -1,0 +1,43 @@
+"""Messages that name their place and show what came."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from reprlib import Repr
+
+from convener.errors import ConvenerError, DataError
+
+_brief = Repr()
+_brief.maxstring = _brief.maxother = 60
+
+
+def shown(value: object) -> str:
+    """A value as a message shows it: its repr, cut short."""
+    return _brief.repr(value)
+
+
+@contextmanager
+def placed(where: str) -> Iterator[None]:
+    """Names the place in front of what a check says, unless it does itself."""
+    try:
+        yield
+    except DataError as error:
+        if str(error).startswith(where):
+            raise
+        raise type(error)(f"{where}: {error}") from error
+
+
+@contextmanager
+def readable(where: str, what: str) -> Iterator[None]:
+    """Says of any failure inside that the file is not what it should be.
+
+    Libraries meet broken files with exceptions of every kind, so every kind is caught here.
+    """
+    try:
+        yield
+    except (ConvenerError, MemoryError):
+        raise
+    except Exception as error:
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        raise DataError(f"{where}: not a readable {what}: {lines[0]}") from error

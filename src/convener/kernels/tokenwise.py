@@ -1,0 +1,67 @@
+"""Tokens judged one at a time, without context: classes, their posterior, and labels from it.
+
+A class is O or an entity type in the IO scheme (C = 1+E), a label in the BIO scheme (C = L).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convener.kernels.evidence import SparseVotes, log_evidence
+
+# Probabilities closer than this are a tie: the order of a sum must not decide.
+_TIE = 1e-6
+
+
+def type_votes(votes: NDArray[np.int16]) -> NDArray[np.int16]:
+    """Votes by type: 0 is O, then the types in order; -1 stays.  votes (N, K) BIO -> (N, K)"""
+    return np.where(votes < 0, -1, (votes + 1) // 2).astype(np.int16)
+
+
+def vote_shares(said: NDArray[np.int16], classes: int) -> NDArray[np.float64]:
+    """Shares of the votes at each token; all on O where nobody voted.  (N, K) -> (N, C)"""
+    token, source = np.nonzero(said >= 0)
+    at = token * classes + said[token, source]
+    counts = np.bincount(at, minlength=len(said) * classes).reshape(len(said), classes)
+    counts[~counts.any(axis=1), 0] = 1
+    shares: NDArray[np.float64] = counts / counts.sum(axis=1, keepdims=True)
+    return shares
+
+
+def class_posterior(
+    votes: SparseVotes, log_confusion: NDArray[np.float64], log_prior: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], float]:
+    """Probability of each class at each token, and the log-likelihood of all votes.
+
+    log_confusion (K, C, C) [source, true, said], log_prior (C,) -> (N, C), log p(votes)
+    """
+    joint: NDArray[np.float64] = log_evidence(votes, log_confusion, dtype=np.float64) + log_prior
+    top = joint.max(axis=1, keepdims=True)
+    joint = np.exp(joint - top)
+    total = joint.sum(axis=1, keepdims=True)
+    return joint / total, float(top.sum() + np.log(total).sum())
+
+
+def winners(posterior: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The most probable class of each token, the last one of a tie.  (N, C) -> (N,)"""
+    best = posterior >= posterior.max(axis=1, keepdims=True) - _TIE
+    found: NDArray[np.int64] = posterior.shape[1] - 1 - np.argmax(best[:, ::-1], axis=1)
+    return found
+
+
+def label_probabilities(
+    types: NDArray[np.float64], labels: NDArray[np.int16]
+) -> NDArray[np.float32]:
+    """Probabilities of types (N, 1+E) as probabilities of labels.  -> (N, L)
+
+    A type that goes on here, by the labels (N,) chosen, puts its share on I-, every other on B-.
+    """
+    probabilities = np.zeros((len(types), 2 * types.shape[1] - 1), np.float32)
+    probabilities[:, 0] = types[:, 0]
+    probabilities[:, 1::2] = types[:, 1:]
+    inside = np.flatnonzero((labels > 0) & (labels % 2 == 0))
+    label = labels[inside]
+    probabilities[inside, label] = probabilities[inside, label - 1]
+    probabilities[inside, label - 1] = 0
+    return probabilities

@@ -1,0 +1,168 @@
+"""Dawid-Skene: a confusion matrix for every source, token by token."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convener.data import Dataset
+from convener.errors import ConfigError
+from convener.kernels import tokenwise, vote
+from convener.kernels.evidence import expected_emissions, sparse_votes
+from convener.models.base import Inference, LabelModel, ModelConfig, Params
+from convener.train.chain import warn_of_silent_sources
+from convener.train.em import maximise
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DawidSkeneConfig(ModelConfig):
+    """Settings of Dawid-Skene."""
+
+    scheme: Literal["io", "bio"] = "io"
+    """io: classes are O and the entity types, runs are spans. bio: classes are labels."""
+    silence: float = 0.1
+    """How much the O of a source whose silence is O counts. At 1 silence outvotes the sources
+    that speak; at 0 nothing is known of how seldom they speak."""
+    prior: float = 3.0
+    """Weight of the start, each source against the majority, beside what is learned; only for
+    sources whose silence is O, which are seldom independent of each other."""
+    diagonal: float = 1.0
+    """Votes that each row of a confusion matrix has beforehand for what is true."""
+    rest: float = 0.1
+    """Votes that each row has beforehand, in all, for everything alike."""
+    steps: int = 100
+    """At most so many steps of expectation maximisation."""
+    tolerance: float = 1e-6
+    """Stop when a step raises the objective by less, in nats per token."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("silence", "prior", "diagonal", "tolerance"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name} must not be negative, got {getattr(self, name)}")
+        if self.rest <= 0:
+            raise ConfigError(f"rest must be positive, got {self.rest}")
+        if self.steps < 1:
+            raise ConfigError(f"steps must be at least 1, got {self.steps}")
+
+
+class Counts(NamedTuple):
+    """How often each class is true (C,), and how often each source says j where i is true."""
+
+    classes: Array
+    votes: Array
+    """(K, C, C) [source, true, said]"""
+
+    def plus(self, other: Counts) -> Counts:
+        """Both together."""
+        return Counts(self.classes + other.classes, self.votes + other.votes)
+
+    def logs(self) -> Counts:
+        """Log-probabilities of classes and of votes."""
+        rows = self.votes.sum(axis=2, keepdims=True)
+        return Counts(np.log(self.classes / self.classes.sum()), np.log(self.votes / rows))
+
+
+class DawidSkene(LabelModel):
+    """A confusion matrix for every source, learned by expectation maximisation.
+
+    The true class of a token is z ~ pi; source k says j with probability C[k, z, j], independently
+    of the others and of the other tokens: p(z = i | votes) ~ pi[i] prod_k C[k, i, vote_k]^w.
+    Steps alternate between p(z | votes) and the best pi and C given it, with Dirichlet priors that
+    favour the diagonal. Abstaining says nothing; w is 1, but `silence` for the O of a source whose
+    silence is O: K - 1 sources that are silent are not K - 1 independent witnesses.
+
+    Dawid and Skene, 1979: Maximum likelihood estimation of observer error-rates using the EM
+    algorithm. Journal of the Royal Statistical Society C 28(1), 20-28.
+
+    >>> name, none = [(0, 1, "PER")], []
+    >>> said = {
+    ...     "careful": [name, none, name, none] * 9,
+    ...     "also careful": [name, none, name, none] * 8 + [none, none, name, none],
+    ...     "fair": [name, none, none, none] * 9,
+    ...     "spammer": [none, name, none, name] * 9,
+    ...     "bored": [none, name, none, name] * 9,
+    ... }
+    >>> words = [["Ada"], ["wrote"], ["Grace"], ["ran"]] * 9
+    >>> data = Dataset.from_spans(["PER"], words, said, silence="abstain")
+    >>> DawidSkene().fit(data).predict(data).tags()[:4]
+    [['B-PER'], ['O'], ['B-PER'], ['O']]
+    """
+
+    Config = DawidSkeneConfig
+    summary = "a confusion matrix for every source, token by token"
+
+    def learn(self, train: Dataset, valid: Dataset | None, start: Params | None) -> Params:
+        """Expectation maximisation from the majority's shares; an earlier fit's counts are kept."""
+        warn_of_silent_sources(train, self.name)
+        votes, weights = sparse_votes(self._said(train)), self._weights(train)
+
+        def counted(posterior: Array) -> Counts:
+            return Counts(posterior.sum(axis=0), weights * expected_emissions(votes, posterior))
+
+        if start is None:
+            first = counted(self._shares(train))
+            prior = self._prior(train, first)
+        else:
+            first = prior = Counts(start["classes"], start["votes"])
+
+        def step(counts: Counts) -> tuple[Counts, float]:
+            logs = counts.logs()
+            posterior, value = tokenwise.class_posterior(votes, weights * logs.votes, logs.classes)
+            value += float((prior.classes * logs.classes).sum() + (prior.votes * logs.votes).sum())
+            return prior.plus(counted(posterior)), value / max(1, len(train.tokens))
+
+        config = self.config
+        found, _ = maximise(
+            step,
+            prior.plus(first),
+            name=self.name,
+            steps=config.steps,
+            tolerance=config.tolerance,
+        )
+        return found._asdict()
+
+    def infer(self, params: Params, data: Dataset) -> Inference:
+        """The most probable class of each token; runs of a type are spans."""
+        logs = Counts(params["classes"], params["votes"]).logs()
+        posterior, _ = tokenwise.class_posterior(
+            sparse_votes(self._said(data)), self._weights(data) * logs.votes, logs.classes
+        )
+        best = tokenwise.winners(posterior)
+        if self.config.scheme == "bio":
+            labels, _ = data.tags.repair(best.astype(np.int16), data.offsets)
+            return Inference(labels, posterior.astype(np.float32))
+        labels = vote.runs(best, data.offsets)
+        return Inference(labels, tokenwise.label_probabilities(posterior, labels))
+
+    def _said(self, data: Dataset) -> NDArray[np.int16]:
+        """Votes as classes.  -> (N, K)"""
+        return tokenwise.type_votes(data.votes) if self.config.scheme == "io" else data.votes
+
+    def _classes(self, data: Dataset) -> int:
+        return 1 + len(data.tags.types) if self.config.scheme == "io" else len(data.tags)
+
+    def _shares(self, data: Dataset) -> Array:
+        """Shares of the opinions at each token.  -> (N, C)"""
+        said = np.where(data.opinions(), self._said(data), np.int16(-1))
+        return tokenwise.vote_shares(said, self._classes(data))
+
+    def _weights(self, data: Dataset) -> Array:
+        """How much each vote counts.  -> (K, 1, C)"""
+        weights = np.ones((len(data.sources), 1, self._classes(data)))
+        weights[np.array(data.silence) == "O", :, 0] = self.config.silence
+        return weights
+
+    def _prior(self, data: Dataset, first: Counts) -> Counts:
+        """Counts beforehand."""
+        config, size = self.config, self._classes(data)
+        votes = np.broadcast_to(
+            config.diagonal * np.eye(size) + config.rest / size, first.votes.shape
+        )
+        kept = np.where(np.array(data.silence) == "O", config.prior, 0.0)[:, None, None]
+        return Counts(np.ones(size), votes + kept * first.votes)

@@ -1,0 +1,192 @@
+"""Hidden Markov model with one observation stream per source."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convener.data import Dataset
+from convener.errors import ConfigError, ConvenerWarning
+from convener.kernels.chain import IMPOSSIBLE, expected_counts
+from convener.kernels.confusion import emission_reliability
+from convener.kernels.evidence import (
+    SparseVotes,
+    expected_emissions,
+    log_evidence,
+    sparse_votes,
+)
+from convener.kernels.priors import move_counts, silence_weight, smoothed_emissions
+from convener.models import get
+from convener.models.base import Inference, LabelModel, ModelConfig, Params, Reliability
+from convener.train.chain import Chain, decoded, log_begin, log_of, warn_of_silent_sources
+from convener.train.em import maximise
+
+OPEN_PRIOR = 0.1
+"""Weight of the starting emissions for sources whose O is an opinion: they are learned freely."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HMMConfig(ModelConfig):
+    """Settings of the hidden Markov model."""
+
+    steps: int = 50
+    """At most so many steps of expectation maximisation."""
+    tolerance: float = 1e-6
+    """Stop when a step raises the objective by less, in nats per token."""
+    start: Literal["union", "majority"] | None = None
+    """Labels to start from: the union of all spans, longest first, or majority vote by type. By
+    default the union where every source's silence is O, since each of them misses most."""
+    prior: float = 3.0
+    """Weight of the starting emissions against the data, for sources whose silence is O: their
+    votes are correlated, and likelihood alone drives recall away. Others have `OPEN_PRIOR`."""
+    false_votes: float = 10.0
+    """Entity votes that each source is presumed to have cast where the truth is O."""
+    silence: float | None = None
+    """Weight of an O as evidence, for sources whose silence is O; 1 is the plain model. By
+    default estimated: sources that miss the same entities are silent together, and their silence
+    counts only as far as lone votes are more than chance explains (`kernels.priors`)."""
+    restarts: int = 0
+    """Further fits from disturbed starts; the best objective wins."""
+    legal: bool = True
+    """Forbid moves that BIO does not allow."""
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("steps", "threads"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("tolerance", "prior", "false_votes", "silence", "restarts"):
+            if (getattr(self, name) or 0) < 0:
+                raise ConfigError(f"{name} must not be negative, got {getattr(self, name)}")
+
+
+class HMM(LabelModel):
+    """The truth is a Markov chain, and each source a noisy channel that reads it.
+
+    p(x, z) = prod_t Psi[z(t-1), z(t)] prod_k Phi[k, z(t), x_k(t)], abstaining sources left out.
+    EM maximises log p(x) plus Dirichlet priors: xi and gamma by forward-backward, then
+    Psi ~ sum xi + 1 over legal moves and Phi ~ expected counts + prior * start. Labels are the
+    best path, spans carry their exact posterior probability. Several streams as in Lison et al.
+    2020, "Named Entity Recognition without Labelled Data: A Weak Supervision Approach".
+
+    >>> data = Dataset.from_spans(
+    ...     ["PER"],
+    ...     [["Ada", "Lovelace", "wrote"]] * 20,
+    ...     {"names": [[(0, 2, "PER")]] * 20, "first": [[(0, 1, "PER")]] * 10 + [[]] * 10},
+    ... )
+    >>> HMM().fit(data).predict(data).tags()[0]
+    ['B-PER', 'I-PER', 'O']
+    """
+
+    Config = HMMConfig
+    summary = "hidden Markov model with one observation stream per source"
+
+    def learn(self, train: Dataset, valid: Dataset | None, start: Params | None) -> Params:
+        """EM from labels of a simple vote, or on from an earlier fit."""
+        warn_of_silent_sources(train, self.name)
+        votes = sparse_votes(train.votes)
+        first = self._start(train, votes, self._simple_labels(train))
+        prior = self._weights(train)[:, None, None] * first.emissions
+        begins = [first.normalised(self._allowed(train))]
+        if start is not None:
+            begins = [Chain.of(start)]
+        rng = np.random.default_rng(self.config.seed)
+        begins += [self._disturbed(begins[0], rng) for _ in range(self.config.restarts)]
+        found = [self._fit(begin, prior, train, votes) for begin in begins]
+        best, _ = max(found, key=lambda result: result[1])
+        return best.params()
+
+    def infer(self, params: Params, data: Dataset) -> Inference:
+        """Best paths, marginals, and exact probabilities of the spans found."""
+        chain = Chain.of(params)
+        log_like = log_evidence(
+            sparse_votes(data.votes), chain.log_emissions(), threads=self.config.threads
+        )
+        return Inference(*decoded(log_of(chain.moves), log_like, data, self.config.threads))
+
+    def reliability_of(self, params: Params, train: Dataset) -> Reliability:
+        """As the emissions have it."""
+        return Reliability(*emission_reliability(params["emissions"], params["mass"]))
+
+    def _simple_labels(self, train: Dataset) -> NDArray[np.int16]:
+        """Labels of a simple vote, to start from."""
+        kind = self.config.start or ("union" if quiet(train).all() else "majority")
+        scheme = {"union": "span", "majority": "io"}[kind]
+        return get("majority-vote")(scheme=scheme).infer({}, train).labels
+
+    def _start(self, train: Dataset, votes: SparseVotes, labels: NDArray[np.int16]) -> Chain:
+        """Counts of moves and emissions by these labels."""
+        size, silent = len(train.tags), quiet(train)
+        weight = self.config.silence
+        if weight is None:
+            weight = silence_weight(train.votes[:, silent], labels, len(train.tags.types))
+        moves = move_counts(labels, train.offsets, size)
+        counts = expected_emissions(votes, np.eye(size, dtype=np.float32)[labels])
+        emissions = smoothed_emissions(counts, false_votes=self.config.false_votes)
+        mass = np.bincount(labels, minlength=size).astype(np.float64)
+        return Chain(moves, emissions, mass, np.where(silent, weight, 1.0))
+
+    def _weights(self, train: Dataset) -> NDArray[np.float64]:
+        return np.where(quiet(train), self.config.prior, OPEN_PRIOR)
+
+    def _allowed(self, data: Dataset) -> NDArray[np.bool_]:
+        """Which moves are possible: into types that somebody marks, and legal if so set."""
+        kinds = np.unique((data.votes[data.votes > 0] - 1) // 2)
+        spoken = np.zeros(len(data.tags), bool)
+        spoken[[0, *(2 * kinds + 1), *(2 * kinds + 2)]] = True
+        return (data.tags.legal | (not self.config.legal)) & spoken
+
+    def _disturbed(self, chain: Chain, rng: np.random.Generator) -> Chain:
+        noise = rng.gamma(5.0, 0.2, chain.emissions.shape)
+        emissions = chain.emissions * noise
+        return replace(chain, emissions=emissions / emissions.sum(axis=2, keepdims=True))
+
+    def _fit(
+        self, begin: Chain, prior: NDArray[np.float64], train: Dataset, votes: SparseVotes
+    ) -> tuple[Chain, float]:
+        """EM from one start; the chain and its objective."""
+        allowed = self._allowed(train)
+
+        def step(chain: Chain) -> tuple[Chain, float]:
+            counts = expected_counts(
+                log_begin(len(chain.mass)),
+                log_of(chain.moves),
+                log_evidence(votes, chain.log_emissions(), threads=self.config.threads),
+                train.offsets,
+                threads=self.config.threads,
+            )
+            if (counts.flags == IMPOSSIBLE).any():
+                number = int(np.flatnonzero(counts.flags == IMPOSSIBLE)[0])
+                warnings.warn(
+                    f"{self.name}: sentence {number} has no possible labels under the model",
+                    ConvenerWarning,
+                    stacklevel=2,
+                )
+            seen = expected_emissions(votes, counts.marginals, threads=self.config.threads)
+            mass = counts.marginals.sum(axis=0, dtype=np.float64)
+            better = replace(
+                chain, moves=counts.transitions, emissions=seen + prior, mass=mass
+            ).normalised(allowed)
+            possible = chain.moves > 0
+            value = counts.log_likelihood.sum() + (prior * np.log(chain.emissions)).sum()
+            value += np.log(chain.moves[possible]).sum()
+            return better, float(value) / max(1, len(train.tokens))
+
+        chain, trace = maximise(
+            step,
+            begin,
+            name=self.name,
+            steps=self.config.steps,
+            tolerance=self.config.tolerance,
+        )
+        return chain, trace.objective[-1]
+
+
+def quiet(data: Dataset) -> NDArray[np.bool_]:
+    """Which sources' silence is O.  -> (K,)"""
+    return np.array([silence == "O" for silence in data.silence], bool)

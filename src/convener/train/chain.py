@@ -1,0 +1,111 @@
+"""What chain models share: parameters from counts, and inference with constant moves."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convener.data import Dataset
+from convener.errors import ConvenerWarning
+from convener.kernels.chain import posterior
+from convener.kernels.compiled import Array
+from convener.kernels.decode import span_marginals, viterbi
+
+BEGINS_OUTSIDE = 1 - 1e-4
+"""Probability that the hidden label before a sentence is O."""
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """Parameters of a chain, as counts or normalised.
+
+    moves (L, L); emissions (K, L, L) [source, truth, said]; mass (L,) how often each label is
+    true; silence (K,) the weight of each source's O as evidence.
+    """
+
+    moves: Floats
+    emissions: Floats
+    mass: Floats
+    silence: Floats
+
+    @classmethod
+    def of(cls, params: Mapping[str, NDArray[Any]]) -> Chain:
+        """The chain in a model's parameters."""
+        return cls(params["moves"], params["emissions"], params["mass"], params["silence"])
+
+    def params(self) -> dict[str, NDArray[Any]]:
+        """As a model's parameters."""
+        return dict(vars(self))
+
+    def log_emissions(self) -> Floats:
+        """Logarithms of the emissions, those of O weighted."""
+        logs = log_of(self.emissions)
+        logs[:, :, 0] *= self.silence[:, None]
+        return logs
+
+    def normalised(self, allowed: NDArray[np.bool_]) -> Chain:
+        """Counts as probabilities; one count is added for every allowed move."""
+        moves = np.where(allowed, self.moves + 1, 0.0)
+        emissions = self.emissions / self.emissions.sum(axis=2, keepdims=True)
+        return replace(self, moves=moves / moves.sum(axis=1, keepdims=True), emissions=emissions)
+
+
+class Decoded(NamedTuple):
+    """Labels (N,), marginals (N, L), and the posterior probability of each span found."""
+
+    labels: NDArray[np.int16]
+    marginals: NDArray[np.float32]
+    scores: NDArray[np.float32]
+
+
+def decoded(trans: Array, log_like: NDArray[np.float32], data: Dataset, threads: int) -> Decoded:
+    """Best legal paths, marginals and span probabilities; trans as `kernels.chain` takes it."""
+    chain = (log_begin(len(data.tags)), trans, log_like, data.offsets)
+    marginals = posterior(*chain, threads=threads).marginals
+    path = viterbi(
+        *chain, legal=data.tags.legal, legal_start=data.tags.legal_start, threads=threads
+    )
+    labels, _ = data.tags.repair(path.labels, data.offsets)
+    spans = data.tags.spans(labels, data.offsets)
+    scores = span_marginals(
+        *chain,
+        sentence=spans.sentence,
+        start=spans.start,
+        end=spans.end,
+        type=spans.type,
+        threads=threads,
+    )
+    marginals /= marginals.sum(axis=1, keepdims=True)
+    return Decoded(labels, marginals, np.clip(scores, 0, 1).astype(np.float32))
+
+
+def log_begin(size: int) -> Floats:
+    """Log-probabilities of the hidden label before a sentence: almost surely O.  -> (L,)"""
+    begin = np.full(size, (1 - BEGINS_OUTSIDE) / (size - 1))
+    begin[0] = BEGINS_OUTSIDE
+    return log_of(begin)
+
+
+def log_of(probabilities: Floats) -> Floats:
+    """Logarithms, -inf where a probability is 0."""
+    with np.errstate(divide="ignore"):
+        logs: Floats = np.log(probabilities)
+    return logs
+
+
+def warn_of_silent_sources(data: Dataset, model: str) -> None:
+    """Say which sources never speak: nothing can be learned of them."""
+    quiet = np.flatnonzero(~(data.votes > 0).any(axis=0))
+    silent = [data.sources[number] for number in quiet]
+    if silent:
+        warnings.warn(
+            f"{model}: {', '.join(silent)} never mark anything; their reliability is a guess",
+            ConvenerWarning,
+            stacklevel=4,
+        )

@@ -1,0 +1,231 @@
+"""Dawid-Skene against a plain loop, against crowd-kit, and on crowds of known workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import convener as cv
+from benchmarks.crowd.__main__ import measured
+from benchmarks.crowd.generator import crowd as generated
+from convener.models import dawid_skene
+from convener.models.dawid_skene import DawidSkene
+from convener.packed import Strings
+from convener.train.em import Trace, maximise
+
+# [source, true, said]: careful, fair, mistakes one type for the other, says anything.
+TRUE = np.array(
+    [
+        [[0.97, 0.02, 0.01], [0.05, 0.90, 0.05], [0.05, 0.05, 0.90]],
+        [[0.90, 0.05, 0.05], [0.25, 0.70, 0.05], [0.10, 0.10, 0.80]],
+        [[0.90, 0.05, 0.05], [0.20, 0.30, 0.50], [0.20, 0.60, 0.20]],
+        [[0.40, 0.30, 0.30], [0.40, 0.30, 0.30], [0.40, 0.30, 0.30]],
+    ]
+)
+BALANCE = np.array([0.6, 0.25, 0.15])
+
+
+def independent_tokens(tokens: int, seed: int, abstains: float = 0.2) -> cv.Dataset:
+    """Sentences of one token, whose votes are drawn from `TRUE`; gold is the true type."""
+    rng = np.random.default_rng(seed)
+    truth = rng.choice(3, size=tokens, p=BALANCE)
+    drawn = rng.random((tokens, len(TRUE), 1)) > TRUE[:, truth].swapaxes(0, 1).cumsum(axis=2)
+    said = drawn.sum(axis=2)
+    votes = np.where(rng.random(said.shape) < abstains, -1, np.maximum(2 * said - 1, 0))
+    return cv.Dataset(
+        tags=cv.TagSet(("PER", "LOC")),
+        tokens=Strings.of(["w"] * tokens),
+        offsets=np.arange(tokens + 1),
+        sources=("careful", "fair", "muddled", "spammer"),
+        votes=votes.astype(np.int16),
+        silence=("abstain",) * 4,
+        gold=np.maximum(2 * truth - 1, 0).astype(np.int16),
+    )
+
+
+def confusion(model: cv.LabelModel) -> np.ndarray:
+    counts = model.fitted.params["votes"]
+    return counts / counts.sum(axis=2, keepdims=True)
+
+
+def plain_loop(data: cv.Dataset, steps: int, diagonal: float, rest: float) -> np.ndarray:
+    """Posterior of the types after some steps, written as the textbook has it."""
+    votes = [[(int(v) + 1) // 2 if v >= 0 else None for v in row] for row in data.votes]
+    tokens, sources, size = len(votes), len(data.sources), 1 + len(data.tags.types)
+    posterior = np.zeros((tokens, size))
+    for t, row in enumerate(votes):
+        for said in row:
+            if said is not None:
+                posterior[t, said] += 1
+        if not posterior[t].any():
+            posterior[t, 0] = 1
+        posterior[t] /= posterior[t].sum()
+    for _ in range(steps):
+        balance = np.ones(size) + posterior.sum(axis=0)
+        balance /= balance.sum()
+        table = np.full((sources, size, size), rest / size)
+        for k in range(sources):
+            for i in range(size):
+                table[k, i, i] += diagonal
+            for t, row in enumerate(votes):
+                if row[k] is not None:
+                    table[k, :, row[k]] += posterior[t]
+            table[k] /= table[k].sum(axis=1, keepdims=True)
+        for t, row in enumerate(votes):
+            for i in range(size):
+                posterior[t, i] = balance[i]
+                for k, said in enumerate(row):
+                    if said is not None:
+                        posterior[t, i] *= table[k, i, said]
+            posterior[t] /= posterior[t].sum()
+    return posterior
+
+
+def by_type(labels: cv.Predictions) -> np.ndarray:
+    """Probabilities of O and the types."""
+    p = labels.probabilities
+    assert p is not None
+    return np.concatenate([p[:, :1], p[:, 1::2] + p[:, 2::2]], axis=1)
+
+
+@pytest.fixture
+def trace(monkeypatch: pytest.MonkeyPatch) -> Callable[[object], list[Trace]]:
+    """Makes a model's module leave the traces of its fits."""
+
+    def watch(module: object) -> list[Trace]:
+        left: list[Trace] = []
+
+        def watched(*args: object, **settings: object) -> object:
+            found, trace = maximise(*args, **settings)
+            left.append(trace)
+            return found, trace
+
+        monkeypatch.setattr(module, "maximise", watched)
+        return left
+
+    return watch
+
+
+@pytest.mark.parametrize("steps", [1, 7])
+def test_the_posterior_is_that_of_a_plain_loop(steps: int) -> None:
+    data = independent_tokens(120, seed=1)
+    model = DawidSkene(steps=steps, tolerance=0.0, diagonal=1.5, rest=0.3).fit(data)
+    # The parameters after n steps give the posterior of the next one.
+    expected = plain_loop(data, steps + 1, 1.5, 0.3)
+    np.testing.assert_allclose(by_type(model.predict(data)), expected, atol=1e-6)
+
+
+def test_the_labels_are_those_of_crowd_kit() -> None:
+    crowdkit = pytest.importorskip("crowdkit.aggregation", reason="crowd-kit is not installed")
+    import pandas as pd
+
+    data = independent_tokens(1500, seed=2)
+    token, source = np.nonzero(data.votes >= 0)
+    said = (data.votes[token, source] + 1) // 2
+    frame = pd.DataFrame({"task": token, "worker": source, "label": said})
+    theirs = crowdkit.DawidSkene(n_iter=200, tol=1e-9).fit(frame).probas_
+    ours = DawidSkene(diagonal=0.0, rest=1e-6, steps=200, tolerance=0.0).fit(data).predict(data)
+    np.testing.assert_allclose(by_type(ours)[theirs.index], theirs.to_numpy(), atol=0.02)
+
+
+def test_known_confusion_matrices_are_recovered() -> None:
+    model = DawidSkene().fit(independent_tokens(20_000, seed=3))
+    np.testing.assert_allclose(confusion(model), TRUE, atol=0.03)
+    classes = model.fitted.params["classes"]
+    np.testing.assert_allclose(classes / classes.sum(), BALANCE, atol=0.02)
+
+
+def test_a_muddled_source_is_read_right() -> None:
+    data = independent_tokens(5000, seed=4)
+    right = [
+        (model.fit(data).predict(data).labels == data.gold).mean()
+        for model in (DawidSkene(), cv.MajorityVote())
+    ]
+    assert right[0] > right[1] + 0.03
+
+
+@pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
+@pytest.mark.parametrize("scheme", ["io", "bio"])
+def test_the_objective_never_falls(
+    toy: cv.Dataset, trace: Callable[[object], list[Trace]], scheme: str
+) -> None:
+    traces = trace(dawid_skene)
+    DawidSkene(scheme=scheme, tolerance=0.0).fit(toy)
+    DawidSkene(scheme=scheme, tolerance=0.0).fit(independent_tokens(300, seed=5))
+    assert len(traces) == 2
+    for each in traces:
+        assert np.diff(each.objective).min() > -1e-9
+
+
+def test_the_order_of_sources_and_sentences_does_not_matter() -> None:
+    people = generated(7).data[:120]
+    model = DawidSkene().fit(people)
+    expected = model.predict(people).labels
+    turned = people.select_sources(people.sources[::-1])
+    assert (DawidSkene().fit(turned).predict(turned).labels == expected).all()
+    mixed = people.take(np.random.default_rng(0).permutation(len(people)))
+    assert (DawidSkene().fit(mixed).predict(people).labels == expected).all()
+
+
+def test_fitting_goes_on_from_what_was_counted() -> None:
+    data = independent_tokens(6000, seed=6)
+    whole = confusion(DawidSkene().fit(data))
+    model = DawidSkene().fit(data[:3000])
+    half = confusion(model)
+    np.testing.assert_allclose(confusion(model.fit(data[3000:])), whole, atol=0.02)
+    # A source that is absent from the new data keeps what was learned of it.
+    votes = data.votes[:100].copy()
+    votes[:, 2] = -1
+    absent = data[:100].with_sources(data.sources, votes, data.silence)
+    model = DawidSkene().fit(data[:3000])
+    with pytest.warns(cv.ConvenerWarning, match="muddled"):
+        model.fit(absent)
+    np.testing.assert_allclose(confusion(model)[2], half[2], atol=1e-9)
+
+
+def test_a_silent_source_is_named() -> None:
+    data = cv.Dataset.from_spans(["PER"], [["a", "b"]], {"x": [[(0, 1, "PER")]], "mute": [[]]})
+    with pytest.warns(cv.ConvenerWarning, match="mute"):
+        model = DawidSkene().fit(data)
+    assert model.predict(data).tags() == [["B-PER", "O"]]
+
+
+def test_hundreds_of_sources_that_hardly_ever_speak() -> None:
+    rng = np.random.default_rng(8)
+    data = independent_tokens(400, seed=8)
+    votes = np.where(rng.random((400, 300)) < 0.01, data.gold[:, None], np.int16(0))
+    votes[np.arange(300), np.arange(300)] = 1  # everybody speaks at least once
+    names = tuple(f"s{k}" for k in range(300))
+    for silence in ("O", "abstain"):
+        many = data.with_sources(names, votes.astype(np.int16), (silence,) * 300)
+        labels = DawidSkene().fit(many).predict(many)
+        assert labels.probabilities is not None
+        assert np.isfinite(labels.probabilities).all()
+        if silence == "O":
+            heard = votes.any(axis=1)
+            assert (labels.labels[heard] > 0).mean() > 0.9
+
+
+def test_spammers_are_found_and_majority_vote_is_beaten() -> None:
+    people = generated(11)
+    f1, rank, _ = measured(people, "dawid-skene")
+    assert rank > 0.9
+    assert f1 > measured(people, "majority-vote")[0] + 0.02
+
+
+@pytest.mark.parametrize(
+    ("name", "least"), [("LaptopReview", 73.27), ("NCBI-Disease", 78.44), ("BC5CDR", 83.4)]
+)
+def test_silence_does_not_outvote_on_real_data(real_data: Path, name: str, least: float) -> None:
+    corpus = cv.read(real_data / name)
+    found = cv.evaluate(DawidSkene().fit(corpus.train).predict(corpus.test), corpus.test).f1
+    assert round(100 * found, 2) >= least
+
+
+@pytest.mark.parametrize("settings", [{"rest": 0}, {"silence": -1}, {"steps": 0}, {"prior": -1}])
+def test_settings_out_of_range_are_refused(settings: dict[str, float]) -> None:
+    with pytest.raises(cv.ConfigError, match=next(iter(settings))):
+        DawidSkene(**settings)
