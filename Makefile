@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # The venv is rebuilt only when its ingredients change.
 INGREDIENTS := pyproject.toml constraints.txt
 
-.PHONY: demo test lint types tests wheel bench-read clean
+.PHONY: demo test lint types tests wheel bench bench-read bench-chain bench-hmm bench-crowd clean
 
 demo: $(VENV)/installed
 	$(BIN)/convener demo
@@ -26,8 +26,11 @@ tests: $(VENV)/installed-dev
 wheel: $(VENV)/installed-dev
 	PYTHON=$(abspath $(BIN)/python) PIP_CONSTRAINT=$(abspath constraints.txt) sh tests/wheel.sh
 
-bench-read: $(VENV)/installed-dev
-	$(BIN)/python -m benchmarks.read
+# Slow; results with date, seed, machine and versions go to benchmarks/results.
+bench: bench-read bench-chain bench-hmm bench-crowd
+
+bench-read bench-chain bench-hmm bench-crowd: bench-%: $(VENV)/installed-bench
+	$(BIN)/python -m benchmarks.$*
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "convener needs Python 3.11 or newer")'
@@ -40,6 +43,10 @@ $(VENV)/installed: $(VENV)/bin/python $(INGREDIENTS)
 $(VENV)/installed-dev: $(VENV)/bin/python $(INGREDIENTS)
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	touch $(VENV)/installed $@
+
+$(VENV)/installed-bench: $(VENV)/installed-dev benchmarks/requirements.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -r benchmarks/requirements.txt
+	touch $@
 
 clean:
 	rm -rf $(VENV) build dist convener-demo .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -72,7 +72,10 @@ FILES: dict[str, tuple[str | bytes, str]] = {
     "truncated.json": (wrench()[:60], "item '0'"),
     "list.json": ("[1, 2]", "expected"),
     "nan.json": (wrench(score=float("nan")), "NaN"),
-    "twice.json": ('{"0": %s, "0": %s}' % ((json.dumps(WRENCH["0"]),) * 2), "item '0' occurs twice"),
+    "twice.json": (
+        '{"0": %s, "0": %s}' % ((json.dumps(WRENCH["0"]),) * 2),
+        "item '0' occurs twice",
+    ),
     "no-text.json": (wrench(data={}), "item '0'"),
     "text-of-numbers.json": (wrench(data={"text": [1, 2]}), "item '0'"),
     "outside.json": (wrench(label=[[0, 7, "PER"]]), "0-7"),

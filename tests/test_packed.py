@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from convener import packed as module
 from convener.errors import DataError
 from convener.packed import Ragged, Strings, offsets_of, positions, ranges
 from tests.generators import words
@@ -55,6 +58,23 @@ def test_lengths_count_bytes_and_characters(given_strings: list[str]) -> None:
     raw = [text.encode("utf-8", "surrogatepass") for text in given_strings]
     assert packed.lengths.tolist() == [len(piece) for piece in raw]
     assert packed.character_lengths().tolist() == [len(text) for text in given_strings]
+
+
+@given(strings, st.integers(1, 9))
+def test_characters_are_counted_in_blocks_of_any_size(given_strings: list[str], size: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "BLOCK", size)
+        counted = Strings.of(["é", *given_strings])[1:].character_lengths()
+    assert counted.tolist() == [len(text) for text in given_strings]
+
+
+def test_counting_characters_takes_little_room() -> None:
+    text = Strings.of(["Zoë in 東京 " * 1000] * 300)
+    tracemalloc.start()
+    text.character_lengths()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < len(text.data) / 2
 
 
 def test_a_lone_surrogate_is_one_character() -> None:

@@ -16,12 +16,13 @@ from convener.schemes import (
     Place,
     Repair,
     bio_labels,
+    inside_may_begin,
     parse_tag,
     places,
     sentence_starts,
 )
 from convener.tags import TagSet
-from tests.generators import sentence_lengths
+from tests.generators import legal_labels, sentence_lengths
 
 TAGS = TagSet(("PER", "B-X"))
 ALPHABETS = {
@@ -188,3 +189,36 @@ def test_places_read_labels_as_their_names_do(labels: list[int]) -> None:
 def test_the_first_token_of_every_sentence_is_known(lengths: list[int], shift: int) -> None:
     expected = [position == 0 for length in lengths for position in range(length)]
     assert sentence_starts(sum(lengths), offsets_of(lengths) + shift).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("sentences", "expected"),
+    [
+        (["O I-X I-X", "I-Y"], True),  # IO
+        (["I-X I-X B-X I-X", "I-Y"], True),  # IOB1
+        (["I-X I-Y B-Y"], True),
+        (["O I-X", "B-X"], False),  # the sentence border parts the spans
+        (["I-X B-Y"], False),
+        (["I-X O B-X"], False),
+        (["B-X I-X", "I-Y"], False),
+        (["I-X E-X"], False),
+        (["I-X", "S-X"], False),
+        (["", "O O"], True),  # nothing tells
+    ],
+)
+def test_io_and_iob1_are_told_by_where_spans_begin(sentences: list[str], expected: bool) -> None:
+    tags = [parse_tag(tag) for sentence in sentences for tag in sentence.split()]
+    place = np.array([place for place, _ in tags], np.int8)
+    kind = np.array(["XY".find(name) for _, name in tags], np.int16)
+    offsets = offsets_of(len(sentence.split()) for sentence in sentences)
+    assert inside_may_begin(place, kind, offsets) == expected
+
+
+@given(st.data())
+def test_what_is_written_as_io_is_told_as_such(data: st.DataObject) -> None:
+    lengths = data.draw(sentence_lengths())
+    labels = data.draw(legal_labels(TAGS, lengths))
+    offsets = offsets_of(lengths)
+    tags = TAGS.decode(labels, offsets, scheme="io")
+    place = np.array([parse_tag(tag)[0] for tag in tags], np.int8)
+    assert inside_may_begin(place, (labels - 1) // 2, offsets)

@@ -33,7 +33,9 @@ def corpus(sentences: int, length: int, sources: int) -> cv.Dataset:
     offsets = offsets_of(np.full(sentences, length))
     tags = cv.TagSet(TYPES)
     begins = rng.random(count) < 0.06
-    truth = np.where(begins, 2 * rng.integers(2, size=count, dtype=np.int16) + 1, 0).astype(np.int16)
+    truth = np.where(begins, 2 * rng.integers(2, size=count, dtype=np.int16) + 1, 0).astype(
+        np.int16
+    )
     goes_on = np.flatnonzero(begins[:-1] & ~begins[1:] & (rng.random(count - 1) < 0.5)) + 1
     truth[goes_on] = truth[goes_on - 1] + 1
     truth, _ = tags.repair(truth, offsets, "drop")
@@ -126,8 +128,11 @@ def main(largest: int) -> None:
     """Both tables and the plot."""
     rows = []
     for tokens in (size for size in SIZES if size <= largest):
-        code = f"import json; from benchmarks.hmm.__main__ import measured; print(json.dumps(measured({tokens})))"
-        said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        code = "import json, sys; from benchmarks.hmm.__main__ import measured as m;"
+        code += "print(json.dumps(m(int(sys.argv[1]))))"
+        said = subprocess.run(
+            [sys.executable, "-c", code, str(tokens)], capture_output=True, text=True
+        )
         if said.returncode:
             raise SystemExit(said.stderr)
         found = json.loads(said.stdout)

@@ -102,7 +102,14 @@ def main(tokens: int) -> None:
             print(rows[-1], file=sys.stderr)
     table = cv.Table(
         title=f"Reading {len(data.tokens):,} tokens x {SOURCES} sources",
-        columns=("format", "file MB", "seconds", "tokens/s", "peak bytes/token", "kept bytes/token"),
+        columns=(
+            "format",
+            "file MB",
+            "seconds",
+            "tokens/s",
+            "peak bytes/token",
+            "kept bytes/token",
+        ),
         rows=rows,
         notes=("peak: growth of the process's resident memory; kept: the packed dataset itself",),
     )

@@ -41,7 +41,9 @@ def test_a_folder_needs_a_split(convener: Command, news: Path) -> None:
     assert "--split train|valid|test" in refused.err
 
 
-@pytest.mark.parametrize("name", ["wrench", "conll", "jsonl", "table", "npz", "spacy", "huggingface"])
+@pytest.mark.parametrize(
+    "name", ["wrench", "conll", "jsonl", "table", "npz", "spacy", "huggingface"]
+)
 def test_a_corpus_converts_to_every_format(
     convener: Command, news: Path, tmp_path: Path, name: str
 ) -> None:

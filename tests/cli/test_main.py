@@ -30,7 +30,11 @@ from .conftest import Command
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(
-    convener: Command, words: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    convener: Command,
+    words: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     refused = convener(*words)

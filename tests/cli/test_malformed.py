@@ -1,4 +1,4 @@
-"""Every malformed file gives one line with file and place, exit code 2, and nothing half-written."""
+"""Every malformed file: one line with file and place, exit code 2, nothing half-written."""
 
 from __future__ import annotations
 

@@ -20,7 +20,9 @@ def fitted(convener: Command, news: Path, tmp_path: Path) -> Path:
 def test_fit_writes_a_run_with_its_resolved_config(
     convener: Command, news: Path, tmp_path: Path
 ) -> None:
-    done = convener("fit", news, "--seed", 7, "--set", "scheme=span", "-o", tmp_path / "r", "--json")
+    done = convener(
+        "fit", news, "--seed", 7, "--set", "scheme=span", "-o", tmp_path / "r", "--json"
+    )
     assert done.code == 0
     assert done.json["model"] == "majority-vote"
     assert done.json["used_valid_gold"] is False
@@ -46,17 +48,13 @@ def test_fit_predict_evaluate_agree(
         assert read.json["f1"] == pytest.approx(direct["f1"]), name
 
 
-def test_evaluate_prints_majority_vote_beside(
-    convener: Command, news: Path, fitted: Path
-) -> None:
+def test_evaluate_prints_majority_vote_beside(convener: Command, news: Path, fitted: Path) -> None:
     said = convener("evaluate", fitted, news, "--split", "test", "--bootstrap", 50).out
     assert "majority vote" in said
     assert "lenient" in said
 
 
-def test_without_gold_the_figures_are_null(
-    convener: Command, fitted: Path, tmp_path: Path
-) -> None:
+def test_without_gold_the_figures_are_null(convener: Command, fitted: Path, tmp_path: Path) -> None:
     plain = tmp_path / "plain.jsonl"
     cv.write(cv.demo.corpus().test.without_gold(), plain)
     result = convener("evaluate", fitted, plain, "--json")
@@ -65,9 +63,7 @@ def test_without_gold_the_figures_are_null(
     assert result.json["majority_vote"] is None
 
 
-def test_a_missing_train_names_the_option(
-    convener: Command, news: Path, tmp_path: Path
-) -> None:
+def test_a_missing_train_names_the_option(convener: Command, news: Path, tmp_path: Path) -> None:
     folder = tmp_path / "part"
     corpus = cv.read(news)
     cv.write(cv.Corpus(splits={"valid": corpus.valid}), folder, format="jsonl")

@@ -201,6 +201,22 @@ def test_illegal_tags_are_noted_with_their_line(tmp_path: Path) -> None:
     assert str(caught.value) == f"{file}:4: illegal tag 'I-X' of gold (2 in all)"
 
 
+@pytest.mark.parametrize("policy", ["begin", "drop", "error"])
+def test_spans_of_io_and_iob1_may_begin_with_i(tmp_path: Path, policy: str) -> None:
+    """Each column of a foreign file is judged by itself."""
+    rows = "a I-X O\nb I-X I-X\nc B-X I-X\n\nd O I-Y\n"
+    report = Report()
+    data = cio.read(
+        saved(tmp_path, rows),
+        columns=("token", "source:iob1", "gold"),
+        on_illegal=policy,
+        report=report,
+    )
+    assert data.votes[:, 0].tolist() == [1, 2, 1, 0]
+    assert data.gold.tolist() == [0, 1, 2, 3]
+    assert len(report) == 0
+
+
 def test_only_a_line_feed_ends_a_line(tmp_path: Path) -> None:
     words = ["a\u2028b", "a\x85b", "a\x0bb", "a\x1cb", "a\rb"]
     data = cio.read(saved(tmp_path, "".join(f"{word}\tB-X\n" for word in words)))

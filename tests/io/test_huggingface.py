@@ -173,6 +173,13 @@ def test_strings_in_any_scheme_and_what_is_illegal() -> None:
         from_table(table(ner_tags=[["B-PER", "O"], [], ["I-LOC"]]), on_illegal="error")
 
 
+def test_tags_in_the_io_scheme_are_no_illegal_ones() -> None:
+    data = from_table(table(ner_tags=[["I-PER", "I-PER"], [], ["I-LOC"]]), on_illegal="error")
+    assert isinstance(data, Dataset)
+    assert data.gold is not None
+    assert data.gold.tolist() == [3, 4, 1]
+
+
 def test_votes_of_others(tmp_path: Path) -> None:
     votes = {"votes:a": [["O", "B-PER"], [], ["O"]], "votes:b": [["O", "O"], [], ["B-LOC"]]}
     path = tmp_path / "d.parquet"

@@ -125,6 +125,11 @@ def test_illegal_tags_are_noted_with_their_line(tmp_path: Path) -> None:
     assert str(report.cases[0]) == f"{where}: I-PER taken as a span's part"
 
 
+def test_tags_in_the_io_scheme_are_no_illegal_ones(tmp_path: Path) -> None:
+    file = saved(tmp_path, {"tokens": ["a", "b", "c"], "ner_tags": ["O", "I-PER", "I-PER"]})
+    assert cio.read(file, on_illegal="error").gold.tolist() == [0, 1, 2]
+
+
 def test_a_source_that_is_not_mentioned(tmp_path: Path) -> None:
     corpus = {"types": ["PER"], "sources": ["a"], "silence": {"a": "abstain", "c": "abstain"}}
     first = {"corpus": corpus, "tokens": ["x"], "votes": {}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -237,6 +238,15 @@ def test_junk_and_pickles_are_refused(tmp_path: Path, own: Path) -> None:
         np.savez(file, votes=np.array([{"a": 1}], object))
     with pytest.raises(DataError, match="allow_pickle=False"):
         cio.read(path)
+
+
+def test_a_member_that_is_no_array_is_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "m.npz", "w") as file:
+        file.writestr("votes.npy", b"hello")
+    with pytest.raises(DataError) as caught:
+        cio.read(tmp_path / "m.npz")
+    expected = "votes: expected a NumPy array, got b'hello'"
+    assert str(caught.value) == f"{tmp_path / 'm.npz'}: {expected}"
 
 
 def test_broken_bytes_never_surprise(own: Path) -> None:

@@ -145,6 +145,21 @@ def test_overlaps_and_illegal_tags_are_noted(tmp_path: Path) -> None:
         cio.read(tmp_path / "train.json", on_illegal="error")
 
 
+def test_tags_in_the_io_scheme_are_no_illegal_ones(tmp_path: Path) -> None:
+    weak = [["O", "I-PER", "B-PER"], ["O", "I-PER", "O"], ["O", "B-PER", "O"]]
+    data = cio.read(
+        saved(tmp_path, item(label=["O", "I-PER", "I-PER"], weak_labels=weak)), on_illegal="error"
+    )
+    assert data.gold.tolist() == [0, 1, 2]
+    assert data.votes.tolist() == [[1, 0], [0, 0], [0, 0]]
+    saved(tmp_path, item(weak_labels=weak))
+    assert cio.read(tmp_path / "train.json", sources="b", on_illegal="drop").votes.tolist() == [
+        [1],
+        [2],
+        [1],
+    ]
+
+
 def test_thousands_of_illegal_tags_are_counted_not_listed(tmp_path: Path) -> None:
     size = 1500
     label = ["I-PER", "O", "B-LOC"] * size

@@ -118,7 +118,7 @@ def test_the_posterior_is_that_of_a_plain_loop(steps: int) -> None:
     np.testing.assert_allclose(by_type(model.predict(data)), expected, atol=1e-6)
 
 
-def test_the_labels_are_those_of_crowd_kit() -> None:
+def test_the_posterior_is_that_of_crowd_kit() -> None:
     crowdkit = pytest.importorskip("crowdkit.aggregation", reason="crowd-kit is not installed")
     import pandas as pd
 
@@ -126,9 +126,10 @@ def test_the_labels_are_those_of_crowd_kit() -> None:
     token, source = np.nonzero(data.votes >= 0)
     said = (data.votes[token, source] + 1) // 2
     frame = pd.DataFrame({"task": token, "worker": source, "label": said})
-    theirs = crowdkit.DawidSkene(n_iter=200, tol=1e-9).fit(frame).probas_
-    ours = DawidSkene(diagonal=0.0, rest=1e-6, steps=200, tolerance=0.0).fit(data).predict(data)
-    np.testing.assert_allclose(by_type(ours)[theirs.index], theirs.to_numpy(), atol=0.02)
+    theirs = crowdkit.DawidSkene(n_iter=16, tol=-1.0).fit(frame).probas_
+    ours = DawidSkene(diagonal=0.0, rest=1e-6, steps=15, tolerance=0.0).fit(data).predict(data)
+    # They have no prior for the classes, ours is one token each; nor tokens without votes.
+    np.testing.assert_allclose(by_type(ours)[theirs.index], theirs.to_numpy(), atol=1e-2)
 
 
 def test_known_confusion_matrices_are_recovered() -> None:
@@ -171,11 +172,12 @@ def test_the_order_of_sources_and_sentences_does_not_matter() -> None:
 
 
 def test_fitting_goes_on_from_what_was_counted() -> None:
-    data = independent_tokens(6000, seed=6)
-    whole = confusion(DawidSkene().fit(data))
+    data = independent_tokens(20_000, seed=6)
     model = DawidSkene().fit(data[:3000])
     half = confusion(model)
-    np.testing.assert_allclose(confusion(model.fit(data[3000:])), whole, atol=0.02)
+    whole = confusion(model.fit(data[3000:]))
+    assert abs(whole - TRUE).mean() < abs(half - TRUE).mean()
+    np.testing.assert_allclose(whole, TRUE, atol=0.06)
     # A source that is absent from the new data keeps what was learned of it.
     votes = data.votes[:100].copy()
     votes[:, 2] = -1
@@ -193,20 +195,19 @@ def test_a_silent_source_is_named() -> None:
     assert model.predict(data).tags() == [["B-PER", "O"]]
 
 
+@pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
 def test_hundreds_of_sources_that_hardly_ever_speak() -> None:
     rng = np.random.default_rng(8)
     data = independent_tokens(400, seed=8)
     votes = np.where(rng.random((400, 300)) < 0.01, data.gold[:, None], np.int16(0))
-    votes[np.arange(300), np.arange(300)] = 1  # everybody speaks at least once
     names = tuple(f"s{k}" for k in range(300))
     for silence in ("O", "abstain"):
         many = data.with_sources(names, votes.astype(np.int16), (silence,) * 300)
         labels = DawidSkene().fit(many).predict(many)
         assert labels.probabilities is not None
         assert np.isfinite(labels.probabilities).all()
-        if silence == "O":
-            heard = votes.any(axis=1)
-            assert (labels.labels[heard] > 0).mean() > 0.9
+        heard = (votes > 0).sum(axis=1) > 1
+        assert silence == "abstain" or (labels.labels == data.gold)[heard].all()
 
 
 def test_spammers_are_found_and_majority_vote_is_beaten() -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener.kernels.blocks import over_blocks
-from convener.kernels.chain import checked
+from convener.kernels.chain import checked, posterior
 from convener.kernels.compiled import Array
 from convener.kernels.paths import ILLEGAL, k_best_block, sample_block, span_block, viterbi_block
 
@@ -123,9 +123,12 @@ def span_marginals(
     start: NDArray[np.int32],
     end: NDArray[np.int32],
     type: NDArray[np.int16],
+    marginals: Array | None = None,
     threads: int = 1,
 ) -> NDArray[np.float64]:
     """Probability that the hidden path has exactly this span, for each of S spans.  -> (S,)
+
+    marginals (N, L) where `chain.posterior` has given them already.
 
     Span s covers the tokens start to end (exclusive) of its sentence: B-type first, then I-type,
     then anything but I-type, or the end.  Labels are 0 = O, B-x = 2x + 1, I-x = 2x + 2.
@@ -138,9 +141,12 @@ def span_marginals(
     bounds = np.searchsorted(sentence[order], np.arange(len(inputs[3])))
     columns = [np.ascontiguousarray(column[order], np.int64) for column in (start, end, type)]
     sorted_out, out = np.empty(len(order)), np.empty(len(order))
+    if marginals is None:
+        marginals = posterior(log_init, trans, log_like, offsets, threads=threads).marginals
+    known = np.ascontiguousarray(marginals)
 
     def work(begin: int, stop: int) -> None:
-        span_block(*inputs, trans.ndim == 2, begin, stop, bounds, *columns, sorted_out)
+        span_block(*inputs, trans.ndim == 2, begin, stop, known, bounds, *columns, sorted_out)
 
     _each(work, inputs, threads)
     out[order] = sorted_out

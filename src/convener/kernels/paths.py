@@ -192,35 +192,104 @@ def sample_block(  # type: ignore[no-untyped-def]
 
 @compiled()
 def span_block(  # type: ignore[no-untyped-def]
-    log_init, trans, log_like, offsets, constant, begin, end, bounds, start, stop, kind, out
-):
-    """Span probabilities; those of sentence m are bounds[m] to bounds[m + 1]."""
+    log_init, trans, log_like, offsets, constant, begin, end, marginals, bounds, start, stop, kind,
+    out,
+):  # fmt: skip
+    """Span probabilities; those of sentence m are bounds[m] to bounds[m + 1].
+
+    The posterior is a chain itself: p(z(t+1) = j | z(t) = i) ~ moves(i, j) ahead(t+1, j), where
+    ahead holds the evidence from t+1 on. It is normalised step by step, so only ratios within
+    one step matter; a sentence whose ratios leave float64 is done again in log space.
+    """
     L = log_init.shape[0]
     step = 0 if constant else 1
+    moves, odds = np.empty((1, L, L)), np.empty((1, L, L))
+    if constant and begin < end:
+        log_moves(trans, 0, 1, False, moves)
+        odds = np.exp(moves)
     for m in range(begin, end):
         if bounds[m] == bounds[m + 1]:
             continue
         n, T = offsets[m], offsets[m + 1] - offsets[m]
-        moves = np.empty((1 if constant else T, L, L))
-        log_moves(trans, 0 if constant else n, len(moves), not constant, moves)
-        a, b = np.empty((T + 1, L)), np.empty((T + 1, L))
-        log_forward(log_init, moves, step, log_like, n, T, False, a, a)
-        log_backward(moves, step, log_like, n, T, False, b, b)
+        if not constant:
+            moves = np.empty((T, L, L))
+            log_moves(trans, n, T, True, moves)
+            odds = np.exp(moves)
+        ahead = np.empty((T, L))
+        fine = _look_ahead(odds, step, log_like, n, T, ahead)
         for s in range(bounds[m], bounds[m + 1]):
-            label, inside = 2 * kind[s] + 1, 2 * kind[s] + 2
-            t = start[s] + 1
-            # The posterior is a chain itself: given z(t), what comes next has a probability.
-            log_p = a[t, label] + b[t, label] - log_sum(a[t] + b[t])
-            while t < stop[s]:
-                log_p += moves[t * step, label, inside] + max(log_like[n + t, inside], NEVER)
-                log_p += b[t + 1, inside] - b[t, label]
-                label = inside
-                t += 1
-            leaves = 1.0
-            if t < T:
-                leaves = 0.0
-                for j in range(L):
-                    if j != inside:
-                        x = moves[t * step, label, j] + max(log_like[n + t, j], NEVER)
-                        leaves += math.exp(x + b[t + 1, j] - b[t, label])
-            out[s] = min(math.exp(log_p) * leaves, 1.0)
+            if fine:
+                out[s] = _span(odds, step, ahead, marginals, n, T, start[s], stop[s], kind[s])
+        if not fine:
+            _exact_spans(
+                log_init, moves, step, log_like, n, T, bounds[m], bounds[m + 1], start, stop, kind,
+                out,
+            )  # fmt: skip
+
+
+@compiled()
+def _look_ahead(odds, step, log_like, n, T, ahead):  # type: ignore[no-untyped-def]
+    """Fill ahead (T, L); False where some label's future vanishes in float64."""
+    L = ahead.shape[1]
+    future = np.ones(L)
+    for t in range(T - 1, -1, -1):
+        top = -np.inf
+        for j in range(L):
+            top = max(top, log_like[n + t, j])
+        for j in range(L):
+            ahead[t, j] = math.exp(log_like[n + t, j] - top) * future[j]
+        most = 0.0
+        for i in range(L):
+            total = 0.0
+            for j in range(L):
+                total += odds[t * step, i, j] * ahead[t, j]
+            future[i] = total
+            most = max(most, total)
+        for i in range(L):
+            if not future[i] > 1e-250 * most or not most > 1e-250:
+                return False
+            future[i] /= most
+    return True
+
+
+@compiled()
+def _span(odds, step, ahead, marginals, n, T, start, stop, kind):  # type: ignore[no-untyped-def]
+    """Probability of one span, from that of its first label on."""
+    label, inside = 2 * kind + 1, 2 * kind + 2
+    p = float(marginals[n + start, label])
+    for t in range(start + 1, min(stop, T - 1) + 1):
+        total = 0.0
+        for j in range(ahead.shape[1]):
+            total += odds[t * step, label, j] * ahead[t, j]
+        goes_on = odds[t * step, label, inside] * ahead[t, inside] / total
+        p *= goes_on if t < stop else 1.0 - goes_on
+        label = inside
+    return min(p, 1.0)
+
+
+@compiled()
+def _exact_spans(  # type: ignore[no-untyped-def]
+    log_init, moves, step, log_like, n, T, first, last, start, stop, kind, out
+):
+    """The same in log space, for spans first to last of one sentence."""
+    L = log_init.shape[0]
+    a, b = np.empty((T + 1, L)), np.empty((T + 1, L))
+    log_forward(log_init, moves, step, log_like, n, T, False, a, a)
+    log_backward(moves, step, log_like, n, T, False, b, b)
+    for s in range(first, last):
+        label, inside = 2 * kind[s] + 1, 2 * kind[s] + 2
+        t = start[s] + 1
+        log_p = a[t, label] + b[t, label] - log_sum(a[t] + b[t])
+        while t < stop[s]:
+            log_p += moves[t * step, label, inside] + max(log_like[n + t, inside], NEVER)
+            log_p += b[t + 1, inside] - b[t, label]
+            label = inside
+            t += 1
+        leaves = 1.0
+        if t < T:
+            leaves = 0.0
+            for j in range(L):
+                if j != inside:
+                    x = moves[t * step, label, j] + max(log_like[n + t, j], NEVER)
+                    leaves += math.exp(x + b[t + 1, j] - b[t, label])
+        out[s] = min(math.exp(log_p) * leaves, 1.0)

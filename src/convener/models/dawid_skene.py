@@ -27,7 +27,7 @@ class DawidSkeneConfig(ModelConfig):
     """io: classes are O and the entity types, runs are spans. bio: classes are labels."""
     silence: float = 0.1
     """How much the O of a source whose silence is O counts. At 1 silence outvotes the sources
-    that speak; at 0 nothing is known of how seldom they speak."""
+    that speak; near 0 nothing is known of how seldom they speak."""
     prior: float = 3.0
     """Weight of the start, each source against the majority, beside what is learned; only for
     sources whose silence is O, which are seldom independent of each other."""
@@ -42,11 +42,12 @@ class DawidSkeneConfig(ModelConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("silence", "prior", "diagonal", "tolerance"):
+        for name in ("prior", "diagonal", "tolerance"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must not be negative, got {getattr(self, name)}")
-        if self.rest <= 0:
-            raise ConfigError(f"rest must be positive, got {self.rest}")
+        for name in ("silence", "rest"):
+            if getattr(self, name) <= 0:
+                raise ConfigError(f"{name} must be positive, got {getattr(self, name)}")
         if self.steps < 1:
             raise ConfigError(f"steps must be at least 1, got {self.steps}")
 
@@ -161,8 +162,8 @@ class DawidSkene(LabelModel):
     def _prior(self, data: Dataset, first: Counts) -> Counts:
         """Counts beforehand."""
         config, size = self.config, self._classes(data)
-        votes = np.broadcast_to(
-            config.diagonal * np.eye(size) + config.rest / size, first.votes.shape
-        )
-        kept = np.where(np.array(data.silence) == "O", config.prior, 0.0)[:, None, None]
-        return Counts(np.ones(size), votes + kept * first.votes)
+        quiet = (np.array(data.silence) == "O")[:, None, None]
+        # In the units of the counts, or hundreds of silent sources would seem to have good recall.
+        units = np.where(quiet, config.silence, 1.0)
+        votes = units * (config.diagonal * np.eye(size) + config.rest / size)
+        return Counts(np.ones(size), votes + np.where(quiet, config.prior, 0.0) * first.votes)

@@ -79,6 +79,7 @@ def decoded(trans: Array, log_like: NDArray[np.float32], data: Dataset, threads:
         start=spans.start,
         end=spans.end,
         type=spans.type,
+        marginals=marginals,
         threads=threads,
     )
     marginals /= marginals.sum(axis=1, keepdims=True)

@@ -1,0 +1,194 @@
+"""Snorkel's label model: accuracies from agreement, and votes that the weights do not hurt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import convener as cv
+from convener.models import snorkel
+from convener.models.snorkel import Snorkel
+from convener.packed import Strings
+from convener.train.em import Trace, maximise
+
+ACCURACY = np.array([0.95, 0.85, 0.7, 0.55, 0.4])
+
+
+def one_coin(
+    tokens: int, seed: int, accuracy: np.ndarray = ACCURACY, speaks: float = 0.6
+) -> cv.Dataset:
+    """Sentences of one token; each source is right with its accuracy, else says any other class."""
+    rng = np.random.default_rng(seed)
+    truth = rng.integers(4, size=tokens)
+    shape = (tokens, len(accuracy))
+    wrong = (truth[:, None] + rng.integers(1, 4, size=shape)) % 4
+    said = np.where(rng.random(shape) < accuracy, truth[:, None], wrong)
+    votes = np.where(rng.random(shape) < speaks, np.maximum(2 * said - 1, 0), -1)
+    return cv.Dataset(
+        tags=cv.TagSet(("PER", "LOC", "ORG")),
+        tokens=Strings.of(["w"] * tokens),
+        offsets=np.arange(tokens + 1),
+        sources=tuple(f"s{k}" for k in range(len(accuracy))),
+        votes=votes.astype(np.int16),
+        silence=("abstain",) * len(accuracy),
+        gold=np.maximum(2 * truth - 1, 0).astype(np.int16),
+    )
+
+
+def accuracies(model: cv.LabelModel) -> np.ndarray:
+    params = model.fitted.params
+    return params["right"] / (params["right"] + params["wrong"])
+
+
+def by_moments(data: cv.Dataset, classes: int) -> np.ndarray:
+    """Accuracies of three sources in closed form: agreement of two, rescaled, is a product."""
+
+    def agreement(i: int, j: int) -> float:
+        both = (data.votes[:, i] >= 0) & (data.votes[:, j] >= 0)
+        share = (data.votes[both, i] == data.votes[both, j]).mean()
+        return float((classes * share - 1) / (classes - 1))
+
+    a, b, c = agreement(0, 1), agreement(1, 2), agreement(0, 2)
+    scaled = np.sqrt([a * c / b, a * b / c, b * c / a])
+    return (1 + (classes - 1) * scaled) / classes
+
+
+def right(model: cv.LabelModel, data: cv.Dataset) -> float:
+    heard = (data.votes >= 0).any(axis=1)
+    return float((model.predict(data).labels == data.gold)[heard].mean())
+
+
+def test_known_accuracies_are_recovered() -> None:
+    model = Snorkel(strength=1.0).fit(one_coin(20_000, seed=1))
+    np.testing.assert_allclose(accuracies(model), ACCURACY, atol=0.02)
+
+
+def test_three_sources_agree_with_the_closed_form() -> None:
+    data = one_coin(40_000, seed=2, accuracy=ACCURACY[:3], speaks=0.9)
+    model = Snorkel(strength=1.0, steps=500, tolerance=1e-9).fit(data)
+    np.testing.assert_allclose(accuracies(model), by_moments(data, 4), atol=0.02)
+
+
+def test_the_posterior_is_the_weighted_vote() -> None:
+    data = one_coin(500, seed=3)
+    model = Snorkel().fit(data)
+    accuracy = accuracies(model)
+    weight = np.log(accuracy * 3 / (1 - accuracy))
+    said = np.where(data.votes < 0, -1, (data.votes + 1) // 2)
+    score = np.stack([((said == c) * weight).sum(axis=1) for c in range(4)], axis=1)
+    expected = np.exp(score) / np.exp(score).sum(axis=1, keepdims=True)
+    expected[(said < 0).all(axis=1)] = 1, 0, 0, 0
+    p = model.predict(data).probabilities
+    assert p is not None
+    found = np.concatenate([p[:, :1], p[:, 1::2] + p[:, 2::2]], axis=1)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_it_beats_majority_vote_where_sources_differ() -> None:
+    data = one_coin(5000, seed=4)
+    assert right(Snorkel().fit(data), data) > right(cv.MajorityVote().fit(data), data) + 0.05
+
+
+@pytest.mark.parametrize("balance", ["uniform", "learned"])
+@pytest.mark.parametrize("scheme", ["io", "bio"])
+def test_the_objective_never_falls(
+    monkeypatch: pytest.MonkeyPatch, scheme: str, balance: str
+) -> None:
+    traces: list[Trace] = []
+
+    def watched(*args: object, **settings: object) -> object:
+        found, trace = maximise(*args, **settings)
+        traces.append(trace)
+        return found, trace
+
+    monkeypatch.setattr(snorkel, "maximise", watched)
+    Snorkel(scheme=scheme, balance=balance, tolerance=0.0).fit(one_coin(300, seed=5))
+    assert np.diff(traces[0].objective).min() > -1e-9
+
+
+@pytest.mark.parametrize("sources", [1, 2])
+def test_fewer_than_three_sources(sources: int) -> None:
+    data = one_coin(500, seed=6, accuracy=ACCURACY[:sources])
+    model = Snorkel().fit(data)
+    assert np.isfinite(accuracies(model)).all()
+    assert right(model, data) > 0.8
+
+
+def test_where_one_type_is_voted_it_wins() -> None:
+    rng = np.random.default_rng(7)
+    data = one_coin(2000, seed=7)
+    votes = np.where(rng.random(data.votes.shape) < 0.3, np.maximum(data.votes, 0), 0)
+    quiet = data.with_sources(data.sources, votes.astype(np.int16), ("O",) * 5)
+    labels = Snorkel().fit(quiet).predict(quiet).labels
+    kinds = np.sort(votes, axis=1)
+    alone = (kinds[:, -1] > 0) & (kinds[:, -1] == np.where(kinds > 0, kinds, 99).min(axis=1))
+    assert (labels[alone] == kinds[alone, -1]).all()
+    assert (labels[~votes.any(axis=1)] == 0).all()
+
+
+def test_a_source_worse_than_chance_does_not_count_against_what_it_says() -> None:
+    data = one_coin(5000, seed=8, accuracy=np.array([0.9, 0.9, 0.9, 0.02]))
+    model = Snorkel().fit(data)
+    only = data.with_sources(
+        data.sources, np.where([[0, 0, 0, 1]], data.votes, -1).astype(np.int16), data.silence
+    )
+    said = only.votes[:, 3]
+    assert (model.predict(only).labels[said >= 0] == said[said >= 0]).all()
+
+
+def test_sources_that_cannot_disagree_are_named() -> None:
+    data = cv.Dataset.from_spans(["PER"], [["a", "b"]], {"x": [[(0, 1, "PER")]]})
+    with pytest.warns(cv.ConvenerWarning, match="every opinion is PER"):
+        model = Snorkel().fit(data)
+    assert model.predict(data).tags() == [["B-PER", "O"]]
+
+
+@pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
+def test_hundreds_of_sources_that_hardly_ever_speak() -> None:
+    data = one_coin(400, seed=9, accuracy=np.full(300, 0.8), speaks=0.02)
+    mute = data.votes.copy()
+    mute[:, ::10] = -1
+    data = data.with_sources(data.sources, mute, data.silence)
+    labels = Snorkel().fit(data).predict(data)
+    assert labels.probabilities is not None
+    assert np.isfinite(labels.probabilities).all()
+    assert (labels.labels == data.gold).mean() > 0.9
+
+
+def test_the_order_of_sources_and_sentences_does_not_matter() -> None:
+    data = one_coin(600, seed=10)
+    p = Snorkel().fit(data).predict(data).probabilities
+    turned = data.select_sources(data.sources[::-1])
+    mixed = data.take(np.random.default_rng(0).permutation(len(data)))
+    assert p is not None
+    for model, asked in ((Snorkel().fit(turned), turned), (Snorkel().fit(mixed), data)):
+        again = model.predict(asked).probabilities
+        assert again is not None
+        np.testing.assert_allclose(again, p, atol=1e-6)
+
+
+def test_fitting_goes_on_from_what_was_counted() -> None:
+    data = one_coin(20_000, seed=11)
+    model = Snorkel().fit(data[:2000])
+    np.testing.assert_allclose(accuracies(model.fit(data[2000:])), ACCURACY, atol=0.02)
+
+
+@pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize(
+    ("name", "least"), [("LaptopReview", 73.27), ("NCBI-Disease", 78.44), ("BC5CDR", 83.45)]
+)
+def test_figures_on_real_data(real_data: Path, name: str, least: float, seed: int) -> None:
+    corpus = cv.read(real_data / name)
+    model = Snorkel(seed=seed).fit(corpus.train)
+    assert round(100 * cv.evaluate(model.predict(corpus.test), corpus.test).f1, 2) >= least
+
+
+@pytest.mark.parametrize(
+    "settings", [{"accuracy": 1.0}, {"strength": 0}, {"steps": 0}, {"tolerance": -1}]
+)
+def test_settings_out_of_range_are_refused(settings: dict[str, float]) -> None:
+    with pytest.raises(cv.ConfigError, match=next(iter(settings))):
+        Snorkel(**settings)
