@@ -93,7 +93,7 @@ def test_other_types_keep_spans_and_scores(labels: Predictions, random: st.DataO
     before, after = labels.spans.score, moved.spans.score
     assert (before is None) == (after is None)
     assert before is None or np.array_equal(before, after)  # type: ignore[arg-type]
-    assert (moved.model, moved.settings) == ("drawn", {"seed": 1})
+    assert (moved.model, moved.settings) == ("drawn", labels.settings)
     assert labels.with_types(list(labels.data.tags.types)) is labels
 
 

@@ -9,6 +9,7 @@ True
 """
 
 from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
 from convener import demo
 from convener.corpus import Corpus
@@ -36,9 +37,34 @@ from convener.spans import Span, Spans
 from convener.tables import Table
 from convener.tags import TagSet
 
+if TYPE_CHECKING:
+    from convener.models.bsc import BSC
+    from convener.models.dawid_skene import DawidSkene
+    from convener.models.hmm import HMM
+    from convener.models.linked_hmm import LinkedHMM
+    from convener.models.snorkel import Snorkel
+
 __version__ = version("convener")
 
+# Models that bring a compiler are imported when they are first asked for.
+_LATER = {
+    "BSC": "bsc",
+    "DawidSkene": "dawid-skene",
+    "HMM": "hmm",
+    "LinkedHMM": "linked-hmm",
+    "Snorkel": "snorkel",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return get(_LATER[name])
+    raise AttributeError(f"module 'convener' has no attribute {name!r}")
+
+
 __all__ = [
+    "BSC",
+    "HMM",
     "BestConsensus",
     "ConfigError",
     "ConvenerError",
@@ -46,8 +72,10 @@ __all__ = [
     "Corpus",
     "DataError",
     "Dataset",
+    "DawidSkene",
     "FormatError",
     "LabelModel",
+    "LinkedHMM",
     "MajorityVote",
     "MismatchError",
     "MissingExtraError",
@@ -55,6 +83,7 @@ __all__ = [
     "Predictions",
     "Ragged",
     "Report",
+    "Snorkel",
     "Span",
     "Spans",
     "Strings",

@@ -8,6 +8,7 @@ import pytest
 from convener.data import Dataset
 from convener.errors import DataError, UnknownNameError
 from convener.io.assemble import GOLD, LABELS, Assembler, StringsBuilder
+from convener.io.facts import Facts
 from convener.io.options import ReadOptions
 from convener.io.report import Report
 from convener.packed import Strings
@@ -27,7 +28,7 @@ def assembler(**options: object) -> Assembler:
 
 
 def test_votes_by_source_in_the_order_they_came() -> None:
-    data = assembler().build(silence={"a": "abstain", "b": "O"})
+    data = assembler().build(facts=Facts(silence={"a": "abstain", "b": "O"}))
     assert isinstance(data, Dataset)
     assert data.tags.types == ("LOC", "PER")
     assert data.sources == ("a", "b")
@@ -73,7 +74,7 @@ def predictions(score: float, probabilities: np.ndarray | None) -> Predictions:
     found = Assembler(ReadOptions(), Report())
     found.sentence(["Ada"], where="f:1")
     found.span(LABELS, 0, 1, "PER", score)
-    result = found.build(probabilities=probabilities, model="m", settings={"a": 1})
+    result = found.build(probabilities=probabilities, facts=Facts(model="m", settings={"a": 1}))
     assert isinstance(result, Predictions)
     return result
 

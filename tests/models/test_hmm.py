@@ -95,15 +95,17 @@ def test_one_step_equals_a_step_over_all_paths() -> None:
     )
 
 
-def test_the_objective_never_falls(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("silence", ["O", "abstain"])
+def test_the_objective_never_falls(monkeypatch: pytest.MonkeyPatch, silence: str) -> None:
     data, _ = drawn(2, sentences=100)
+    data = data.with_sources(data.sources, data.votes, (silence,) * 3)
     traces, loop = [], hmm.maximise
     monkeypatch.setattr(
         hmm, "maximise", lambda *given, **how: traces.append(loop(*given, **how)) or traces[-1]
     )
-    HMM(steps=30, tolerance=0, silence=1).fit(data)
+    HMM(steps=30, tolerance=0).fit(data)
     objective = traces[0][1].objective
-    assert len(objective) > 5
+    assert len(objective) > 3
     assert (np.diff(objective) > -1e-7).all()
 
 
@@ -221,7 +223,7 @@ def test_settings_out_of_range_are_refused(setting: str, value: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "least"), [("LaptopReview", 73.2), ("NCBI-Disease", 78.3), ("BC5CDR", 83.5)]
+    ("name", "least"), [("LaptopReview", 73.2), ("NCBI-Disease", 78.5), ("BC5CDR", 83.5)]
 )
 def test_silent_sources_do_not_outvote_the_rest(real_data: Path, name: str, least: float) -> None:
     corpus = cv.read(real_data / name)

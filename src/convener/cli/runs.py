@@ -69,7 +69,7 @@ def fit(
     terminal.show_report(report)
     corpus = content if isinstance(content, Corpus) else Corpus(splits={"train": content})
     train, valid = run.training_data(corpus, resolved, str(data))
-    with terminal.working(f"fitting {chosen.name}"):
+    with terminal.remarks():
         facts = run.fit(chosen, train, valid, resolved, output)
     if as_json:
         terminal.show_json(facts | {"run": str(output)})

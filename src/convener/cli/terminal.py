@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -89,3 +90,24 @@ def show_report(report: Report) -> None:
         note(f"  {case}")
     if len(report) > LISTED:
         note(f"  ... and {len(report) - LISTED} more (convener convert --cases FILE lists all)")
+
+
+class _Notes(logging.Handler):
+    """What the library logs, as remarks on standard error."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        note(record.getMessage())
+
+
+@contextmanager
+def remarks() -> Iterator[None]:
+    """Show what the library logs, such as why a fit stopped."""
+    logger, handler = logging.getLogger("convener"), _Notes(logging.INFO)
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)

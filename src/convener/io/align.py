@@ -63,20 +63,11 @@ def token_spans(
     `spans` counts characters of the sentence's text; text and offsets are the dataset's. Who
     aligns many sources gives the texts' `lengths` in characters, to count them only once.
     """
-    if lengths is None:
-        lengths = text.text.character_lengths()
-    outside = (spans.start < 0) | (spans.start >= spans.end)
-    outside |= spans.end > lengths[spans.sentence]
-    if outside.any():
-        sentence, start, end, _ = next(iter(spans.take(outside)))
-        raise DataError(
-            f"{where(sentence)}: span {start}-{end} of {source} is not a range of the text's "
-            f"{lengths[sentence]} characters"
-        )
+    lengths = text.text.character_lengths() if lengths is None else lengths
+    _check_range(spans, lengths, "text's {} characters", source=source, where=where)
     # One number line for all sentences: sentence m begins at base[m].
     base = offsets_of(lengths + 1)
-    owner = np.repeat(base[:-1], np.diff(offsets))
-    edges = text.chars + owner[:, None]
+    edges = text.chars + np.repeat(base[:-1], np.diff(offsets))[:, None]
     given_start, given_end = spans.start + base[spans.sentence], spans.end + base[spans.sentence]
     first: NDArray[np.int64] = np.searchsorted(edges[:, 1], given_start, side="right")
     last: NDArray[np.int64] = np.searchsorted(edges[:, 0], given_end, side="left")
@@ -93,32 +84,32 @@ def token_spans(
         place = where(int(spans.sentence[number]))
         if policy == "error":
             raise DataError(f"{place}: span {given} of {source} does not begin and end at words")
-        if not stays[number]:
-            report.add("misaligned", place, source, f"dropped {given}")
-            continue
-        now = f"{text.chars[first[number], 0]}-{text.chars[last[number] - 1, 1]}"
-        report.add("misaligned", place, source, f"{given} became {now}")
+        done = f"dropped {given}"
+        if stays[number]:
+            now = f"{text.chars[first[number], 0]}-{text.chars[last[number] - 1, 1]}"
+            done = f"{given} became {now}"
+        report.add("misaligned", place, source, done)
     kept = np.flatnonzero(stays)
     begin = offsets[spans.sentence[kept]]
-    aligned = Spans(
-        spans.sentence[kept],
-        (first[kept] - begin).astype(np.int32),
-        (last[kept] - begin).astype(np.int32),
-        spans.type[kept],
-    )
-    return aligned, kept
+    start, end = (first[kept] - begin).astype(np.int32), (last[kept] - begin).astype(np.int32)
+    return Spans(spans.sentence[kept], start, end, spans.type[kept]), kept
 
 
 def check_inside(spans: Spans, offsets: NDArray[np.int64], *, source: str, where: Where) -> None:
     """Refuse token spans that are not inside their sentence."""
-    lengths = np.diff(offsets)[spans.sentence]
-    outside = (spans.start < 0) | (spans.start >= spans.end) | (spans.end > lengths)
+    _check_range(spans, np.diff(offsets), "sentence's {} tokens", source=source, where=where)
+
+
+def _check_range(
+    spans: Spans, lengths: NDArray[np.int64], size: str, *, source: str, where: Where
+) -> None:
+    outside = (spans.start < 0) | (spans.start >= spans.end)
+    outside |= spans.end > lengths[spans.sentence]
     if outside.any():
         sentence, start, end, _ = next(iter(spans.take(outside)))
-        size = offsets[sentence + 1] - offsets[sentence]
         raise DataError(
             f"{where(sentence)}: span {start}-{end} of {source} is not a range of the "
-            f"sentence's {size} tokens"
+            f"{size.format(lengths[sentence])}"
         )
 
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.data import ABSTAIN, Dataset, Silence, Text
+from convener.data import ABSTAIN, Dataset, Text
 from convener.errors import DataError, UnknownNameError, unknown_name
-from convener.io.align import Alignment, named_documents
-from convener.io.facts import tag_set
+from convener.io.align import Alignment
+from convener.io.facts import Facts, tag_set
 from convener.io.options import ReadOptions
 from convener.io.report import Report
 from convener.packed import Strings, offsets_of
@@ -72,18 +72,15 @@ class Assembler:
     """Collects sentences, then the spans of each, and builds the dataset.
 
     Call `sentence` and then, for that sentence, `span` and `unseen` as often as needed. Spans
-    count characters where the sentence has text, tokens otherwise. `build` settles overlaps and
-    alignment by the options and notes each case in the report.
+    count characters where the sentence has text, unless they are `in_tokens`. `build` settles
+    overlaps and alignment by the options and notes each case in the report.
     """
 
-    def __init__(self, options: ReadOptions, report: Report) -> None:
-        self._options, self._report = options, report
-        self._tokens, self._texts, self._documents = (
-            StringsBuilder(),
-            StringsBuilder(),
-            StringsBuilder(),
-        )
-        self._lengths, self._starts, self._places = array("q"), array("q"), StringsBuilder()
+    def __init__(self, options: ReadOptions, report: Report, *, in_tokens: bool = False) -> None:
+        self._options, self._report, self._in_tokens = options, report, in_tokens
+        self._tokens, self._texts, self._places = (StringsBuilder() for _ in range(3))
+        self._documents, self._with_documents = StringsBuilder(), False
+        self._lengths, self._starts = array("q"), array("q")
         self._chars: list[NDArray[np.int32]] = []
         self._marks: dict[str, Marks] = {}
         self._types: dict[str, int] = {}
@@ -114,6 +111,7 @@ class Assembler:
         self._starts.append(start)
         self._places.extend([where])
         self._documents.extend([str(len(self) - 1) if document is None else document])
+        self._with_documents |= document is not None
 
     def __len__(self) -> int:
         return len(self._lengths)
@@ -154,43 +152,40 @@ class Assembler:
         *,
         types: Sequence[str] | None = None,
         sources: Sequence[str] | None = None,
-        silence: Mapping[str, Silence] | Silence = "O",
+        facts: Facts = Facts(),  # noqa: B008
         probabilities: NDArray[np.float32] | None = None,
-        model: str = "",
-        settings: Mapping[str, object] | None = None,
     ) -> Dataset | Predictions:
         """The dataset, or the predictions where aggregated labels were added.
 
-        types and sources as the file names them, in order; silence as the file or format says.
+        types and sources in order; the facts say the rest of what the file says of itself.
         """
         names = self._source_names(sources)
         data = self._text_only(tag_set(self._options.types or types, self._types))
         places = self._places.build()
-        alignment = Alignment(data, self._options, self._report, places.__getitem__)
+        alignment = Alignment(
+            data, self._options, self._report, places.__getitem__, self._in_tokens
+        )
         votes = np.empty((len(data.tokens), len(names)), np.int16)
         for column, name in enumerate(names):
             votes[:, column] = self._labels(name, alignment)[0]
-        spoken = [silence if isinstance(silence, str) else silence[name] for name in names]
-        if self._options.silence is not None:
-            spoken = [self._options.silence] * len(names)
-        data = data.with_sources(names, votes, spoken)
+        data = data.with_sources(names, votes, facts.silences(names, self._options))
         if GOLD in self._marks:
             data = data.with_gold(self._labels(GOLD, alignment)[0])
-        if LABELS not in self._marks:
-            return data
+        if LABELS not in self._marks and (facts.model is None or len(self)):
+            return facts.restored(data)
         labels, scores = self._labels(LABELS, alignment)
         found = Predictions(
             data=data,
             labels=labels,
             probabilities=probabilities,
-            model=model,
-            settings=dict(settings or {}),
+            model=facts.model or "",
+            settings=facts.settings,
         )
         default = found.spans.score
         same = default is not None and np.array_equal(scores, default)
-        if same or not len(scores) or np.isnan(scores).any():
-            return found
-        return replace(found, scores=scores)
+        if not same and len(scores) and not np.isnan(scores).any():
+            found = replace(found, scores=scores)
+        return facts.restored(found)
 
     def _source_names(self, sources: Sequence[str] | None) -> list[str]:
         known = list(sources or ())
@@ -216,7 +211,7 @@ class Assembler:
             votes=np.zeros((int(offsets[-1]), 0), np.int16),
             silence=(),
             text=text,
-            documents=named_documents(self._documents.build()),
+            documents=self._documents.build() if self._with_documents else None,
         )
 
     def _labels(

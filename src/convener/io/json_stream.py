@@ -69,37 +69,20 @@ def json_items(path: Path) -> Iterator[tuple[str, Any]]:
         if window.peek() == "":
             raise DataError(f"{path}: is empty: expected a JSON object of items")
         window.expect("{")
-        seen = _Seen()
-        while seen.count or window.peek() != "}":
+        seen: set[str] = set()
+        while seen or window.peek() != "}":
             name = window.name()
             window.expect(":")
             value = window.value(name)
-            if not seen.add(name):
+            if name in seen:
                 raise DataError(f"{path}: item {name!r} occurs twice")
+            seen.add(name)
             yield name, value
             if window.expect(",", "}") == "}":
                 break
         else:
             window.expect("}")
         window.expect("")
-
-
-class _Seen:
-    """Names seen so far; running numbers cost no memory."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._names: set[str] | None = None
-
-    def add(self, name: str) -> bool:
-        """Whether the name is new."""
-        if self._names is None and name != str(self.count):
-            self._names = {str(number) for number in range(self.count)}
-        self.count += 1
-        if self._names is None:
-            return True
-        self._names.add(name)
-        return len(self._names) == self.count
 
 
 class _Window:

@@ -96,10 +96,11 @@ class Probabilities:
 
     def __init__(self) -> None:
         self._values = array("f")
-        self._width = -1
+        self._width, self._given = -1, False
 
     def extend(self, rows: object, tokens: int, where: str) -> None:
         """Add the rows of a sentence."""
+        self._given = True
         if not isinstance(rows, list) or len(rows) != tokens:
             raise DataError(
                 f"{where}: expected probabilities of {tokens} tokens, got {shown(rows)}"
@@ -117,8 +118,10 @@ class Probabilities:
 
     def matrix(
         self, own: Sequence[str] | None, types: Sequence[str], where: str
-    ) -> NDArray[np.float32]:
+    ) -> NDArray[np.float32] | None:
         """The rows with one column per label of `types`; the file's columns follow its own."""
+        if not self._given:
+            return None
         own = types if own is None else own
         size = 2 * len(own) + 1
         if self._width not in (-1, size):

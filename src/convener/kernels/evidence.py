@@ -48,12 +48,13 @@ def log_evidence(
 ) -> Array:
     """Sum of log emissions over the sources that did not abstain.  -> (N, L)
 
-    log_emissions (K, L, L) [source, latent, said].  Sums are float64 inside; -inf, a label that a
+    log_emissions (K, L, S) [source, latent, said], where what is said is one of S symbols: most
+    often one of the labels.  Sums are float64 inside; -inf, a label that a
     source never says there, makes the whole -inf.
     """
-    sources, labels = log_emissions.shape[:2]
+    sources, labels, symbols = log_emissions.shape
     # By what was said, abstain first: the latent labels are then contiguous.
-    said = np.zeros((sources, labels + 1, labels))
+    said = np.zeros((sources, symbols + 1, labels))
     said[:, 1:] = np.swapaxes(log_emissions, 1, 2)
     never = np.isneginf(said)
     finite = np.where(never, 0.0, said)
@@ -80,23 +81,25 @@ def log_evidence(
 
 
 def expected_emissions(
-    votes: SparseVotes, marginals: Array, *, threads: int = 1
+    votes: SparseVotes, marginals: Array, *, symbols: int | None = None, threads: int = 1
 ) -> NDArray[np.float64]:
-    """How often each source is expected to have said j where the truth is i.  -> (K, L, L)
+    """How often each source is expected to have said j where the truth is i.  -> (K, L, S)
 
-    marginals (N, L); [source, latent, said].  Abstaining is not counted.
+    marginals (N, L); [source, latent, said]; S symbols, by default the labels.  Abstaining is not
+    counted.
     """
     tokens, labels = marginals.shape
+    symbols = labels if symbols is None else symbols
     sources, units = len(votes.usual), _units(tokens)
     marginals = np.ascontiguousarray(marginals)
 
     def work(begin: int, end: int) -> tuple[Array, Array]:
-        part, total = np.zeros((sources, labels + 1, labels)), np.zeros(labels)
+        part, total = np.zeros((sources, symbols + 1, labels)), np.zeros(labels)
         span = int(units[begin]), int(units[end])
         _scatter(votes.bounds, votes.source, votes.said, *span, marginals, part, total)
         return part, total
 
-    counts, totals = np.zeros((sources, labels + 1, labels)), np.zeros(labels)
+    counts, totals = np.zeros((sources, symbols + 1, labels)), np.zeros(labels)
     for part, total in over_blocks(work, units, labels, threads):
         counts += part
         totals += total

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.kernels.evidence import SparseVotes, _add, _scatter
+from convener.kernels.evidence import SparseVotes, expected_emissions, log_evidence
 
 MOST_LABELS = 181
 """A symbol must fit into int16."""
@@ -31,34 +31,25 @@ def pair_votes(
     return np.where(votes < 0, np.int16(-1), last * np.int16(labels) + votes)
 
 
-def pair_evidence(pairs: SparseVotes, log_votes: Floats) -> Floats:
+def pair_evidence(pairs: SparseVotes, log_votes: Floats, *, threads: int = 1) -> Floats:
     """Sum of log-probabilities over the sources that did not abstain.  -> (N, L)
 
-    log_votes (K, L, L, L) [source, true, last, said], finite.
+    log_votes (K, L, L, L) [source, true, last, said].
     """
     sources, labels = log_votes.shape[:2]
-    by_symbol = np.zeros((sources, labels * labels + 1, labels))  # the first is abstaining
-    by_symbol[:, 1:] = log_votes.reshape(sources, labels, -1).swapaxes(1, 2)
-    usual = by_symbol[np.arange(sources), pairs.usual.astype(np.int64) + 1]
-    change, tokens = by_symbol - usual[:, None], len(pairs.bounds) - 1
-    out = np.empty((tokens, labels))
-    _add(pairs.bounds, pairs.source, pairs.said, 0, tokens, change, usual.sum(axis=0), out)
-    return out
+    flat = log_votes.reshape(sources, labels, -1)
+    found: Floats = log_evidence(pairs, flat, dtype=np.float64, threads=threads)
+    return found
 
 
-def pair_counts(pairs: SparseVotes, marginals: Floats) -> Floats:
+def pair_counts(pairs: SparseVotes, marginals: Floats, *, threads: int = 1) -> Floats:
     """How often each source is expected to say j after h where i is true.  -> (K, L, L, L)
 
     marginals (N, L); [source, true, last, said].
     """
-    tokens, labels = marginals.shape
-    sources = len(pairs.usual)
-    counts, total = np.zeros((sources, labels * labels + 1, labels)), np.zeros(labels)
-    _scatter(pairs.bounds, pairs.source, pairs.said, 0, tokens, marginals, counts, total)
-    for k in np.flatnonzero(pairs.usual >= 0):
-        counts[k, 1] = np.maximum(total - counts[k].sum(axis=0), 0)
-    ordered = counts[:, 1:].swapaxes(1, 2)
-    return np.ascontiguousarray(ordered).reshape(sources, labels, labels, labels)
+    labels = marginals.shape[1]
+    counts = expected_emissions(pairs, marginals, symbols=labels * labels, threads=threads)
+    return counts.reshape(-1, labels, labels, labels)
 
 
 def presumed_counts(

@@ -48,20 +48,3 @@ def winners(posterior: NDArray[np.float64]) -> NDArray[np.int64]:
     best = posterior >= posterior.max(axis=1, keepdims=True) - _TIE
     found: NDArray[np.int64] = posterior.shape[1] - 1 - np.argmax(best[:, ::-1], axis=1)
     return found
-
-
-def label_probabilities(
-    types: NDArray[np.float64], labels: NDArray[np.int16]
-) -> NDArray[np.float32]:
-    """Probabilities of types (N, 1+E) as probabilities of labels.  -> (N, L)
-
-    A type that goes on here, by the labels (N,) chosen, puts its share on I-, every other on B-.
-    """
-    probabilities = np.zeros((len(types), 2 * types.shape[1] - 1), np.float32)
-    probabilities[:, 0] = types[:, 0]
-    probabilities[:, 1::2] = types[:, 1:]
-    inside = np.flatnonzero((labels > 0) & (labels % 2 == 0))
-    label = labels[inside]
-    probabilities[inside, label] = probabilities[inside, label - 1]
-    probabilities[inside, label - 1] = 0
-    return probabilities

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -99,3 +101,20 @@ def span_union(
     """
     order = longest_first(start, end, preference)
     return np.flatnonzero(rivals(sentence, start, end, order) < 0)
+
+
+def label_probabilities(
+    types: NDArray[np.floating[Any]], labels: NDArray[np.int16]
+) -> NDArray[np.float32]:
+    """Probabilities of types (N, 1+E) as probabilities of labels.  -> (N, L)
+
+    A type that goes on here, by the labels (N,) chosen, puts its share on I-, every other on B-.
+    """
+    probabilities = np.zeros((len(types), 2 * types.shape[1] - 1), np.float32)
+    probabilities[:, 0] = types[:, 0]
+    probabilities[:, 1::2] = types[:, 1:]
+    inside = np.flatnonzero((labels > 0) & (labels % 2 == 0))
+    label = labels[inside]
+    probabilities[inside, label] = probabilities[inside, label - 1]
+    probabilities[inside, label - 1] = 0
+    return probabilities

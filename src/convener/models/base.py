@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener.data import Dataset
-from convener.errors import ConfigError, DataError, MismatchError, NotFittedError
+from convener.errors import ConfigError, ConvenerWarning, DataError, MismatchError, NotFittedError
 from convener.io import checkpoint
 from convener.kernels.confusion import type_probabilities, type_reliability
 from convener.packed import Ragged
@@ -245,6 +246,18 @@ def matching(
                 f"{model} was fitted with silence of {name} meaning {expected}; here it is {found}"
             )
     return data
+
+
+def warn_of_silent_sources(data: Dataset, model: str) -> None:
+    """Say which sources never speak: nothing can be learned of them."""
+    quiet = np.flatnonzero(~(data.votes > 0).any(axis=0))
+    silent = [data.sources[number] for number in quiet]
+    if silent:
+        warnings.warn(
+            f"{model}: {', '.join(silent)} never mark anything; their reliability is a guess",
+            ConvenerWarning,
+            stacklevel=4,
+        )
 
 
 def _known(value: float) -> float | None:

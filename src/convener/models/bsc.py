@@ -21,8 +21,8 @@ from convener.kernels.history import (
 )
 from convener.kernels.priors import move_counts
 from convener.models import get
-from convener.models.base import Inference, LabelModel, ModelConfig, Params
-from convener.train.chain import decoded, log_begin, log_of, warn_of_silent_sources
+from convener.models.base import Inference, LabelModel, ModelConfig, Params, warn_of_silent_sources
+from convener.train.chain import decoded, log_begin, log_of
 from convener.train.em import maximise
 
 Array = NDArray[np.float64]

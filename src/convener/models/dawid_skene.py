@@ -12,8 +12,7 @@ from convener.data import Dataset
 from convener.errors import ConfigError
 from convener.kernels import tokenwise, vote
 from convener.kernels.evidence import expected_emissions, sparse_votes
-from convener.models.base import Inference, LabelModel, ModelConfig, Params
-from convener.train.chain import warn_of_silent_sources
+from convener.models.base import Inference, LabelModel, ModelConfig, Params, warn_of_silent_sources
 from convener.train.em import maximise
 
 Array = NDArray[np.float64]
@@ -139,7 +138,7 @@ class DawidSkene(LabelModel):
             labels, _ = data.tags.repair(best.astype(np.int16), data.offsets)
             return Inference(labels, posterior.astype(np.float32))
         labels = vote.runs(best, data.offsets)
-        return Inference(labels, tokenwise.label_probabilities(posterior, labels))
+        return Inference(labels, vote.label_probabilities(posterior, labels))
 
     def _said(self, data: Dataset) -> NDArray[np.int16]:
         """Votes as classes.  -> (N, K)"""

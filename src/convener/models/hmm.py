@@ -21,8 +21,15 @@ from convener.kernels.evidence import (
 )
 from convener.kernels.priors import move_counts, silence_weight, smoothed_emissions
 from convener.models import get
-from convener.models.base import Inference, LabelModel, ModelConfig, Params, Reliability
-from convener.train.chain import Chain, decoded, log_begin, log_of, warn_of_silent_sources
+from convener.models.base import (
+    Inference,
+    LabelModel,
+    ModelConfig,
+    Params,
+    Reliability,
+    warn_of_silent_sources,
+)
+from convener.train.chain import Chain, decoded, log_begin, log_of
 from convener.train.em import maximise
 
 OPEN_PRIOR = 0.1
@@ -40,7 +47,7 @@ class HMMConfig(ModelConfig):
     start: Literal["union", "majority"] | None = None
     """Labels to start from: the union of all spans, longest first, or majority vote by type. By
     default the union where every source's silence is O, since each of them misses most."""
-    prior: float = 3.0
+    prior: float = 10.0
     """Weight of the starting emissions against the data, for sources whose silence is O: their
     votes are correlated, and likelihood alone drives recall away. Others have `OPEN_PRIOR`."""
     false_votes: float = 10.0
@@ -68,7 +75,8 @@ class HMMConfig(ModelConfig):
 class HMM(LabelModel):
     """The truth is a Markov chain, and each source a noisy channel that reads it.
 
-    p(x, z) = prod_t Psi[z(t-1), z(t)] prod_k Phi[k, z(t), x_k(t)], abstaining sources left out.
+    p(x, z) = prod_t Psi[z(t-1), z(t)] prod_k Phi[k, z(t), x_k(t)], abstaining sources left out
+    and an O weighted by `silence` (a power of its factor).
     EM maximises log p(x) plus Dirichlet priors: xi and gamma by forward-backward, then
     Psi ~ sum xi + 1 over legal moves and Phi ~ expected counts + prior * start. Labels are the
     best path, spans carry their exact posterior probability. Several streams as in Lison et al.
@@ -127,6 +135,7 @@ class HMM(LabelModel):
             weight = silence_weight(train.votes[:, silent], labels, len(train.tags.types))
         moves = move_counts(labels, train.offsets, size)
         counts = expected_emissions(votes, np.eye(size, dtype=np.float32)[labels])
+        counts[:, :, 0] *= np.where(silent, weight, 1.0)[:, None]
         emissions = smoothed_emissions(counts, false_votes=self.config.false_votes)
         mass = np.bincount(labels, minlength=size).astype(np.float64)
         return Chain(moves, emissions, mass, np.where(silent, weight, 1.0))
@@ -168,6 +177,7 @@ class HMM(LabelModel):
                     stacklevel=2,
                 )
             seen = expected_emissions(votes, counts.marginals, threads=self.config.threads)
+            seen[:, :, 0] *= chain.silence[:, None]
             mass = counts.marginals.sum(axis=0, dtype=np.float64)
             better = replace(
                 chain, moves=counts.transitions, emissions=seen + prior, mass=mass

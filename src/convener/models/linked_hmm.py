@@ -12,9 +12,9 @@ from convener.errors import ConfigError, DataError
 from convener.kernels.chain import posterior
 from convener.kernels.evidence import expected_emissions, log_evidence, sparse_votes
 from convener.kernels.links import extended, link_evidence, linked_moves, same_label
-from convener.models.base import Inference, LabelModel, Params, Reliability
+from convener.models.base import Inference, LabelModel, Params, Reliability, warn_of_silent_sources
 from convener.models.hmm import HMM, HMMConfig
-from convener.train.chain import Chain, decoded, log_begin, warn_of_silent_sources
+from convener.train.chain import Chain, decoded, log_begin
 from convener.train.em import maximise
 
 
@@ -155,6 +155,7 @@ class LinkedHMM(HMM):
             pairs = np.zeros((0, size, size)) if found.pairs is None else found.pairs
             holds = (pairs * same).sum(axis=(1, 2), dtype=np.float64) @ links
             seen = expected_emissions(votes, found.marginals)
+            seen[:, :, 0] *= chain.silence[:, None]
             better = replace(
                 chain,
                 moves=pairs.sum(axis=0, dtype=np.float64) + prior.moves,

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from convener.data import Dataset
 from convener.kernels import vote
+from convener.kernels.vote import label_probabilities
 from convener.models.base import Inference, LabelModel, ModelConfig, Params
 from convener.spans import Spans
 
@@ -63,7 +64,7 @@ class MajorityVote(LabelModel):
             labels = self._union(data)
         else:
             labels = vote.runs(self._winner(counts, data), data.offsets)
-        return Inference(labels, _by_label(_shares(counts), labels))
+        return Inference(labels, label_probabilities(_shares(counts), labels))
 
     def _winner(self, counts: NDArray[np.int32], data: Dataset) -> NDArray[np.int64]:
         ties = self.config.ties or "last"
@@ -110,18 +111,3 @@ def _shares(counts: NDArray[np.int32]) -> NDArray[np.float32]:
     counts[~counts.any(axis=1), 0] = 1
     shares: NDArray[np.float32] = counts / counts.sum(axis=1, keepdims=True, dtype=np.float32)
     return shares
-
-
-def _by_label(shares: NDArray[np.float32], labels: NDArray[np.int16]) -> NDArray[np.float32]:
-    """Shares of types (N, 1+E) as probabilities of labels (N, L).
-
-    A type that goes on here puts its share on I-, every other type on B-.
-    """
-    probabilities = np.zeros((len(shares), 2 * shares.shape[1] - 1), np.float32)
-    probabilities[:, 0] = shares[:, 0]
-    probabilities[:, 1::2] = shares[:, 1:]
-    inside = np.flatnonzero((labels > 0) & (labels % 2 == 0))
-    label = labels[inside]
-    probabilities[inside, label] = probabilities[inside, label - 1]
-    probabilities[inside, label - 1] = 0
-    return probabilities

@@ -13,8 +13,7 @@ from convener.data import Dataset
 from convener.errors import ConfigError, ConvenerWarning
 from convener.kernels import tokenwise, vote
 from convener.kernels.evidence import expected_emissions, sparse_votes
-from convener.models.base import Inference, LabelModel, ModelConfig, Params
-from convener.train.chain import warn_of_silent_sources
+from convener.models.base import Inference, LabelModel, ModelConfig, Params, warn_of_silent_sources
 from convener.train.em import maximise
 
 Array = NDArray[np.float64]
@@ -161,7 +160,7 @@ class Snorkel(LabelModel):
             labels, _ = data.tags.repair(best.astype(np.int16), data.offsets)
             return Inference(labels, posterior.astype(np.float32))
         labels = vote.runs(best, data.offsets)
-        return Inference(labels, tokenwise.label_probabilities(posterior, labels))
+        return Inference(labels, vote.label_probabilities(posterior, labels))
 
     def _said(self, data: Dataset) -> NDArray[np.int16]:
         """Opinions as classes, -1 where there is none.  -> (N, K)"""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -11,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener.data import Dataset
-from convener.errors import ConvenerWarning
 from convener.kernels.chain import posterior
 from convener.kernels.compiled import Array
 from convener.kernels.decode import span_marginals, viterbi
@@ -98,15 +96,3 @@ def log_of(probabilities: Floats) -> Floats:
     with np.errstate(divide="ignore"):
         logs: Floats = np.log(probabilities)
     return logs
-
-
-def warn_of_silent_sources(data: Dataset, model: str) -> None:
-    """Say which sources never speak: nothing can be learned of them."""
-    quiet = np.flatnonzero(~(data.votes > 0).any(axis=0))
-    silent = [data.sources[number] for number in quiet]
-    if silent:
-        warnings.warn(
-            f"{model}: {', '.join(silent)} never mark anything; their reliability is a guess",
-            ConvenerWarning,
-            stacklevel=4,
-        )

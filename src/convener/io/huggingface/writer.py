@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from convener.data import Dataset
 from convener.io import arrow
 from convener.io.facts import Facts
 from convener.io.files import check_unicode
@@ -27,15 +29,17 @@ def write_folder(content: Content, path: Path) -> None:
     """One Arrow stream and what describes it."""
     check_unicode(data_of(content))
     facts = Facts.of(content).to_json()
-    features = _features(content)
     pa, ipc = arrow.pyarrow(), arrow.pyarrow("pyarrow.ipc")
+    columns = list(_columns(content, 0, 0))
+    features = {name: feature for name, feature, _ in columns}
     described = json.dumps({"info": {"features": features}}).encode()
-    schema = pa.schema({name: _arrow_type(feature) for name, feature in features.items()})
+    schema = pa.schema({name: values.type for name, _, values in columns})
     schema = schema.with_metadata({b"huggingface": described})
     path.mkdir()
     with (path / DATA).open("wb") as file, ipc.new_stream(file, schema) as stream:
-        for columns in _batches(content):
-            stream.write_batch(pa.record_batch(columns, schema=schema))
+        for first, last in pairwise(_cuts(data_of(content))):
+            arrays = [values for _, _, values in _columns(content, first, last)]
+            stream.write_batch(pa.record_batch(arrays, schema=schema))
     info = {"citation": "", "description": "", "features": features, "homepage": "", "license": ""}
     state: dict[str, Any] = {
         "_data_files": [{"filename": DATA}],
@@ -54,30 +58,6 @@ def write_folder(content: Content, path: Path) -> None:
         (path / name).write_text(text + "\n", encoding="utf-8")
 
 
-def _features(content: Content) -> dict[str, Any]:
-    """The columns, as `datasets` describes them."""
-    data = data_of(content)
-    labels = _list({"names": list(data.tags.names), "_type": "ClassLabel"})
-    found = {"tokens": _list(_value("string"))}
-    if data.gold is not None or isinstance(content, Predictions):
-        found["ner_tags"] = labels
-    if isinstance(content, Predictions):
-        if content.probabilities is not None:
-            found["soft_labels"] = _list(_list(_value("float32")))
-        if content.spans.score is not None:
-            found["scores"] = _list(_value("float32"))
-    found |= {VOTES + name: labels for name in data.sources}
-    if data.text is not None:
-        found |= {
-            "text": _value("string"),
-            "chars": _list(_list(_value("int32"))),
-            "char_start": _value("int64"),
-        }
-    if data.documents is not None:
-        found["doc_id"] = _value("string")
-    return found
-
-
 def _value(dtype: str) -> dict[str, Any]:
     return {"dtype": dtype, "_type": "Value"}
 
@@ -87,68 +67,52 @@ def _list(feature: dict[str, Any]) -> dict[str, Any]:
     return {"feature": feature, "_type": "Sequence"}
 
 
-def _arrow_type(feature: dict[str, Any]) -> Any:
-    pa = arrow.pyarrow()
-    if feature["_type"] == "Sequence":
-        return pa.list_(_arrow_type(feature["feature"]))
-    if feature["_type"] == "ClassLabel":
-        return pa.int64()
-    return {
-        "string": pa.string(),
-        "float32": pa.float32(),
-        "int32": pa.int32(),
-        "int64": pa.int64(),
-    }[feature["dtype"]]
-
-
-def _batches(content: Content) -> Iterator[list[Any]]:
-    """The columns of a few sentences at a time, so that 32-bit offsets suffice."""
-    data = data_of(content)
+def _cuts(data: Dataset) -> list[int]:
+    """Where batches of sentences begin and end, so small that 32-bit offsets suffice."""
     size = 8 * len(data.sources) + 4 * len(data.tags) + 16
     weight = data.lengths * size + np.diff(data.tokens.offsets[data.offsets])
     if data.text is not None:
         weight += data.text.text.lengths
     before = offsets_of(weight)
-    cuts = np.unique(np.searchsorted(before, np.arange(0, before[-1] + BATCH, BATCH)))
-    cuts = np.unique(np.append(np.minimum(cuts, len(data)), len(data)))
-    bounds = None
-    if isinstance(content, Predictions) and content.spans.score is not None:
-        bounds = content.spans.bounds(len(data))
-    for first, last in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
-        yield list(_columns(content, first, last, bounds))
+    cuts = np.searchsorted(before, np.arange(0, before[-1] + BATCH, BATCH))
+    found: list[int] = np.unique(np.append(np.minimum(cuts, len(data)), len(data))).tolist()
+    return found
 
 
-def _columns(
-    content: Content, first: int, last: int, bounds: NDArray[np.int64] | None
-) -> Iterator[Any]:
-    """Arrow columns of the sentences from first to last, in the order of the features."""
+def _columns(content: Content, first: int, last: int) -> Iterator[tuple[str, dict[str, Any], Any]]:
+    """Name, feature and values of each column, of the sentences from first to last."""
     pa = arrow.pyarrow()
     whole = data_of(content)
-    data = whole[first:last]
-    lengths = data.lengths
+    data, lengths = whole[first:last], np.diff(whole.offsets[first : last + 1])
     tokens = slice(int(whole.offsets[first]), int(whole.offsets[last]))
+    tags = _list({"names": list(data.tags.names), "_type": "ClassLabel"})
+    rows = _list(_list(_value("float32")))
 
     def labels(values: NDArray[np.int16]) -> Any:
         return arrow.list_array(lengths, pa.array(values.astype(np.int64)))
 
-    yield arrow.list_array(lengths, arrow.string_array(data.tokens))
+    words = arrow.list_array(lengths, arrow.string_array(data.tokens))
+    yield "tokens", _list(_value("string")), words
     if data.gold is not None:
-        yield labels(data.gold)
+        yield "ner_tags", tags, labels(data.gold)
     if isinstance(content, Predictions):
-        yield labels(content.labels[tokens])
+        yield "ner_tags", tags, labels(content.labels[tokens])
         if content.probabilities is not None:
-            yield arrow.list_array(lengths, arrow.rows(content.probabilities[tokens]))
-        if content.spans.score is not None and bounds is not None:
-            scores = pa.array(content.spans.score[bounds[first] : bounds[last]])
-            yield arrow.list_array(np.diff(bounds[first : last + 1]), scores)
-    for column in range(len(data.sources)):
-        yield labels(data.votes[:, column])
+            values = arrow.rows(content.probabilities[tokens])
+            yield "soft_labels", rows, arrow.list_array(lengths, values)
+        if content.spans.score is not None:
+            bounds = np.searchsorted(content.spans.sentence, np.arange(first, last + 1))
+            scores = pa.array(content.spans.score[bounds[0] : bounds[-1]])
+            yield "scores", _list(_value("float32")), arrow.list_array(np.diff(bounds), scores)
+    for column, name in enumerate(data.sources):
+        yield VOTES + name, tags, labels(data.votes[:, column])
     if data.text is not None:
-        yield arrow.string_array(data.text.text)
-        yield arrow.list_array(lengths, arrow.rows(data.text.chars))
-        yield pa.array(data.text.starts)
+        chars = arrow.list_array(lengths, arrow.rows(data.text.chars))
+        yield "text", _value("string"), arrow.string_array(data.text.text)
+        yield "chars", _list(_list(_value("int32"))), chars
+        yield "char_start", _value("int64"), pa.array(data.text.starts)
     if data.documents is not None:
-        yield arrow.string_array(data.documents)
+        yield "doc_id", _value("string"), arrow.string_array(data.documents)
 
 
 def _fingerprint(path: Path) -> str:

@@ -22,7 +22,7 @@ from convener.io.options import ReadOptions
 from convener.io.report import Report
 from convener.io.tag_rows import TagRows
 from convener.io.words import token_places, word_spans
-from convener.packed import Strings, piece_at
+from convener.packed import piece_at
 
 FOREIGN_GOLD = ("gold", "spans", "entities", "labels", "label", "ner_tags", "tags")
 """Where other tools keep the spans; the first that a record has counts."""
@@ -153,31 +153,20 @@ class _Reader:
 
     def build(self) -> Content:
         """The dataset or the predictions of all records."""
-        facts, where, has = self._facts, str(self._path), self._even.has
+        facts, where = self._facts, str(self._path)
         with placed(where):
             types = tag_set(self._types, {*self._assembler.found_types, *self._rows.types}).types
-        if facts.model is not None and not len(self._assembler):
-            self._assembler.source(LABELS)
         names = tuple(self._known)
         asked_sources(names, self._options, where)  # refuses those that are not known
         content = self._assembler.build(
             types=types,
             sources=names,
-            silence=dict(zip(names, facts.silences(names, self._options), strict=True)),
-            probabilities=self._probabilities.matrix(facts.types, types, where)
-            if has("probabilities")
-            else None,
-            model=facts.model or "",
-            settings=facts.settings,
+            facts=facts,
+            probabilities=self._probabilities.matrix(facts.types, types, where),
         )
-        data = data_of(content)
-        changes: dict[str, Any] = {}
-        if self._gold_key in TAGS:
-            changes["gold"] = self._tagged_gold(data)
-        if has("doc_id") and data.documents is None:
-            # Given as ids, though they look like running numbers.
-            changes["documents"] = Strings.of(map(str, range(len(data))))
-        return facts.restored(with_data(content, **changes) if changes else content)
+        if self._gold_key not in TAGS:
+            return content
+        return with_data(content, gold=self._tagged_gold(data_of(content)))
 
     def _tagged_gold(self, data: Dataset) -> NDArray[np.int16]:
         def where(token: int) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.data import Dataset, Text
+from convener.data import Dataset
 from convener.errors import DataError
 from convener.io.assemble import GOLD, LABELS, Assembler
 from convener.io.facts import Facts, as_asked, everything
@@ -18,7 +18,6 @@ from convener.io.messages import placed, readable
 from convener.io.options import ReadOptions
 from convener.io.report import Report
 from convener.io.spacy.docbin import LABELS_GROUP, docs_in, note_of
-from convener.packed import Strings
 from convener.predictions import Predictions
 
 
@@ -49,7 +48,7 @@ class _Reader:
         self.path, self.options, self.report = path, options, report
         self.own, self.facts = facts is not None, facts or Facts()
         self.predicted = self.facts.model is not None
-        self.assembler = Assembler(options, report)
+        self.assembler = Assembler(options, report, in_tokens=True)
         self.exact: list[tuple[str, int, NDArray[np.int16]]] = []  # source, first token, labels
         self.scored: set[str] = set()
         self.tokens = 0
@@ -79,7 +78,7 @@ class _Reader:
 
     def _add(self, doc: Any, where: str, sources: list[str], *, gold: bool) -> None:
         words = [token.text for token in doc]
-        self.assembler.sentence(words, where=where)
+        self._sentence(doc, words, where)
         for name in sources:
             if name in doc.spans:
                 self._group(doc.spans[name], name, name, where)
@@ -97,6 +96,21 @@ class _Reader:
             if self.own and "gold" in note_of(doc):
                 self._exactly(GOLD, note_of(doc)["gold"], len(words), where)
         self.tokens += len(words)
+
+    def _sentence(self, doc: Any, words: list[str], where: str) -> None:
+        note = note_of(doc) if self.own else {}
+        text, chars = None, None
+        if not self.own or "text" in self.facts.holds:
+            text = str(note.get("text", doc.text))
+            edges = [(token.idx, token.idx + len(token.text)) for token in doc]
+            chars = np.array(note.get("chars", edges), np.int32).reshape(-1, 2)
+            if len(chars) != len(doc):
+                raise DataError(f"{where}: expected chars of {len(doc)} tokens, got {len(chars)}")
+        document = str(note.get("doc_id", "")) if "documents" in self.facts.holds else None
+        start = int(note.get("char_start", 0))
+        self.assembler.sentence(
+            words, where=where, text=text, chars=chars, document=document, start=start
+        )
 
     def _group(self, group: Any, name: str, source: str, where: str) -> None:
         """The spans of one group; in a file of ours also what its attrs say."""
@@ -126,16 +140,10 @@ class _Reader:
         self.exact.append((source, self.tokens, labels.astype(np.int16)))
 
     def _built(self, docs: list[Any], sources: list[str]) -> Content:
-        facts, all_asked = self.facts, ReadOptions()
-        silence = dict(zip(sources, facts.silences(sources, all_asked), strict=True))
+        facts = self.facts
         with placed(str(self.path)):
-            content = self.assembler.build(types=facts.types, sources=sources, silence=silence)
+            content = self.assembler.build(types=facts.types, sources=sources, facts=facts)
         data = self._mended(data_of(content))
-        if not self.own or "text" in facts.holds:
-            data = replace(data, text=self._text(docs))
-        if "documents" in facts.holds:
-            ids = Strings.of(str(note_of(doc).get("doc_id", "")) for doc in docs)
-            data = replace(data, documents=ids)
         if not isinstance(content, Predictions):
             return data
         return Predictions(
@@ -159,21 +167,6 @@ class _Reader:
             elif source in data.sources:
                 votes[first : first + len(labels), data.source_number(source)] = labels
         return replace(data, votes=votes, gold=gold)
-
-    def _text(self, docs: list[Any]) -> Text:
-        texts, chars, starts = [], [np.zeros((0, 2), np.int32)], []
-        for number, doc in enumerate(docs):
-            note = note_of(doc) if self.own else {}
-            edges = [(token.idx, token.idx + len(token.text)) for token in doc]
-            kept = note.get("chars", edges)
-            pairs = np.array(kept, np.int32).reshape(-1, 2)
-            if len(pairs) != len(doc):
-                where = f"{self.path}: document {number}"
-                raise DataError(f"{where}: expected chars of {len(doc)} tokens, got {len(pairs)}")
-            texts.append(str(note.get("text", doc.text)))
-            chars.append(pairs)
-            starts.append(int(note.get("char_start", 0)))
-        return Text(Strings.of(texts), np.concatenate(chars), np.array(starts, np.int64))
 
     def _probabilities(self, data: Dataset, docs: list[Any]) -> NDArray[np.float32] | None:
         if "probabilities" not in self.facts.holds:

@@ -14,8 +14,9 @@ from pathlib import Path
 from convener.io.formats import PARTS, Content, Format
 from convener.io.options import ReadOptions, WriteOptions
 from convener.io.report import Report
-from convener.io.table import csv_rows, parquet_rows
+from convener.io.table.csv_rows import read_csv, write_csv
 from convener.io.table.folding import folded
+from convener.io.table.parquet_rows import read_parquet, write_parquet
 from convener.io.table.unfolding import rows_of
 
 
@@ -23,14 +24,14 @@ def read(path: Path, options: ReadOptions, report: Report) -> Content:
     """A table as CSV or Parquet, known by its first bytes."""
     with path.open("rb") as file:
         is_parquet = file.read(4) == b"PAR1" or path.suffix.lower() == ".parquet"
-    rows = (parquet_rows if is_parquet else csv_rows).read_rows(path, report)
+    rows = (read_parquet if is_parquet else read_csv)(path, report)
     return folded(rows, options, report)
 
 
 def write(content: Content, path: Path, options: WriteOptions) -> None:
     """A table as Parquet where the name says so, else as CSV."""
-    rows = rows_of(content)
-    (parquet_rows if path.suffix.lower() == ".parquet" else csv_rows).write_rows(rows, path)
+    is_parquet = path.suffix.lower() == ".parquet"
+    (write_parquet if is_parquet else write_csv)(rows_of(content), path)
 
 
 FORMAT = Format(

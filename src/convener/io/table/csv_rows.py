@@ -29,7 +29,7 @@ LISTS = ("tokens", "chars", "probabilities")
 WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
-def read_rows(path: Path, report: Report) -> Rows:
+def read_csv(path: Path, report: Report) -> Rows:
     """The rows of a CSV file."""
     where = str(path)
     text = decoded(path.read_bytes(), where)
@@ -239,7 +239,7 @@ _PARSED: dict[str, Callable[[str, str], Any]] = {
 }
 
 
-def write_rows(rows: Rows, path: Path) -> None:
+def write_csv(rows: Rows, path: Path) -> None:
     """Rows as a CSV file; the first row after the header holds the facts."""
     units, facts = rows.units, rows.facts
     names = [*REQUIRED, "text"]

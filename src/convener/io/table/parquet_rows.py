@@ -20,7 +20,7 @@ from convener.packed import Strings, offsets_of
 FACTS = b"convener"
 
 
-def read_rows(path: Path, report: Report) -> Rows:
+def read_parquet(path: Path, report: Report) -> Rows:
     """The rows of a Parquet file."""
     where = str(path)
     pq = arrow.pyarrow("pyarrow.parquet")
@@ -239,7 +239,7 @@ def _first_seen(
     return np.repeat(rank[back], runs), heads[first[order]]
 
 
-def write_rows(rows: Rows, path: Path) -> None:
+def write_parquet(rows: Rows, path: Path) -> None:
     """Rows as a Parquet file; only rows of documents hold text and tokens."""
     pa, pq = arrow.pyarrow(), arrow.pyarrow("pyarrow.parquet")
     units = rows.units

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.data import ABSTAIN, Dataset, Text
+from convener.data import ABSTAIN, Dataset
 from convener.errors import DataError
 from convener.io.assemble import GOLD, LABELS, Assembler, StringsBuilder
 from convener.io.facts import asked_sources, tag_set, with_data
@@ -23,7 +23,7 @@ from convener.io.options import ReadOptions
 from convener.io.report import Report
 from convener.io.tag_rows import TagRows
 from convener.io.wrench.meta import Meta
-from convener.packed import Strings, piece_at
+from convener.packed import piece_at
 
 SILENT_TAG = "ABSTAIN"
 ABSTAINS = (SILENT_TAG, "-")
@@ -43,7 +43,7 @@ class _Reader:
 
     def __init__(self, path: Path, meta: Meta, options: ReadOptions, report: Report) -> None:
         self._path, self._meta, self._options, self._report = path, meta, options, report
-        self._assembler = Assembler(replace(options, sources="all"), report)
+        self._assembler = Assembler(replace(options, sources="all"), report, in_tokens=True)
         self._ids = StringsBuilder()
         self._even = Evenness()
         self._spelling: dict[str, str] = {}
@@ -54,8 +54,6 @@ class _Reader:
         self._gold = TagRows(["gold"], self._types)
         self._votes = TagRows([], self._types)
         self._gold_rows, self._vote_rows = array("i"), array("i")
-        self._lengths = array("q")
-        self._texts, self._chars, self._starts = StringsBuilder(), array("i"), array("q")
         self._probabilities = Probabilities()
         self._scored = Evenness()
         if meta.facts.sources is not None:
@@ -70,31 +68,33 @@ class _Reader:
         tokens = data.get("text")
         if not isinstance(tokens, list) or not _all_strings(tokens):
             raise DataError(f"{where}: expected a list of tokens in 'text', got {shown(tokens)}")
-        document: str | None = name if name != str(len(self._lengths)) else None
+        document: str | None = name if name != str(len(self._assembler)) else None
         if self._even("doc_id", data.get("doc_id") is not None, where):
             document = data["doc_id"]
             if not isinstance(document, str):
                 raise DataError(f"{where}: expected 'doc_id' as a string, got {shown(document)}")
-        self._assembler.sentence(tokens, where=where, document=document)
-        self._lengths.append(len(tokens))
+        text, chars, start = self._text(data, len(tokens), where)
+        self._assembler.sentence(
+            tokens, where=where, text=text, chars=chars, document=document, start=start
+        )
         self._ids.extend([name])
-        self._add_text(data, len(tokens), where)
         self._add_gold(item.get("label"), len(tokens), where)
         self._add_votes(item.get("weak_labels"), len(tokens), where)
         self._add_prediction(item, len(tokens), where)
 
-    def _add_text(self, data: dict[str, Any], size: int, where: str) -> None:
+    def _text(
+        self, data: dict[str, Any], size: int, where: str
+    ) -> tuple[str | None, NDArray[np.int32] | None, int]:
+        """The text of an item, where its tokens are in it, and where it begins."""
         text, start = data.get("string"), data.get("start", 0)
         if not self._even("string", text is not None, where):
-            return
+            return None, None, 0
         if not isinstance(text, str) or type(start) is not int or not 0 <= start < 2**63:
             raise DataError(
                 f"{where}: expected 'string' as text and 'start' as its offset, "
                 f"got {shown(text)} and {shown(start)}"
             )
-        self._texts.extend([text])
-        self._chars.extend(char_pairs(data.get("chars"), size, text, where).ravel().tolist())
-        self._starts.append(start)
+        return text, char_pairs(data.get("chars"), size, text, where), start
 
     def _spelled(self, key: str, spelling: str, where: str) -> None:
         known = self._spelling.setdefault(key, spelling)
@@ -199,42 +199,25 @@ class _Reader:
             types = tag_set(self._types, found).types
         if self._known is None:
             asked_sources((), self._options, where)  # refuses sources asked for by name
-        if facts.model is not None and not len(self._lengths):
-            self._assembler.source(LABELS)
-        sources = self._sources if has("weak_labels") or not len(self._lengths) else ()
-        silence = facts.silences(sources, self._options)
+        sources = self._sources if has("weak_labels") or not len(self._assembler) else ()
         tagged = self._spelling.get("weak_labels") == "tags"
         content = self._assembler.build(
             types=types,
             sources=() if tagged else sources,
-            silence=dict(zip(sources, silence, strict=True)),
-            probabilities=self._probabilities.matrix(facts.types, types, where)
-            if has("probabilities")
-            else None,
-            model=facts.model or "",
-            settings=facts.settings,
+            facts=facts,
+            probabilities=self._probabilities.matrix(facts.types, types, where),
         )
         data = data_of(content)
-        changes = self._beyond_spans(data)
+        changes: dict[str, Any] = {}
+        if self._spelling.get("label") == "tags":
+            changes["gold"] = self._column(self._gold, 0, self._gold_rows, data)
         if tagged:
             votes = np.empty((len(data.tokens), len(sources)), np.int16)
             for column in range(len(sources)):
                 votes[:, column] = self._column(self._votes, column, self._vote_rows, data)
+            silence = facts.silences(sources, self._options)
             changes |= {"sources": sources, "votes": votes, "silence": silence}
-        return facts.restored(with_data(content, **changes) if changes else content)
-
-    def _beyond_spans(self, data: Dataset) -> dict[str, Any]:
-        """Gold from tags, text and document ids: what the assembler does not know."""
-        changes: dict[str, Any] = {}
-        if self._spelling.get("label") == "tags":
-            changes["gold"] = self._column(self._gold, 0, self._gold_rows, data)
-        if self._even.has("string"):
-            chars = np.array(self._chars, np.int32).reshape(-1, 2)
-            changes["text"] = Text(self._texts.build(), chars, np.array(self._starts, np.int64))
-        if self._even.has("doc_id") and data.documents is None:
-            # Given as ids, though they look like running numbers.
-            changes["documents"] = Strings.of(map(str, range(len(data))))
-        return changes
+        return with_data(content, **changes) if changes else content
 
     def _column(
         self, rows: TagRows, column: int, numbers: array[int], data: Dataset

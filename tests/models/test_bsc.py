@@ -1,0 +1,275 @@
+"""Bayesian sequence combination against enumeration, and on crowds of known workers."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import convener as cv
+from benchmarks.crowd.__main__ import measured
+from benchmarks.crowd.generator import crowd as generated
+from convener.kernels.evidence import sparse_votes
+from convener.kernels.history import pair_counts, pair_evidence, pair_votes, presumed_counts
+from convener.models import bsc
+from convener.models.bsc import BSC, Counts
+from convener.packed import Strings, offsets_of
+from convener.train.chain import log_begin
+from convener.train.em import Trace, maximise
+
+SIZE = 3
+
+
+def true_worker(hit: float, false: float, overrun: float) -> np.ndarray:
+    """P(said | true, last) of a worker that marks spans as units.  [true, last, said]"""
+    worker = np.zeros((SIZE, SIZE, SIZE))
+    worker[0, 0] = 1 - false, false, 0  # invents a span
+    worker[0, 1:] = 1 - overrun, 0, overrun  # goes on where the span has ended
+    worker[1, 0] = 1 - hit, hit, 0
+    worker[1, 1:] = 0.1, 0.8, 0.1
+    worker[2, 0] = 0.95, 0.05, 0  # wakes up inside a span
+    worker[2, 1:] = 0.05, 0.05, 0.9
+    return worker
+
+
+WORKERS = np.stack(
+    [
+        true_worker(0.9, 0.01, 0.05),
+        true_worker(0.8, 0.02, 0.2),
+        true_worker(0.6, 0.01, 0.1),
+        true_worker(0.7, 0.05, 0.3),
+        true_worker(0.3, 0.1, 0.6),
+    ]
+)
+MOVES = np.array([[0.85, 0.15, 0.0], [0.4, 0.05, 0.55], [0.6, 0.05, 0.35]])
+
+
+def generated_chain(sentences: int, seed: int, length: int = 20) -> cv.Dataset:
+    """Truth from `MOVES`, votes from `WORKERS`; each worker skips a fifth of the sentences."""
+    rng = np.random.default_rng(seed)
+    truth = np.zeros((sentences, length), np.int16)
+    votes = np.zeros((sentences, length, len(WORKERS)), np.int16)
+    for m, t in product(range(sentences), range(length)):
+        truth[m, t] = rng.choice(SIZE, p=MOVES[truth[m, t - 1] if t else 0])
+        for k, worker in enumerate(WORKERS):
+            last = votes[m, t - 1, k] if t else 0
+            votes[m, t, k] = rng.choice(SIZE, p=worker[truth[m, t], last])
+    votes[rng.random((sentences, 1, len(WORKERS))).repeat(length, axis=1) < 0.2] = -1
+    return cv.Dataset(
+        tags=cv.TagSet(("PER",)),
+        tokens=Strings.of(["w"] * truth.size),
+        offsets=offsets_of([length] * sentences),
+        sources=tuple(f"worker-{k}" for k in range(len(WORKERS))),
+        votes=votes.reshape(-1, len(WORKERS)),
+        silence=("abstain",) * len(WORKERS),
+        gold=truth.reshape(-1),
+    )
+
+
+@pytest.fixture(scope="module")
+def chain() -> cv.Dataset:
+    return generated_chain(600, seed=1)
+
+
+def by_enumeration(counts: Counts, votes: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+    """Marginals (T, L), expected moves (L, L) and log p(x) of one sentence, all paths summed."""
+    moves, worker = (np.exp(logs) for logs in counts.logs())
+    begin, length = np.exp(log_begin(SIZE)), len(votes)
+    marginals, expected, total = np.zeros((length, SIZE)), np.zeros((SIZE, SIZE)), 0.0
+    for path in product(range(SIZE), repeat=length + 1):
+        weight = begin[path[0]]
+        for t in range(length):
+            weight *= moves[path[t], path[t + 1]]
+            for k in range(votes.shape[1]):
+                if votes[t, k] >= 0:
+                    last = max(votes[t - 1, k], 0) if t else 0
+                    weight *= worker[k, path[t + 1], last, votes[t, k]]
+        total += weight
+        for t in range(length):
+            marginals[t, path[t + 1]] += weight
+            expected[path[t], path[t + 1]] += weight
+    return marginals / total, expected / total, float(np.log(total))
+
+
+def test_pairs_begin_with_o_and_skip_abstentions() -> None:
+    votes = np.array([[1, -1], [2, 1], [1, -1], [0, 2]], np.int16)
+    pairs = pair_votes(votes, np.array([0, 0, 2, 4, 4]), 3)
+    assert pairs.tolist() == [[1, -1], [5, 1], [1, -1], [3, 2]]
+
+
+def test_evidence_and_counts_are_those_of_plain_loops() -> None:
+    rng = np.random.default_rng(2)
+    votes = rng.integers(-1, 5, size=(40, 3)).astype(np.int16)
+    votes[:, 1] = np.where(rng.random(40) < 0.8, 0, votes[:, 1])
+    pairs = pair_votes(votes, np.array([0, 15, 40]), 5)
+    log_votes = rng.normal(size=(3, 5, 5, 5))
+    marginals = rng.dirichlet(np.ones(5), size=40)
+    evidence, counts = np.zeros((40, 5)), np.zeros((3, 5, 5, 5))
+    for n, k in zip(*np.nonzero(pairs >= 0), strict=True):
+        last, said = divmod(int(pairs[n, k]), 5)
+        evidence[n] += log_votes[k, :, last, said]
+        counts[k, :, last, said] += marginals[n]
+    sparse = sparse_votes(pairs)
+    np.testing.assert_allclose(pair_evidence(sparse, log_votes), evidence, atol=1e-12)
+    np.testing.assert_allclose(pair_counts(sparse, marginals), counts, atol=1e-12)
+
+
+def test_what_is_presumed_leaves_no_row_empty() -> None:
+    counts = np.zeros((2, 5, 5, 5))
+    counts[0, 0, 0, 0] = 100
+    settings = {"false_votes": 10.0, "pooled": 0.0, "diagonal": 0.0}
+    prior = presumed_counts(counts, np.array([3.0, 0.0]), **settings)
+    assert (prior > 0).all()
+    assert prior[0, 0, 0, 0] > 300
+    np.testing.assert_allclose(prior[1, 0, 0, 1:].sum(), 10, atol=0.5)
+
+
+def test_the_posterior_is_that_of_enumeration() -> None:
+    data = generated_chain(12, seed=3, length=5)
+    model = BSC(steps=3).fit(data)
+    counts = Counts(**model.fitted.params)
+    found = model.predict_proba(data)
+    for number, sentence in enumerate(data):
+        expected, _, _ = by_enumeration(counts, sentence.votes)
+        np.testing.assert_allclose(found[number], expected, atol=1e-5)
+
+
+def test_a_step_is_that_of_enumeration(monkeypatch: pytest.MonkeyPatch) -> None:
+    data, model = generated_chain(12, seed=4, length=4), BSC(steps=1)
+    pairs = model._pairs(data)
+    first = model._first(data, pairs)
+    prior = model._prior(data, first)
+    each = [by_enumeration(prior.plus(first), sentence.votes) for sentence in data]
+    moves = prior.moves + sum(expected for _, expected, _ in each)
+    votes = prior.votes + pair_counts(pairs, np.concatenate([m for m, _, _ in each]))
+    traces = watched(monkeypatch)
+    params = model.fit(data).fitted.params
+    np.testing.assert_allclose(params["moves"], np.where(data.tags.legal, moves, 0), atol=1e-9)
+    np.testing.assert_allclose(params["votes"], votes, atol=1e-9)
+    logs = prior.plus(first).logs()
+    beforehand = (prior.votes * logs.votes).sum() + logs.moves[data.tags.legal].sum()
+    value = (sum(score for *_, score in each) + beforehand) / len(data.tokens)
+    np.testing.assert_allclose(traces[0].objective[0], value, atol=1e-12)
+
+
+def watched(monkeypatch: pytest.MonkeyPatch) -> list[Trace]:
+    """Traces of all fits from here on."""
+    traces: list[Trace] = []
+
+    def watch(*args: object, **settings: object) -> object:
+        found, trace = maximise(*args, **settings)
+        traces.append(trace)
+        return found, trace
+
+    monkeypatch.setattr(bsc, "maximise", watch)
+    return traces
+
+
+def worker_errors(model: cv.LabelModel) -> np.ndarray:
+    """How far the rows that matter are from the truth: known workers, last label O or B."""
+    found = np.exp(Counts(**model.fitted.params).logs().votes)
+    return np.abs(found - WORKERS)[:, [0, 0, 1, 2], [0, 1, 0, 1]]
+
+
+def test_known_workers_are_recovered(chain: cv.Dataset) -> None:
+    weak = {"pooled": 0.1, "diagonal": 0.1, "false_votes": 0.1}
+    model = BSC(steps=200, tolerance=1e-8, **weak).fit(chain)
+    errors = worker_errors(model)
+    assert errors.mean() < 0.03
+    assert errors.max() < 0.15
+    moves = np.exp(Counts(**model.fitted.params).logs().moves)
+    np.testing.assert_allclose(moves, MOVES, atol=0.07)
+
+
+def test_it_beats_majority_vote_and_dawid_skene_on_its_own_data(chain: cv.Dataset) -> None:
+    f1 = {
+        name: cv.evaluate(cv.get(name)().fit(chain).predict(chain), chain).f1
+        for name in ("bsc", "dawid-skene", "majority-vote")
+    }
+    assert f1["bsc"] > f1["dawid-skene"] + 0.02
+    assert f1["bsc"] > f1["majority-vote"] + 0.02
+
+
+@pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
+def test_the_objective_never_falls(
+    toy: cv.Dataset, chain: cv.Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traces = watched(monkeypatch)
+    model = BSC(tolerance=0.0).fit(toy)
+    model.fit(toy)
+    BSC(tolerance=0.0).fit(chain[:100])
+    assert len(traces) == 3
+    for trace in traces:
+        assert np.diff(trace.objective).min(initial=0.0) > -1e-9
+
+
+def test_order_and_threads_do_not_matter() -> None:
+    people = generated(7).data[:100]
+    expected = BSC().fit(people).predict(people)
+    turned = people.select_sources(people.sources[::-1])
+    mixed = people.take(np.random.default_rng(0).permutation(len(people)))
+    assert (BSC().fit(turned).predict(turned).labels == expected.labels).all()
+    assert (BSC().fit(mixed).predict(people).labels == expected.labels).all()
+    two = BSC(threads=2).fit(people).predict(people)
+    assert expected.probabilities is not None
+    assert two.probabilities is not None
+    assert two.probabilities.tobytes() == expected.probabilities.tobytes()
+
+
+def test_fitting_goes_on_from_what_was_counted(chain: cv.Dataset) -> None:
+    model = BSC().fit(chain[:60])
+    before = worker_errors(model).mean()
+    model.fit(chain[60:])
+    assert worker_errors(model).mean() < before
+    known = Counts(**model.fitted.params).logs().votes[2]
+    votes = chain[:60].votes.copy()
+    votes[:, 2] = -1
+    with pytest.warns(cv.ConvenerWarning, match="worker-2"):
+        model.fit(chain[:60].with_sources(chain.sources, votes, chain.silence))
+    np.testing.assert_allclose(Counts(**model.fitted.params).logs().votes[2], known, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
+@pytest.mark.parametrize("silence", ["O", "abstain"])
+def test_hundreds_of_sources_that_hardly_ever_speak(silence: str) -> None:
+    rng = np.random.default_rng(8)
+    gold = generated_chain(30, seed=8)
+    sees = (rng.random((30, 1, 300)) < 0.05).repeat(20, axis=1).reshape(600, 300)
+    votes = np.where(sees, gold.gold[:, None], 0 if silence == "O" else -1).astype(np.int16)
+    names = tuple(f"s{k}" for k in range(300))
+    many = gold.with_sources(names, votes, (silence,) * 300)
+    labels = BSC().fit(many).predict(many)
+    assert labels.probabilities is not None
+    assert np.isfinite(labels.probabilities).all()
+    assert cv.evaluate(labels, many).f1 > 0.95
+
+
+def test_too_many_types_are_refused() -> None:
+    types = [f"T{n}" for n in range(91)]
+    data = cv.Dataset.from_spans(types, [["a"]], {"x": [[(0, 1, "T3")]]})
+    with pytest.raises(cv.DataError, match="at most 90 entity types, got 91"):
+        BSC().fit(data)
+
+
+def test_spammers_are_found_and_majority_vote_is_beaten() -> None:
+    people = generated(11)
+    f1, rank, _ = measured(people, "bsc")
+    assert rank > 0.9
+    assert f1 > measured(people, "majority-vote")[0] + 0.02
+
+
+@pytest.mark.parametrize(
+    ("name", "least"), [("LaptopReview", 73.4), ("NCBI-Disease", 78.3), ("BC5CDR", 83.5)]
+)
+def test_silence_does_not_outvote_on_real_data(real_data: Path, name: str, least: float) -> None:
+    corpus = cv.read(real_data / name)
+    found = cv.evaluate(BSC().fit(corpus.train).predict(corpus.test), corpus.test).f1
+    assert 100 * found >= least
+
+
+@pytest.mark.parametrize("settings", [{"steps": 0}, {"threads": 0}, {"prior": -1}, {"pooled": -1}])
+def test_settings_out_of_range_are_refused(settings: dict[str, float]) -> None:
+    with pytest.raises(cv.ConfigError, match=next(iter(settings))):
+        BSC(**settings)
