@@ -52,6 +52,9 @@ def test_debug_shows_the_traceback() -> None:
 
 
 def test_no_words_is_help(convener: Command) -> None:
+    alone = convener()
+    assert "Usage" in alone.out + alone.err
+    assert "error" not in alone.err
     assert "demo" in convener("--help").out
     assert cv.__version__ in convener("--version").out
 
@@ -99,6 +102,21 @@ def test_demo_does_not_overwrite_a_strangers_folder(convener: Command, tmp_path:
     refused = convener("demo", "-o", tmp_path)
     assert refused.code == 2
     assert (tmp_path / "thesis.txt").exists()
+
+
+def test_an_interrupt_leaves_nothing_behind(news: Path, tmp_path: Path) -> None:
+    """The signal comes while the run is being written."""
+    code = (
+        "import os, signal, sys; from convener.io import checkpoint; from convener.cli import main;"
+        "checkpoint.write = lambda *_: os.kill(os.getpid(), signal.SIGINT); main(sys.argv[1:])"
+    )
+    words = ["fit", str(news), "-o", str(tmp_path / "run")]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 130
+    assert "interrupted" in done.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_output_to_a_closed_pipe_is_quiet() -> None:

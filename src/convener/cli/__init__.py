@@ -73,7 +73,8 @@ def _run(arguments: list[str], *, debug: bool) -> int:
     except (ConvenerError, UsageError) as error:
         if debug:
             raise
-        say("error", _one_line(error))
+        if line := _one_line(error):
+            say("error", line)
         return BAD_INPUT
     except (KeyboardInterrupt, typer.Abort):
         say("stopped", "interrupted; nothing half-written was left behind")
@@ -85,8 +86,13 @@ def _run(arguments: list[str], *, debug: bool) -> int:
 
 
 def _one_line(error: Any) -> str:
-    """The message of an error; a usage error also names the command whose help explains it."""
+    """The message of an error; a usage error also names the command whose help explains it.
+
+    Empty where the help itself was the answer.
+    """
     message = error.format_message() if hasattr(error, "format_message") else str(error)
+    if not message:
+        return ""
     context = getattr(error, "ctx", None)
     hint = f" (see {context.command_path} --help)" if context is not None else ""
     return " ".join(message.split()) + hint
