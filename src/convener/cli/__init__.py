@@ -69,6 +69,8 @@ def _run(arguments: list[str], *, debug: bool) -> int:
     try:
         code = app(arguments, prog_name="convener", standalone_mode=False)
         sys.stdout.flush()
+        if code == INTERRUPTED:  # newer versions of typer take the interrupt themselves
+            raise KeyboardInterrupt
         return code if isinstance(code, int) else 0
     except (ConvenerError, UsageError) as error:
         if debug:

@@ -61,6 +61,8 @@ def demo(
 
 def _score(name: str, corpus: Corpus) -> dict[str, Any]:
     """Fit one model on train, measure it on test."""
+    if terminal.ERR.is_terminal:
+        terminal.note(f"fitting {name} (what is compiled is kept for the next time)")
     model = get(name)()
     result = evaluate(model.fit(corpus.train).predict(corpus.test), corpus.test)
     return {
