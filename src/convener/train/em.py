@@ -36,7 +36,7 @@ def maximise(
     >>> halves = lambda x: (x / 2, -x * x)
     >>> found, trace = maximise(halves, 1.0, name="toy", steps=50, tolerance=1e-3)
     >>> trace.reason
-    'objective rose by less than 0.001 after 7 of at most 50 steps'
+    'objective rose by less than 0.001 after 6 of at most 50 steps'
     """
     params, objective = start, []
     reason = f"all {steps} steps done"
