@@ -52,6 +52,13 @@ def machine() -> dict[str, Any]:
     return {"cpu": cpu, "cores": os.cpu_count(), "system": platform.system()}
 
 
+def peak_memory() -> int:
+    """The most resident memory this process has had, in bytes; what it was forked from apart."""
+    status = Path("/proc/self/status").read_text()
+    line = next(line for line in status.splitlines() if line.startswith("VmHWM"))
+    return 1024 * int(line.split()[1])
+
+
 def versions(packages: Iterable[str]) -> dict[str, str]:
     """Versions of Python and of these packages."""
     found = {"python": platform.python_version()}

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 import convener as cv
-from benchmarks.record import RESULTS, save
+from benchmarks.record import RESULTS, peak_memory, save
 from convener.packed import Strings, offsets_of
 
 SEED = 0
@@ -58,12 +58,10 @@ def corpus(sentences: int, length: int, sources: int) -> cv.Dataset:
 
 def measured(tokens: int) -> dict[str, Any]:
     """Seconds and peak memory of a fit of five steps and a prediction."""
-    import resource
-
     data = corpus(tokens // 20, 20, 8)
     model = cv.get("hmm")
     model(steps=2).fit(data[:100]).predict(data[:100])  # compiles
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_memory()
     begin = time.process_time()
     fitted = model(steps=STEPS, tolerance=0).fit(data)
     middle = time.process_time()
@@ -73,7 +71,7 @@ def measured(tokens: int) -> dict[str, Any]:
         "tokens": tokens,
         "fit": middle - begin,
         "predict": end - middle,
-        "peak": (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024,
+        "peak": peak_memory() - before,
         "f1": cv.evaluate(labels, data).f1 if tokens <= 1_000_000 else None,
     }
 

@@ -27,18 +27,18 @@ FILES = {
     "npz": "corpus.npz",
 }
 READ_ONE = """
-import json, resource, sys, time
-import numpy, convener as cv
+import json, sys, time
+import convener as cv
+from benchmarks.record import peak_memory
 from convener.io import formats
-cv.io.formats.available()
+formats.available()
 if sys.argv[1].endswith(".parquet"):
     import pyarrow, pyarrow.parquet
-peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-before, begin = peak(), time.perf_counter()
+before, begin = peak_memory(), time.perf_counter()
 data = cv.read(sys.argv[1])
 seconds = time.perf_counter() - begin
 kept = data.votes.nbytes + data.gold.nbytes + data.tokens.data.nbytes + data.tokens.offsets.nbytes
-print(json.dumps({"tokens": len(data.tokens), "seconds": seconds, "peak": peak() - before,
+print(json.dumps({"tokens": len(data.tokens), "seconds": seconds, "peak": peak_memory() - before,
                   "kept": kept}))
 """
 
