@@ -39,6 +39,14 @@ def from_mapping(cls: type[Settings], values: Mapping[str, Any], *, what: str) -
     return cls(**{name: _converted(name, hints[name], value) for name, value in values.items()})
 
 
+def at_least(settings: Any, least: float, *names: str) -> None:
+    """Refuse settings that are below a bound; None is none."""
+    for name in names:
+        value = getattr(settings, name)
+        if value is not None and value < least:
+            raise ConfigError(f"{name} must be at least {least:g}, got {value}")
+
+
 def to_mapping(settings: Any) -> dict[str, Any]:
     """Names and plain values of a settings instance, fit for JSON."""
     return {

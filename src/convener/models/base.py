@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener.data import Dataset
-from convener.errors import ConfigError, ConvenerWarning, DataError, MismatchError, NotFittedError
+from convener.errors import ConvenerWarning, DataError, MismatchError, NotFittedError
 from convener.io import checkpoint
 from convener.kernels.confusion import type_probabilities, type_reliability
 from convener.packed import Ragged
 from convener.predictions import Predictions
-from convener.settings import from_mapping, to_mapping
+from convener.settings import at_least, from_mapping, to_mapping
 from convener.tables import PERCENT, Table
 
 Params = Mapping[str, NDArray[Any]]
@@ -32,8 +32,22 @@ class ModelConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.seed < 0:
-            raise ConfigError(f"seed must not be negative, got {self.seed}")
+        at_least(self, 0, "seed")
+
+
+@dataclass(frozen=True, kw_only=True)
+class EMConfig(ModelConfig):
+    """Settings of every model that is learned by expectation maximisation."""
+
+    steps: int = 50
+    """At most so many steps."""
+    tolerance: float = 1e-6
+    """Stop when a step raises the objective by less, in nats per token."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least(self, 1, "steps")
+        at_least(self, 0, "tolerance")
 
 
 @dataclass(frozen=True, eq=False)

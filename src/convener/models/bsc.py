@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener.data import Dataset
-from convener.errors import ConfigError, DataError
+from convener.errors import DataError
 from convener.kernels.chain import expected_counts
 from convener.kernels.evidence import SparseVotes, sparse_votes
 from convener.kernels.history import (
@@ -20,8 +20,9 @@ from convener.kernels.history import (
     presumed_counts,
 )
 from convener.kernels.priors import move_counts
-from convener.models import get
-from convener.models.base import Inference, LabelModel, ModelConfig, Params, warn_of_silent_sources
+from convener.models.base import EMConfig, Inference, LabelModel, Params, warn_of_silent_sources
+from convener.models.majority_vote import simple_labels
+from convener.settings import at_least
 from convener.train.chain import decoded, log_begin, log_of
 from convener.train.em import maximise
 
@@ -29,7 +30,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class BSCConfig(ModelConfig):
+class BSCConfig(EMConfig):
     """Settings of Bayesian sequence combination."""
 
     start: Literal["union", "majority"] | None = None
@@ -44,20 +45,12 @@ class BSCConfig(ModelConfig):
     """Votes that each row has beforehand, spread as all sources together speak there."""
     diagonal: float = 5.0
     """Votes that each row has beforehand for what is true."""
-    steps: int = 50
-    """At most so many steps of expectation maximisation."""
-    tolerance: float = 1e-6
-    """Stop when a step raises the objective by less, in nats per token."""
     threads: int = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("steps", "threads"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("prior", "false_votes", "pooled", "diagonal", "tolerance"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"{name} must not be negative, got {getattr(self, name)}")
+        at_least(self, 1, "threads")
+        at_least(self, 0, "prior", "false_votes", "pooled", "diagonal")
 
 
 class Counts(NamedTuple):
@@ -119,28 +112,32 @@ class BSC(LabelModel):
 
         def step(counts: Counts) -> tuple[Counts, float]:
             logs = counts.logs()
-            evidence = pair_evidence(pairs, logs.votes)
+            evidence = pair_evidence(pairs, logs.votes, threads=config.threads)
             found = expected_counts(
                 begin, logs.moves, evidence, train.offsets, threads=config.threads
             )
             value = found.log_likelihood.sum() + (prior.votes * logs.votes).sum()
             value += (prior.moves[possible] * logs.moves[possible]).sum()
-            seen = Counts(found.transitions * possible, pair_counts(pairs, found.marginals))
+            seen = Counts(
+                found.transitions * possible,
+                pair_counts(pairs, found.marginals, threads=config.threads),
+            )
             return prior.plus(seen), float(value) / max(1, len(train.tokens))
 
         best, _ = maximise(
             step,
             prior.plus(first),
             name=self.name,
-            steps=config.steps,
-            tolerance=config.tolerance,
+            limits=config,
         )
         return best._asdict()
 
     def infer(self, params: Params, data: Dataset) -> Inference:
         """Best paths, marginals, and exact probabilities of the spans found."""
         logs = Counts(params["moves"], params["votes"]).logs()
-        evidence = pair_evidence(self._pairs(data), logs.votes).astype(np.float32)
+        evidence = pair_evidence(self._pairs(data), logs.votes, threads=self.config.threads).astype(
+            np.float32
+        )
         return Inference(*decoded(logs.moves, evidence, data, self.config.threads))
 
     def _pairs(self, data: Dataset) -> SparseVotes:
@@ -154,11 +151,7 @@ class BSC(LabelModel):
 
     def _first(self, data: Dataset, pairs: SparseVotes) -> Counts:
         """Counts by the labels of a simple vote."""
-        kind, size = self.config.start, len(data.tags)
-        if kind is None:
-            kind = "union" if set(data.silence) == {"O"} else "majority"
-        scheme = {"union": "span", "majority": "io"}[kind]
-        labels = get("majority-vote")(scheme=scheme).infer({}, data).labels
+        size, labels = len(data.tags), simple_labels(data, self.config.start)
         moves = move_counts(labels, data.offsets, size)
         return Counts(moves, pair_counts(pairs, np.eye(size)[labels]))
 

@@ -10,16 +10,18 @@ from numpy.typing import NDArray
 
 from convener.data import Dataset
 from convener.errors import ConfigError
-from convener.kernels import tokenwise, vote
+from convener.kernels import tokenwise
 from convener.kernels.evidence import expected_emissions, sparse_votes
-from convener.models.base import Inference, LabelModel, ModelConfig, Params, warn_of_silent_sources
+from convener.models.base import EMConfig, Inference, LabelModel, Params, warn_of_silent_sources
+from convener.settings import at_least
 from convener.train.em import maximise
+from convener.train.tokens import labelled
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class DawidSkeneConfig(ModelConfig):
+class DawidSkeneConfig(EMConfig):
     """Settings of Dawid-Skene."""
 
     scheme: Literal["io", "bio"] = "io"
@@ -35,20 +37,13 @@ class DawidSkeneConfig(ModelConfig):
     rest: float = 0.1
     """Votes that each row has beforehand, in all, for everything alike."""
     steps: int = 100
-    """At most so many steps of expectation maximisation."""
-    tolerance: float = 1e-6
-    """Stop when a step raises the objective by less, in nats per token."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("prior", "diagonal", "tolerance"):
-            if getattr(self, name) < 0:
-                raise ConfigError(f"{name} must not be negative, got {getattr(self, name)}")
+        at_least(self, 0, "prior", "diagonal")
         for name in ("silence", "rest"):
             if getattr(self, name) <= 0:
                 raise ConfigError(f"{name} must be positive, got {getattr(self, name)}")
-        if self.steps < 1:
-            raise ConfigError(f"steps must be at least 1, got {self.steps}")
 
 
 class Counts(NamedTuple):
@@ -117,13 +112,11 @@ class DawidSkene(LabelModel):
             value += float((prior.classes * logs.classes).sum() + (prior.votes * logs.votes).sum())
             return prior.plus(counted(posterior)), value / max(1, len(train.tokens))
 
-        config = self.config
         found, _ = maximise(
             step,
             prior.plus(first),
             name=self.name,
-            steps=config.steps,
-            tolerance=config.tolerance,
+            limits=self.config,
         )
         return found._asdict()
 
@@ -134,11 +127,7 @@ class DawidSkene(LabelModel):
             sparse_votes(self._said(data)), self._weights(data) * logs.votes, logs.classes
         )
         best = tokenwise.winners(posterior)
-        if self.config.scheme == "bio":
-            labels, _ = data.tags.repair(best.astype(np.int16), data.offsets)
-            return Inference(labels, posterior.astype(np.float32))
-        labels = vote.runs(best, data.offsets)
-        return Inference(labels, vote.label_probabilities(posterior, labels))
+        return Inference(*labelled(best, posterior, data, self.config.scheme))
 
     def _said(self, data: Dataset) -> NDArray[np.int16]:
         """Votes as classes.  -> (N, K)"""

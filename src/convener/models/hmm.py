@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener.data import Dataset
-from convener.errors import ConfigError, ConvenerWarning
+from convener.errors import ConvenerWarning
 from convener.kernels.chain import IMPOSSIBLE, expected_counts
 from convener.kernels.confusion import emission_reliability
 from convener.kernels.evidence import (
@@ -20,15 +20,16 @@ from convener.kernels.evidence import (
     sparse_votes,
 )
 from convener.kernels.priors import move_counts, silence_weight, smoothed_emissions
-from convener.models import get
 from convener.models.base import (
+    EMConfig,
     Inference,
     LabelModel,
-    ModelConfig,
     Params,
     Reliability,
     warn_of_silent_sources,
 )
+from convener.models.majority_vote import simple_labels
+from convener.settings import at_least
 from convener.train.chain import Chain, decoded, log_begin, log_of
 from convener.train.em import maximise
 
@@ -37,13 +38,9 @@ OPEN_PRIOR = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
-class HMMConfig(ModelConfig):
+class HMMConfig(EMConfig):
     """Settings of the hidden Markov model."""
 
-    steps: int = 50
-    """At most so many steps of expectation maximisation."""
-    tolerance: float = 1e-6
-    """Stop when a step raises the objective by less, in nats per token."""
     start: Literal["union", "majority"] | None = None
     """Labels to start from: the union of all spans, longest first, or majority vote by type. By
     default the union where every source's silence is O, since each of them misses most."""
@@ -64,12 +61,8 @@ class HMMConfig(ModelConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("steps", "threads"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("tolerance", "prior", "false_votes", "silence", "restarts"):
-            if (getattr(self, name) or 0) < 0:
-                raise ConfigError(f"{name} must not be negative, got {getattr(self, name)}")
+        at_least(self, 1, "threads")
+        at_least(self, 0, "prior", "false_votes", "silence", "restarts")
 
 
 class HMM(LabelModel):
@@ -98,7 +91,7 @@ class HMM(LabelModel):
         """EM from labels of a simple vote, or on from an earlier fit."""
         warn_of_silent_sources(train, self.name)
         votes = sparse_votes(train.votes)
-        first = self._start(train, votes, self._simple_labels(train))
+        first = self._start(train, votes, simple_labels(train, self.config.start))
         prior = self._weights(train)[:, None, None] * first.emissions
         begins = [first.normalised(self._allowed(train))]
         if start is not None:
@@ -118,14 +111,11 @@ class HMM(LabelModel):
         return Inference(*decoded(log_of(chain.moves), log_like, data, self.config.threads))
 
     def reliability_of(self, params: Params, train: Dataset) -> Reliability:
-        """As the emissions have it."""
-        return Reliability(*emission_reliability(params["emissions"], params["mass"]))
-
-    def _simple_labels(self, train: Dataset) -> NDArray[np.int16]:
-        """Labels of a simple vote, to start from."""
-        kind = self.config.start or ("union" if quiet(train).all() else "majority")
-        scheme = {"union": "span", "majority": "io"}[kind]
-        return get("majority-vote")(scheme=scheme).infer({}, train).labels
+        """As the emissions have it, an O counted in full again."""
+        emissions = params["emissions"].copy()
+        emissions[:, :, 0] /= params["silence"][:, None]
+        emissions /= emissions.sum(axis=2, keepdims=True)
+        return Reliability(*emission_reliability(emissions, params["mass"]))
 
     def _start(self, train: Dataset, votes: SparseVotes, labels: NDArray[np.int16]) -> Chain:
         """Counts of moves and emissions by these labels."""
@@ -191,8 +181,7 @@ class HMM(LabelModel):
             step,
             begin,
             name=self.name,
-            steps=self.config.steps,
-            tolerance=self.config.tolerance,
+            limits=self.config,
         )
         return chain, trace.objective[-1]
 

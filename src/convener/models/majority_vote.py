@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from convener.data import Dataset
 from convener.kernels import vote
-from convener.kernels.vote import label_probabilities
 from convener.models.base import Inference, LabelModel, ModelConfig, Params
 from convener.spans import Spans
+from convener.train.tokens import labelled
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,18 +53,16 @@ class MajorityVote(LabelModel):
 
     def infer(self, params: Params, data: Dataset) -> Inference:
         """Vote in the chosen scheme."""
-        opinions = data.opinions()
-        if self.config.scheme == "bio":
+        opinions, scheme = data.opinions(), self.config.scheme
+        if scheme == "bio":
             counts = vote.label_counts(data.votes, opinions, len(data.tags))
-            best = self._winner(counts, data).astype(np.int16)
-            labels, _ = data.tags.repair(best, data.offsets)
-            return Inference(labels, _shares(counts))
-        counts = vote.type_counts(data.votes, opinions, len(data.tags.types))
-        if self.config.scheme == "span":
-            labels = self._union(data)
         else:
-            labels = vote.runs(self._winner(counts, data), data.offsets)
-        return Inference(labels, label_probabilities(_shares(counts), labels))
+            counts = vote.type_counts(data.votes, opinions, len(data.tags.types))
+        shares = _shares(counts)
+        if scheme == "span":
+            labels = self._union(data)
+            return Inference(labels, vote.label_probabilities(shares, labels))
+        return Inference(*labelled(self._winner(counts, data), shares, data, scheme))
 
     def _winner(self, counts: NDArray[np.int32], data: Dataset) -> NDArray[np.int64]:
         ties = self.config.ties or "last"
@@ -87,6 +85,17 @@ class MajorityVote(LabelModel):
             preference = vote.scrambled(preference + spans.start * 64, self.config.seed)
         stays = vote.span_union(spans.sentence, spans.start, spans.end, preference)
         return data.tags.labels(spans.take(stays), data.offsets)
+
+
+def simple_labels(
+    data: Dataset, kind: Literal["union", "majority"] | None = None
+) -> NDArray[np.int16]:
+    """Labels for other models to start from: the union of all spans, or majority vote by type.
+
+    By default the union where every source's silence is O: each of them misses most.
+    """
+    kind = kind or ("union" if set(data.silence) <= {"O"} else "majority")
+    return MajorityVote(scheme={"union": "span", "majority": "io"}[kind]).infer({}, data).labels
 
 
 def distinct(parts: list[Spans], offsets: NDArray[np.int64]) -> Spans:

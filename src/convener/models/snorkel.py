@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from convener.data import Dataset
 from convener.errors import ConfigError, ConvenerWarning
-from convener.kernels import tokenwise, vote
+from convener.kernels import tokenwise
 from convener.kernels.evidence import expected_emissions, sparse_votes
-from convener.models.base import Inference, LabelModel, ModelConfig, Params, warn_of_silent_sources
+from convener.models.base import EMConfig, Inference, LabelModel, Params, warn_of_silent_sources
 from convener.train.em import maximise
+from convener.train.tokens import labelled
 
 Array = NDArray[np.float64]
 # How far above chance an accuracy stays.
@@ -22,7 +23,7 @@ _ABOVE = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
-class SnorkelConfig(ModelConfig):
+class SnorkelConfig(EMConfig):
     """Settings of Snorkel's label model."""
 
     scheme: Literal["io", "bio"] = "io"
@@ -36,9 +37,6 @@ class SnorkelConfig(ModelConfig):
     """How many votes that presumption is worth. Sources seldom err independently, so agreement
     flatters them, and weights far apart let one of them overrule the rest."""
     steps: int = 100
-    """At most so many steps of expectation maximisation."""
-    tolerance: float = 1e-6
-    """Stop when a step raises the objective by less, in nats per token."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -46,10 +44,6 @@ class SnorkelConfig(ModelConfig):
             raise ConfigError(f"accuracy must be in (0, 1), got {self.accuracy}")
         if self.strength <= 0:
             raise ConfigError(f"strength must be positive, got {self.strength}")
-        if self.tolerance < 0:
-            raise ConfigError(f"tolerance must not be negative, got {self.tolerance}")
-        if self.steps < 1:
-            raise ConfigError(f"steps must be at least 1, got {self.steps}")
 
 
 class Counts(NamedTuple):
@@ -135,13 +129,11 @@ class Snorkel(LabelModel):
             value += float(sum((a * b).sum() for a, b in zip(prior, logs, strict=True)))
             return prior.plus(counted(posterior)), value / max(1, len(said))
 
-        config = self.config
         found, _ = maximise(
             step,
             prior.plus(first),
             name=self.name,
-            steps=config.steps,
-            tolerance=config.tolerance,
+            limits=self.config,
         )
         return found._asdict()
 
@@ -156,11 +148,7 @@ class Snorkel(LabelModel):
             sparse_votes(said[spoken]), logs.log_confusion(), logs.classes
         )
         best = tokenwise.winners(posterior)
-        if self.config.scheme == "bio":
-            labels, _ = data.tags.repair(best.astype(np.int16), data.offsets)
-            return Inference(labels, posterior.astype(np.float32))
-        labels = vote.runs(best, data.offsets)
-        return Inference(labels, vote.label_probabilities(posterior, labels))
+        return Inference(*labelled(best, posterior, data, self.config.scheme))
 
     def _said(self, data: Dataset) -> NDArray[np.int16]:
         """Opinions as classes, -1 where there is none.  -> (N, K)"""

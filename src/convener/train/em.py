@@ -5,12 +5,21 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from convener import progress
 
 LOG = logging.getLogger(__name__)
 P = TypeVar("P")
+
+
+class Limits(Protocol):
+    """When to stop; a model's settings say it."""
+
+    @property
+    def steps(self) -> int: ...
+    @property
+    def tolerance(self) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -26,18 +35,19 @@ def maximise(
     start: P,
     *,
     name: str,
-    steps: int,
-    tolerance: float,
+    limits: Limits,
 ) -> tuple[P, Trace]:
     """Repeat a step until the objective no longer rises.
 
     `step(params)` gives better params and the objective of those it was given, per token.
 
-    >>> halves = lambda x: (x / 2, -x * x)
-    >>> found, trace = maximise(halves, 1.0, name="toy", steps=50, tolerance=1e-3)
+    >>> from types import SimpleNamespace
+    >>> halves, limits = lambda x: (x / 2, -x * x), SimpleNamespace(steps=50, tolerance=1e-3)
+    >>> found, trace = maximise(halves, 1.0, name="toy", limits=limits)
     >>> trace.reason
     'objective rose by less than 0.001 after 6 of at most 50 steps'
     """
+    steps, tolerance = limits.steps, limits.tolerance
     params, objective = start, []
     reason = f"all {steps} steps done"
     with progress.bar(f"fitting {name}", steps) as advance:
