@@ -14,6 +14,8 @@ from typing import Any
 from convener.tables import Table
 
 RESULTS = Path(__file__).parent / "results"
+DATA = Path(os.environ.get("CONVENER_DATA", Path(__file__).parents[2] / "shared" / "data"))
+"""Where the real data sets are."""
 
 
 def save(

@@ -172,3 +172,12 @@ def test_the_union_keeps_the_longest_then_leftmost_then_first(
         sentences, starts.astype(np.int32), (starts + lengths).astype(np.int32), kinds
     )
     assert sorted(rows[number] for number in stays) == sorted(kept)
+
+
+def test_a_span_begins_where_more_sources_begin_than_go_on() -> None:
+    labels = np.array([1, 2, 2, 0, 3, 4], np.int16)
+    counts = np.zeros((6, 5), np.int32)
+    counts[1, 1:3] = 2, 1  # more begin: a new span
+    counts[2, 1:3] = 1, 1  # as many go on: the span goes on
+    counts[5, 3:5] = 1, 0
+    assert vote.majority_begins(labels, counts).tolist() == [1, 1, 2, 0, 3, 3]

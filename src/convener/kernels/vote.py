@@ -76,6 +76,19 @@ def runs(kind: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np.int1
     return np.where(kind == 0, 0, 2 * kind - 1 + goes_on).astype(np.int16)
 
 
+def majority_begins(labels: NDArray[np.int16], counts: NDArray[np.int32]) -> NDArray[np.int16]:
+    """The same labels with a new span wherever more sources begin one than go on.
+
+    labels (N,) BIO, counts (N, L) of the votes for each label -> (N,)
+    """
+    inside = np.flatnonzero((labels > 0) & (labels % 2 == 0))
+    label = labels[inside]
+    begins = counts[inside, label - 1] > counts[inside, label]
+    result = labels.copy()
+    result[inside[begins]] -= 1
+    return result
+
+
 def majority_io(
     votes: NDArray[np.int16],
     opinions: NDArray[np.bool_],

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from convener.data import Dataset
 from convener.errors import ConvenerWarning
+from convener.kernels import vote
 from convener.kernels.chain import IMPOSSIBLE, expected_counts
 from convener.kernels.confusion import emission_reliability
 from convener.kernels.evidence import (
@@ -91,7 +92,7 @@ class HMM(LabelModel):
         """EM from labels of a simple vote, or on from an earlier fit."""
         warn_of_silent_sources(train, self.name)
         votes = sparse_votes(train.votes)
-        first = self._start(train, votes, simple_labels(train, self.config.start))
+        first = self._start(train, votes, self._labels(train))
         prior = self._weights(train)[:, None, None] * first.emissions
         begins = [first.normalised(self._allowed(train))]
         if start is not None:
@@ -116,6 +117,11 @@ class HMM(LabelModel):
         emissions[:, :, 0] /= params["silence"][:, None]
         emissions /= emissions.sum(axis=2, keepdims=True)
         return Reliability(*emission_reliability(emissions, params["mass"]))
+
+    def _labels(self, train: Dataset) -> NDArray[np.int16]:
+        """Labels to start from: those of a simple vote, with spans that begin where most do."""
+        counts = vote.label_counts(train.votes, train.opinions(), len(train.tags))
+        return vote.majority_begins(simple_labels(train, self.config.start), counts)
 
     def _start(self, train: Dataset, votes: SparseVotes, labels: NDArray[np.int16]) -> Chain:
         """Counts of moves and emissions by these labels."""

@@ -1,0 +1,1 @@
+"""The classic label models on the real data sets."""
