@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+MOST_FALSE = 0.05
+"""The share of its votes that a source is charged with at most: small corpora have few."""
 LEAST_SILENCE = 0.1
 """A silence always counts for a little: most tokens are O."""
 
@@ -27,14 +29,15 @@ def smoothed_emissions(
 
     counts (K, L, L) [source, truth, said]. A vote contains all that its sources say, so by its
     count no source is ever wrong: each is charged with `false_votes` entity votes where the truth
-    is O, spread as it speaks, which weighs on sources that rarely speak. `floor` votes, spread
-    likewise, keep every row from being empty.  -> (K, L, L)
+    is O, spread as it speaks, but with no more than `MOST_FALSE` of its votes. `floor` votes,
+    spread likewise, keep every row from being empty.  -> (K, L, L)
     """
     said = counts.sum(axis=1, keepdims=True)
     usual = (said + 1e-3) / (said + 1e-3).sum(axis=2, keepdims=True)
     start: NDArray[np.float64] = counts + floor * usual
     spoken = usual[:, 0, 1:] / usual[:, 0, 1:].sum(axis=1, keepdims=True)
-    start[:, 0, 1:] += false_votes * spoken
+    charged = np.minimum(false_votes, MOST_FALSE * said[:, :, 1:].sum(axis=2))
+    start[:, 0, 1:] += charged * spoken
     return start
 
 
@@ -43,9 +46,8 @@ def lone_votes(said: NDArray[np.bool_]) -> tuple[int, float]:
 
     said (N, K): who marks each token of one type, at least one of them each. If all marks were
     right and the sources independent, a token would have a lone mark by chance with
-    sum_k r_k / (1 - r_k) prod_j (1 - r_j) / (1 - prod_j (1 - r_j)). What exceeds that are
-    mostly false marks: on real data the excess tells the precision of lone marks within a few
-    points, without gold.
+    sum_k r_k / (1 - r_k) prod_j (1 - r_j) / (1 - prod_j (1 - r_j)), r_k being the share of these
+    tokens that source k marks. What exceeds that are mostly false marks.
     """
     if not len(said):
         return 0, 0.0

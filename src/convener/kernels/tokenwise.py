@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener.kernels.evidence import SparseVotes, log_evidence
+from convener.kernels.vote import label_counts
 
 # Probabilities closer than this are a tie: the order of a sum must not decide.
 _TIE = 1e-6
@@ -21,9 +22,7 @@ def type_votes(votes: NDArray[np.int16]) -> NDArray[np.int16]:
 
 def vote_shares(said: NDArray[np.int16], classes: int) -> NDArray[np.float64]:
     """Shares of the votes at each token; all on O where nobody voted.  (N, K) -> (N, C)"""
-    token, source = np.nonzero(said >= 0)
-    at = token * classes + said[token, source]
-    counts = np.bincount(at, minlength=len(said) * classes).reshape(len(said), classes)
+    counts = label_counts(said, said >= 0, classes)
     counts[~counts.any(axis=1), 0] = 1
     shares: NDArray[np.float64] = counts / counts.sum(axis=1, keepdims=True)
     return shares

@@ -17,20 +17,18 @@ def type_counts(
 
     votes (N, K) BIO labels, opinions (N, K) which votes count -> (N, 1+E)
     """
-    token, source = np.nonzero(opinions)
-    said = (votes[token, source].astype(np.int64) + 1) // 2
-    counts = np.bincount(token * (types + 1) + said, minlength=len(votes) * (types + 1))
-    return counts.reshape(len(votes), types + 1).astype(np.int32)
+    return label_counts((votes + 1) // 2, opinions, types + 1)
 
 
 def label_counts(
     votes: NDArray[np.int16], opinions: NDArray[np.bool_], labels: int
 ) -> NDArray[np.int32]:
     """How many sources say each label at each token.  -> (N, L)"""
-    token, source = np.nonzero(opinions)
-    said = votes[token, source].astype(np.int64)
-    counts = np.bincount(token * labels + said, minlength=len(votes) * labels)
-    return counts.reshape(len(votes), labels).astype(np.int32)
+    counts = np.zeros((len(votes), labels), np.int32)
+    for column, counted in zip(votes.T, opinions.T, strict=True):
+        token = np.flatnonzero(counted)
+        counts[token, column[token]] += 1
+    return counts
 
 
 def last_of_best(counts: NDArray[np.int32]) -> NDArray[np.int64]:

@@ -49,7 +49,8 @@ class HMMConfig(EMConfig):
     """Weight of the starting emissions against the data, for sources whose silence is O: their
     votes are correlated, and likelihood alone drives recall away. Others have `OPEN_PRIOR`."""
     false_votes: float = 10.0
-    """Entity votes that each source is presumed to have cast where the truth is O."""
+    """Entity votes that each source is presumed to have cast where the truth is O; at most one in
+    twenty of its votes."""
     silence: float | None = None
     """Weight of an O as evidence, for sources whose silence is O; 1 is the plain model. By
     default estimated: sources that miss the same entities are silent together, and their silence

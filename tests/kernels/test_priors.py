@@ -1,0 +1,96 @@
+"""Starting values: counts against loops, and the estimate of lone votes against a simulation."""
+
+from __future__ import annotations
+
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+
+from convener.kernels.priors import (
+    LEAST_SILENCE,
+    lone_votes,
+    move_counts,
+    silence_weight,
+    smoothed_emissions,
+)
+
+
+def test_moves_are_counted_sentence_by_sentence() -> None:
+    rng = np.random.default_rng(0)
+    offsets = np.array([0, 3, 3, 7, 12])
+    labels = rng.integers(0, 5, size=12).astype(np.int16)
+    expected = np.zeros((5, 5))
+    for first, last in pairwise(offsets):
+        before = 0
+        for label in labels[first:last]:
+            expected[before, label] += 1
+            before = label
+    np.testing.assert_array_equal(move_counts(labels, offsets, 5), expected)
+
+
+def test_false_votes_are_charged_to_the_row_of_o_alone() -> None:
+    counts = np.zeros((1, 3, 3))
+    counts[0] = [[1000, 0, 0], [300, 600, 0], [200, 0, 400]]
+    plain = smoothed_emissions(counts, false_votes=0)
+    charged = smoothed_emissions(counts, false_votes=10)
+    difference = charged - plain
+    assert difference[0, 0, 1:].sum() == pytest.approx(10)
+    assert difference[0, 0, 1] / difference[0, 0, 2] == pytest.approx(600 / 400, rel=1e-4)
+    assert not difference[0, 1:].any()
+
+
+def test_a_rare_source_is_charged_by_its_votes() -> None:
+    counts = np.zeros((1, 3, 3))
+    counts[0] = [[1000, 0, 0], [300, 20, 0], [200, 0, 20]]
+    charged = smoothed_emissions(counts, false_votes=10) - smoothed_emissions(counts, false_votes=0)
+    assert charged.sum() == pytest.approx(2)
+
+
+def test_every_row_has_something_even_for_a_silent_source() -> None:
+    counts = np.zeros((2, 3, 3))
+    counts[0, 0, 0] = 5
+    start = smoothed_emissions(counts, false_votes=10)
+    assert (start > 0).all()
+
+
+def test_chance_is_that_of_listing_every_pattern_of_marks() -> None:
+    rng = np.random.default_rng(1)
+    said = rng.random((500, 4)) < [0.7, 0.5, 0.3, 0.1]
+    said = said[said.any(axis=1)]
+    rates = said.mean(axis=0)
+    lone = marked = 0.0
+    for pattern in product([False, True], repeat=4):
+        weight = np.prod(np.where(pattern, rates, 1 - rates))
+        marked += weight * any(pattern)
+        lone += weight * (sum(pattern) == 1)
+    observed, expected = lone_votes(said)
+    assert observed == sum(row.sum() == 1 for row in said)
+    assert expected == pytest.approx(len(said) * lone / marked)
+
+
+def test_false_votes_raise_the_weight_of_silence() -> None:
+    rng = np.random.default_rng(2)
+    truth = rng.random((50_000, 1)) < 0.1
+    right = truth & (rng.random((50_000, 6)) < 0.6)
+    weights = []
+    for share in (0, 0.003, 0.01):
+        votes = (right | (~truth & (rng.random((50_000, 6)) < share))).astype(np.int16)
+        weights.append(silence_weight(votes, votes.max(axis=1), 1))
+    assert weights[0] < weights[1] < weights[2]
+    assert weights[2] > 0.5
+
+
+def test_sources_that_miss_much_leave_silence_little_weight() -> None:
+    rng = np.random.default_rng(3)
+    truth = rng.random(50_000) < 0.1
+    votes = (truth[:, None] & (rng.random((50_000, 3)) < [0.5, 0.3, 0.2])).astype(np.int16)
+    labels = votes.any(axis=1).astype(np.int16)
+    assert silence_weight(votes, labels, 1) < 0.35
+
+
+def test_one_source_has_no_others_to_be_silent() -> None:
+    votes = np.array([[1], [0]], np.int16)
+    assert silence_weight(votes, votes[:, 0], 1) == 1
+    assert silence_weight(np.zeros((4, 3), np.int16), np.zeros(4, np.int16), 1) == 1
+    assert LEAST_SILENCE > 0
