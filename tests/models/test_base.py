@@ -106,3 +106,11 @@ def test_a_checkpoint_is_plain_json_and_safetensors(toy: cv.Dataset, tmp_path: P
     ]
     facts = json.loads((tmp_path / "m" / checkpoint.FACTS).read_text())
     assert facts["sources"] == list(toy.sources)
+
+
+def test_sources_that_vote_alike_are_named(toy: cv.Dataset) -> None:
+    doubled = toy.with_sources(
+        (*toy.sources, "echo"), np.concatenate([toy.votes, toy.votes[:, :1]], axis=1), ("O",) * 6
+    )
+    with pytest.warns(cv.ConvenerWarning, match="counted each: good = echo"):
+        cv.MajorityVote().fit(doubled)

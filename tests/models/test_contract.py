@@ -195,3 +195,16 @@ def test_duplicate_sources(model: cv.LabelModel, toy: cv.Dataset) -> None:
     labels = model.fit(doubled).predict(doubled)
     assert labels.probabilities is not None
     assert np.isfinite(labels.probabilities).all()
+
+
+def test_order_of_the_training_data_does_not_change_labels(
+    model: cv.LabelModel, toy: cv.Dataset
+) -> None:
+    order = np.random.default_rng(1).permutation(len(toy))
+    straight = model.fit(toy).predict(toy)
+    for data in (toy.take(order), toy.select_sources(reversed(toy.sources))):
+        other = cv.get(model.name)().fit(data).predict(toy)
+        best = np.sort(straight.probabilities, axis=1)
+        clear = best[:, -1] - best[:, -2] > 1e-5
+        np.testing.assert_array_equal(other.labels[clear], straight.labels[clear])
+        np.testing.assert_allclose(other.probabilities, straight.probabilities, atol=1e-4)

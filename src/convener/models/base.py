@@ -6,6 +6,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -125,6 +126,7 @@ class LabelModel(ABC):
         """
         if not train.sources:
             raise DataError(f"{self.name}: there are no sources to learn from")
+        warn_of_twins(train, self.name)
         if valid is not None:
             valid = matching(valid, train.tags.types, train.sources, train.silence, self.name)
         if not self.supervised:
@@ -271,6 +273,25 @@ def warn_of_silent_sources(data: Dataset, model: str) -> None:
             f"{model}: {', '.join(silent)} never mark anything; their reliability is a guess",
             ConvenerWarning,
             stacklevel=4,
+        )
+
+
+ENOUGH = 20
+"""So many marks must be the same before two sources are called alike."""
+
+
+def warn_of_twins(data: Dataset, model: str) -> None:
+    """Say which sources vote alike everywhere: each of them counts as one more opinion."""
+    groups: dict[bytes, list[str]] = {}
+    for name, column in zip(data.sources, data.votes.T, strict=True):
+        if np.count_nonzero(column > 0) >= ENOUGH:
+            groups.setdefault(sha256(column.tobytes()).digest(), []).append(name)
+    twins = [" = ".join(names) for names in groups.values() if len(names) > 1]
+    if twins:
+        warnings.warn(
+            f"{model}: sources that vote alike everywhere are counted each: {', '.join(twins)}",
+            ConvenerWarning,
+            stacklevel=3,
         )
 
 
