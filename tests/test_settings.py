@@ -46,7 +46,6 @@ def converted(field: str, value: Any) -> Any:
         ("count", np.int64(7), 7),
         ("rate", "1e-3", 0.001),
         ("rate", 2, 2.0),
-        ("rate", "inf", float("inf")),
         ("on", "true", True),
         ("on", "No", False),
         ("on", "1", True),

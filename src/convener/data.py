@@ -76,6 +76,7 @@ class Dataset:
         count, size = len(self.tokens), len(self.tags)
         expect.offsets(self.offsets, count)
         expect.distinct("sources", self.sources)
+        expect.that(all(self.sources), "a source needs a name, got ''")
         expect.that(
             len(self.silence) == len(self.sources) and set(self.silence) <= set(SILENCES),
             f"silence must be 'O' or 'abstain' for each of the {len(self.sources)} sources, "
@@ -110,7 +111,9 @@ class Dataset:
         silence: Silence = "O",
     ) -> Self:
         """Build a dataset from lists of (start, end, type); None where a source abstains."""
-        tags = TagSet(tuple(types))
+        tags = TagSet(types)  # type: ignore[arg-type]
+        for words in tokens:
+            expect.that(not isinstance(words, str), f"tokens must be lists of words, got {words!r}")
         offsets = offsets_of(len(words) for words in tokens)
 
         def column(sentences: Sequence[Sequence[tuple[int, int, str]] | None]) -> NDArray[np.int16]:
@@ -120,6 +123,8 @@ class Dataset:
                 for number, spans in enumerate(sentences)
                 for start, end, name in spans or ()
             ]
+            whole = all(isinstance(item, int | np.integer) for row in rows for item in row)
+            expect.that(whole, "starts and ends of spans must be whole numbers")
             labels = tags.labels(Spans.of(rows), offsets)
             unseen = np.array([spans is None for spans in sentences], bool)
             labels[np.repeat(unseen, np.diff(offsets))] = ABSTAIN

@@ -4,7 +4,8 @@
 
     ConvenerError                 all that is raised on purpose; one line on the command line
     ├── DataError                 a file or an array does not hold what it should
-    │   └── FormatError           the format is unknown, or cannot carry the content
+    │   ├── FormatError           the format is unknown, or cannot carry the content
+    │   └── NoTypesError          a file neither names entity types nor shows any
     ├── ConfigError               a setting is unknown or out of range
     ├── UnknownNameError          no model, split or source of that name
     ├── NotFittedError            a model was asked before it was fitted
@@ -32,6 +33,10 @@ class DataError(ConvenerError, ValueError):
 
 class FormatError(DataError):
     """A format is unknown, or cannot carry what it was given."""
+
+
+class NoTypesError(DataError):
+    """A file neither names entity types nor shows any."""
 
 
 class ConfigError(ConvenerError, ValueError):

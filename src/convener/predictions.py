@@ -18,6 +18,9 @@ from convener.packed import Ragged
 from convener.schemes import Scheme
 from convener.spans import Spans
 
+SAW_GOLD = "saw_gold"
+"""Among the settings of predictions whose model saw gold: a reference, not a result."""
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Predictions:

@@ -24,7 +24,7 @@ from convener.io.files import whole
 from convener.models import LabelModel, get, load
 from convener.settings import from_mapping, to_mapping
 
-__all__ = ["RunConfig", "fit", "is_complete", "is_run", "load", "training_data"]
+__all__ = ["RunConfig", "facts", "fit", "is_complete", "is_run", "load", "reading", "training_data"]
 
 CONFIG, FACTS = "config.toml", "run.json"
 DEFAULT_MODEL = "majority-vote"
@@ -82,6 +82,8 @@ def training_data(corpus: Corpus, config: RunConfig, where: str) -> tuple[Datase
             raise ConfigError(
                 f"train_from must be SPLIT:SHARE such as valid:0.8, got {config.train_from!r}"
             ) from None
+        if "train" in splits:
+            raise ConfigError(f"{where}: has a train split; train_from is for data without one")
         splits["train"], splits[name] = corpus[name].split(first)
         if not len(splits[name]):
             del splits[name]
@@ -90,6 +92,8 @@ def training_data(corpus: Corpus, config: RunConfig, where: str) -> tuple[Datase
             f"{where}: no train split (there is {', '.join(splits)}); make one of the first 80 % "
             "of another with --train-from valid:0.8"
         )
+    if not len(splits["train"]):
+        raise DataError(f"{where}: train is empty")
     return splits["train"], splits.get("valid")
 
 
@@ -99,13 +103,18 @@ def fit(
     """Fit the model and write the run, whole or not at all; returns its facts."""
     begin = time.perf_counter()
     model.fit(train, valid, use_gold=config.use_gold)
-    facts = {
+    noted = {
         "model": model.name,
         "seconds": round(time.perf_counter() - begin, 3),
         "sentences": len(train),
         "tokens": len(train.tokens),
         "sources": list(train.sources),
-        "used_valid_gold": config.use_gold and valid is not None and valid.gold is not None,
+        "used_valid_gold": bool(
+            config.use_gold
+            and model.uses_valid_gold
+            and valid is not None
+            and valid.gold is not None
+        ),
         "supervised": model.supervised,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {name: version(name) for name in ("convener", "numpy")},
@@ -115,8 +124,21 @@ def fit(
         draft.mkdir()
         checkpoint.write(draft, *model.state())
         (draft / CONFIG).write_text(config.text(), encoding="utf-8")
-        (draft / FACTS).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
-    return facts
+        (draft / FACTS).write_text(json.dumps(noted, indent=2) + "\n", encoding="utf-8")
+    return noted
+
+
+def reading(folder: Path) -> dict[str, Any]:
+    """How a run's data was read, sources apart: the model names those itself."""
+    file = folder / CONFIG
+    table = _table(toml.read(file).get("reading", {}), "reading", file) if file.is_file() else {}
+    return {name: value for name, value in table.items() if name != "sources"}
+
+
+def facts(folder: Path) -> dict[str, Any]:
+    """What was noted of a complete run."""
+    noted: dict[str, Any] = json.loads((folder / FACTS).read_text(encoding="utf-8"))
+    return noted
 
 
 def is_run(path: Path) -> bool:
@@ -135,6 +157,8 @@ def is_complete(folder: Path, config: RunConfig, *, resume: bool, overwrite: boo
     if not resume or not is_run(folder):
         hint = "--resume or --overwrite" if is_run(folder) else "choose another folder"
         raise DataError(f"{folder}: exists already; {hint}")
+    if not (folder / CONFIG).is_file():
+        raise DataError(f"{folder}: a model without {CONFIG}, not a run; --overwrite replaces it")
     written = (folder / CONFIG).read_text(encoding="utf-8")
     if written != config.text():
         raise DataError(f"{folder / CONFIG}: that run has other settings; --overwrite replaces it")

@@ -101,7 +101,7 @@ def _as_type(hint: Any, value: Any) -> Any:
     if hint is int:
         return int(value) if isinstance(value, str) else operator.index(value)
     if hint is float:
-        return _checked(float(value), not math.isnan(float(value)))
+        return _checked(float(value), math.isfinite(float(value)))
     return hint(value)
 
 

@@ -77,3 +77,19 @@ def test_a_policy_can_be_an_error(convener: Command, tmp_path: Path) -> None:
     assert refused.code == 2
     assert "a.jsonl:1" in refused.err
     assert not (tmp_path / "b.jsonl").exists()
+
+
+def test_convert_never_replaces_a_folder_with_other_things(
+    convener: Command, news: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+    refused = convener("convert", news, tmp_path, "--to", "jsonl")
+    assert refused.code == 2
+    assert "holds other things" in refused.err
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_convert_keeps_all_sources(convener: Command, real_data: Path, tmp_path: Path) -> None:
+    target = tmp_path / "test.jsonl"
+    convener("convert", real_data / "LaptopReview" / "test.json", target)
+    assert len(cv.read(target).sources) == 16

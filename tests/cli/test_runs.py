@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -105,3 +106,99 @@ def test_models_lists_what_each_needs(convener: Command) -> None:
     assert listed["best-consensus"]["gold"] is True
     assert all(row["summary"] for row in listed.values())
     assert "majority-vote" in convener("models").out
+
+
+def test_train_from_is_for_data_without_train(
+    convener: Command, news: Path, tmp_path: Path
+) -> None:
+    refused = convener("fit", news, "-o", tmp_path / "run", "--train-from", "train:0.8")
+    assert refused.code == 2
+    assert "has a train split" in refused.err
+
+
+def test_strict_mode_drops_stray_tags_of_a_file(convener: Command, tmp_path: Path) -> None:
+    (tmp_path / "p.conll").write_text("Ada\tI-PER\nmet\tO\nBob\tB-PER\nJr\tB-PER\n")
+    (tmp_path / "g.conll").write_text("Ada\tB-PER\nmet\tO\nBob\tB-PER\nJr\tB-PER\n")
+    recalls = [
+        convener("evaluate", tmp_path / "p.conll", tmp_path / "g.conll", "--mode", mode, "--json")
+        for mode in ("lenient", "strict")
+    ]
+    assert [round(said.json["recall"], 2) for said in recalls] == [1.0, 0.67]
+
+
+def test_a_run_remembers_how_its_data_was_read(
+    convener: Command, news: Path, tmp_path: Path
+) -> None:
+    words = ("--read", "silence=abstain")
+    assert convener("fit", news, "-o", tmp_path / "run", *words).code == 0
+    again = convener("evaluate", tmp_path / "run", news, "--split", "test")
+    assert again.code == 0, again.err
+
+
+def test_gold_of_unknown_types_does_not_stop_a_prediction(
+    convener: Command, tmp_path: Path
+) -> None:
+    votes = {"a": [[(0, 1, "PER")]] * 3}
+    cv.write(cv.Dataset.from_spans(["PER"], [["Ada", "left"]] * 3, votes), tmp_path / "t.jsonl")
+    other = cv.Dataset.from_spans(
+        ["LOC", "PER"], [["Ada", "Bonn"]] * 3, votes, gold=[[(1, 2, "LOC")]] * 3
+    )
+    cv.write(other, tmp_path / "o.jsonl")
+    assert convener("fit", tmp_path / "t.jsonl", "-o", tmp_path / "run").code == 0
+    score = convener("evaluate", tmp_path / "run", tmp_path / "o.jsonl", "--json")
+    assert score.code == 0, score.err
+    assert score.json["recall"] == 0
+
+
+def test_a_batch_where_nobody_speaks_is_labelled(
+    convener: Command, fitted: Path, tmp_path: Path
+) -> None:
+    quiet = {name: [[]] for name in cv.demo.corpus().train.sources}
+    record = {"tokens": ["nothing", "here"], "votes": {name: [] for name in quiet}}
+    (tmp_path / "q.jsonl").write_text(json.dumps(record) + "\n")
+    done = convener("predict", fitted, tmp_path / "q.jsonl", "-o", tmp_path / "out.jsonl")
+    assert done.code == 0, done.err
+
+
+def test_a_reference_says_so_in_its_scores(convener: Command, news: Path, tmp_path: Path) -> None:
+    convener("fit", news, "--model", "best-consensus", "-o", tmp_path / "bc")
+    assert "saw gold" in convener("evaluate", tmp_path / "bc", news, "--split", "test").out
+    convener("predict", tmp_path / "bc", news, "--split", "test", "-o", tmp_path / "bc.jsonl")
+    read = convener("evaluate", tmp_path / "bc.jsonl", news, "--split", "test", "--json")
+    assert read.json["saw_gold"] is True
+
+
+def test_resume_answers_in_json_and_refuses_a_bare_model(
+    convener: Command, news: Path, fitted: Path, tmp_path: Path
+) -> None:
+    assert convener("fit", news, "-o", fitted, "--resume", "--json").json["model"]
+    cv.load(fitted).save(tmp_path / "bare")
+    refused = convener("fit", news, "-o", tmp_path / "bare", "--resume")
+    assert refused.code == 2
+    assert "not a run" in refused.err
+
+
+def test_use_gold_is_said_to_do_nothing_where_it_does_nothing(
+    convener: Command, news: Path, tmp_path: Path
+) -> None:
+    done = convener("fit", news, "-o", tmp_path / "run", "--use-gold", "--json")
+    assert done.json["used_valid_gold"] is False
+    assert "--use-gold changes nothing" in done.err
+
+
+def test_sources_with_commas_in_their_names(convener: Command, tmp_path: Path) -> None:
+    votes = {"a, b": [[(0, 1, "PER")]] * 3, "c": [[]] * 3}
+    cv.write(cv.Dataset.from_spans(["PER"], [["Ada"]] * 3, votes), tmp_path / "t.jsonl")
+    words = ("--sources", "a, b", "-o", tmp_path / "run", "--json")
+    assert convener("fit", tmp_path / "t.jsonl", *words).json["sources"] == ["a, b"]
+    done = convener("predict", tmp_path / "run", tmp_path / "t.jsonl", "-o", tmp_path / "o.jsonl")
+    assert done.code == 0, done.err
+
+
+def test_joining_spans_is_refused_unless_asked_for(convener: Command, tmp_path: Path) -> None:
+    votes = {"a": [[(0, 1, "PER"), (1, 2, "PER")]]}
+    cv.write(cv.Dataset.from_spans(["PER"], [["Ada", "Bob"]], votes), tmp_path / "t.jsonl")
+    convener("fit", tmp_path / "t.jsonl", "--set", "scheme=bio", "-o", tmp_path / "run")
+    words = ("predict", tmp_path / "run", tmp_path / "t.jsonl", "-o", tmp_path / "o.conll")
+    assert convener(*words, "--scheme", "io").code == 2
+    assert convener(*words, "--scheme", "io", "--lossy").code == 0

@@ -74,8 +74,25 @@ def test_a_folder_replaces_a_folder_but_a_file_does_not(tmp_path: Path) -> None:
     assert listing(target) == {"old": "old"}
     with whole(target) as draft:
         draft.mkdir()
+        (draft / "old").write_text("replaced")
         (draft / "new").write_text("new")
-    assert listing(target) == {"new": "new"}
+    assert listing(target) == {"old": "replaced", "new": "new"}
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_a_folder_with_other_things_in_it_is_never_replaced(tmp_path: Path) -> None:
+    target = tmp_path / "project"
+    (target / "inner").mkdir(parents=True)
+    (target / "inner" / "thesis").write_text("years of work")
+
+    def replace() -> None:
+        with whole(target) as draft:
+            (draft / "inner").mkdir(parents=True)
+            (draft / "inner" / "new").write_text("new")
+
+    with pytest.raises(DataError, match="holds other things, such as thesis"):
+        replace()
+    assert listing(target / "inner") == {"thesis": "years of work"}
     assert len(list(tmp_path.iterdir())) == 1
 
 

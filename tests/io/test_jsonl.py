@@ -248,3 +248,29 @@ def test_records_that_do_not_go_together(tmp_path: Path, second: Any, message: s
     with pytest.raises(DataError) as caught:
         cio.read(file)
     assert str(caught.value) == f"{file}:2: {message}"
+
+
+def test_moved_or_missing_first_lines_are_noticed(tmp_path: Path) -> None:
+    data = Dataset.from_spans(["PER"], [["Ada"], ["left"]], {"a": [[(0, 1, "PER")], None]})
+    labels = Predictions(data=data, labels=np.array([1, 0], np.int16), model="m")
+    path = tmp_path / "labels.jsonl"
+    cio.write(labels, path)
+    first, second = path.read_text().splitlines()
+    path.write_text(f"{second}\n{first}\n")
+    with pytest.raises(DataError, match=r"lines missing|lines moved"):
+        cio.read_content(path)
+    path.write_text(f"{second}\n")
+    with pytest.raises(DataError, match="lines missing"):
+        cio.read_content(path)
+
+
+def test_what_prodigy_rejected_is_left_out_and_said(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    span = '"spans": [{"start": 0, "end": 3, "label": "PER"}]'
+    path.write_text(
+        f'{{"text": "Ada left", {span}, "answer": "accept"}}\n'
+        f'{{"text": "Bob left", {span}, "answer": "reject"}}\n'
+    )
+    report = Report()
+    assert len(cio.read(path, report=report)) == 1
+    assert report.counts() == {"left out": 1}

@@ -54,7 +54,8 @@ def test_it_learns_how_good_links_are() -> None:
 def test_without_links_it_is_the_plain_model() -> None:
     data, _ = drawn(3)
     plain = cv.get("hmm")(steps=200, tolerance=1e-9).fit(data).predict(data)
-    linked = LinkedHMM(steps=200, tolerance=1e-9).fit(data).predict(data)
+    with pytest.warns(cv.ConvenerWarning, match="links anything"):
+        linked = LinkedHMM(steps=200, tolerance=1e-9).fit(data).predict(data)
     assert np.mean(plain.labels == linked.labels) > 0.99
 
 

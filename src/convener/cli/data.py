@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,15 +24,12 @@ def read_data(
     split: str | None,
     *,
     format: str | None = None,
-    sources: list[str] | None = None,
-    options: list[str] | None = None,
+    options: Mapping[str, Any],
 ) -> Any:
     """Read with a sign of life, and show what the reader had to decide."""
     report = io.Report()
     with terminal.working(f"reading {path}"):
-        data = io.read(
-            path, split, format=format, report=report, **terminal.reading(sources, options)
-        )
+        data = io.read(path, split, format=format, report=report, **options)
     terminal.show_report(report)
     return data
 
@@ -57,7 +55,7 @@ def analyze(
     as_json: terminal.Json = False,
 ) -> None:
     """Coverage, overlap, conflict and quality of every source."""
-    dataset = read_split(data, split, format=format, sources=sources, options=read)
+    dataset = read_split(data, split, format=format, options=terminal.reading(sources, read))
     with terminal.working("analysing"):
         analysis = analyze_sources(dataset)
     if as_json:
@@ -85,9 +83,10 @@ def convert(
     cases: Annotated[
         Path | None, typer.Option(help="List every decision the reader took in this file.")
     ] = None,
+    as_json: terminal.Json = False,
 ) -> None:
     """Turn one format into another; what cannot be kept is said."""
-    options = terminal.reading(sources, read)
+    options = terminal.reading(sources or ["all"], read)
     report = io.Report()
     with terminal.working(f"reading {source}"):
         if io.split_files(source):
@@ -100,4 +99,7 @@ def convert(
             draft.write_text("".join(f"{case}\n" for case in report), encoding="utf-8")
     with terminal.working(f"writing {target}"):
         io.write(content, target, format=to, scheme=scheme, lossy=lossy)
+    if as_json:
+        terminal.show_json({"output": str(target), "cases": report.counts()})
+        return
     terminal.note(f"{source} -> {target}: {content!r}")

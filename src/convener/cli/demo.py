@@ -42,8 +42,8 @@ def demo(
     as_json: terminal.Json = False,
 ) -> None:
     """See the whole way: sources, every model, a table, files written to a folder."""
-    if output.exists() and any(output.iterdir()) and not (output / "scores.json").exists():
-        raise DataError(f"{output}: exists and is not a demo's folder; choose another with -o")
+    if output.is_file():
+        raise DataError(f"{output}: is a file; the demo writes a folder")
     corpus = embedded.corpus()
     scores = [_score(name, corpus) for name in available()]
     with whole(output) as draft:
@@ -64,7 +64,9 @@ def _score(name: str, corpus: Corpus) -> dict[str, Any]:
     if terminal.ERR.is_terminal:
         terminal.note(f"fitting {name} (what is compiled is kept for the next time)")
     model = get(name)()
-    result = evaluate(model.fit(corpus.train).predict(corpus.test), corpus.test)
+    with warnings.catch_warnings():  # the demo's sources link nothing, for one
+        warnings.simplefilter("ignore", ConvenerWarning)
+        result = evaluate(model.fit(corpus.train).predict(corpus.test), corpus.test)
     return {
         "model": name,
         "sees_gold": model.supervised,

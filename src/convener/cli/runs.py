@@ -11,9 +11,11 @@ from convener import io, run
 from convener.cli import terminal
 from convener.cli.data import Data, read_split
 from convener.corpus import Corpus
+from convener.data import Dataset
+from convener.errors import ConfigError, NoTypesError
 from convener.evaluate import Mode
 from convener.evaluate import evaluate as evaluate_predictions
-from convener.models import available, get
+from convener.models import LabelModel, available, get
 from convener.tables import Table
 
 
@@ -40,7 +42,8 @@ def fit(
     format: terminal.FormatName = None,
     read: terminal.Reading = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with an interrupted run.")
+        bool,
+        typer.Option("--resume", help="Keep what is there; go on if unfinished."),
     ] = False,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace an existing run.")
@@ -60,9 +63,13 @@ def fit(
     chosen = resolved.build()
     if run.is_complete(output, resolved, resume=resume, overwrite=overwrite):
         terminal.note(f"{output}: already complete")
+        if as_json:
+            terminal.show_json(run.facts(output) | {"run": str(output)})
         return
     if resolved.encoder is not None and not chosen.needs_features:
         terminal.say("warning", f"{chosen.name} reads no features; --encoder changes nothing")
+    if resolved.use_gold and not chosen.uses_valid_gold:
+        terminal.say("warning", f"{chosen.name} has no use for gold; --use-gold changes nothing")
     report = io.Report()
     with terminal.working(f"reading {data}"):
         content = io.read(data, format=format, report=report, **resolved.reading)
@@ -78,7 +85,8 @@ def fit(
     terminal.note(
         f"{chosen.name} fitted on {len(train):,} sentences in {facts['seconds']:.1f} s -> {output}"
     )
-    terminal.note(f"next: convener evaluate {output} {data} --split test")
+    split = " --split test" if data.is_dir() else ""
+    terminal.note(f"next: convener evaluate {output} {data}{split}")
 
 
 def predict(
@@ -91,17 +99,18 @@ def predict(
         str | None, typer.Option(help="Format of the output where its suffix does not tell.")
     ] = None,
     scheme: Annotated[str, typer.Option(help="Tags to write: bio, io, iobes or biluo.")] = "bio",
+    lossy: Annotated[
+        bool, typer.Option("--lossy", help="Write even where votes or spans cannot be kept.")
+    ] = False,
     read: terminal.Reading = None,
     as_json: terminal.Json = False,
 ) -> None:
     """Label data with a fitted model and write the labels."""
     model = run.load(folder)
-    dataset = read_split(
-        data, split, format=format, sources=list(model.fitted.sources), options=read
-    )
+    dataset = _read_for(model, folder, data, split, format, read)
     with terminal.working("predicting"):
         labels = model.predict(dataset)
-    io.write(labels, output, format=to, scheme=scheme, lossy=True)
+    io.write(labels, output, format=to, scheme=scheme, lossy=lossy)
     if as_json:
         terminal.show_json({"output": str(output), "spans": len(labels.spans)})
         return
@@ -123,23 +132,50 @@ def evaluate(
     sources: terminal.Sources = None,
     format: terminal.FormatName = None,
     read: terminal.Reading = None,
+    labels_read: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="A reading option for a file of labels."),
+    ] = None,
     as_json: terminal.Json = False,
 ) -> None:
     """Precision, recall and F1 against gold, with majority vote beside them."""
-    options: dict[str, Any] = {"format": format, "options": read}
     if run.is_run(labels):
+        if sources or labels_read:
+            raise ConfigError(f"{labels}: a run has its own sources; leave out --sources")
         model = run.load(labels)
-        dataset = read_split(data, split, sources=list(model.fitted.sources), **options)
+        dataset = _read_for(model, labels, data, split, format, read)
         predictions = model.predict(dataset)
     else:
-        dataset = read_split(data, split, sources=sources, **options)
-        predictions = io.read_predictions(labels, types=None)
+        how: dict[str, Any] = {"on_illegal": "drop" if mode == "strict" else "begin"}
+        predictions = io.read_predictions(labels, **(how | terminal.settings(labels_read)))
+        options = terminal.reading(sources, read)
+        if predictions.data.sources:
+            options.setdefault("sources", predictions.data.sources)
+        dataset = read_split(data, split, format=format, options=options)
     with terminal.working("evaluating"):
         result = evaluate_predictions(predictions, dataset, mode=mode, bootstrap=bootstrap)
     if as_json:
         terminal.show_json(result.to_json())
     else:
         terminal.show(result)
+
+
+def _read_for(
+    model: LabelModel,
+    folder: Path,
+    data: Path,
+    split: str | None,
+    format: str | None,
+    read: list[str] | None,
+) -> Dataset:
+    """Data as the run's own was read, with the model's sources; its types where none are shown."""
+    options = run.reading(folder) | terminal.settings(read) | {"sources": model.fitted.sources}
+    try:
+        return read_split(data, split, format=format, options=options)
+    except NoTypesError:
+        return read_split(
+            data, split, format=format, options=options | {"types": model.fitted.types}
+        )
 
 
 def models(as_json: terminal.Json = False) -> None:

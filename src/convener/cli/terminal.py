@@ -76,7 +76,8 @@ def reading(sources: list[str] | None, pairs: list[str] | None) -> dict[str, Any
     """Options for `read` from --sources and --read."""
     options: dict[str, Any] = dict(settings(pairs))
     if sources:
-        options["sources"] = sources[0] if len(sources) == 1 else tuple(sources)
+        word = sources[0] if len(sources) == 1 else None
+        options["sources"] = word if word in ("all", "recommended") else tuple(sources)
     return options
 
 

@@ -24,7 +24,7 @@ from convener.evaluate.metrics import (
 )
 from convener.evaluate.sentences import expect_same_sentences
 from convener.kernels.vote import majority_io
-from convener.predictions import Predictions
+from convener.predictions import SAW_GOLD, Predictions
 from convener.spans import Spans
 from convener.tables import PERCENT, Table
 from convener.tags import TagSet
@@ -49,6 +49,8 @@ class Evaluation:
     mode: Mode
     types: tuple[str, ...]
     has_sources: bool
+    saw_gold: bool = False
+    """Whether the model saw gold: then it is a reference, not a result."""
     scores: Scores | None = None
     token_accuracy: float | None = None
     majority_vote: Scores | None = None
@@ -119,6 +121,7 @@ class Evaluation:
         """Everything, as plain values; figures are 0 to 1, and null without gold."""
         return {
             "model": self.model,
+            "saw_gold": self.saw_gold,
             "mode": self.mode,
             **_figures(self.scores),
             "token_accuracy": self.token_accuracy,
@@ -138,6 +141,8 @@ class Evaluation:
         if self.scores is None:
             return ["no gold labels, so there is nothing to measure against"]
         notes = [f"token accuracy {self.token_accuracy:.2%}"]
+        if self.saw_gold:
+            notes.insert(0, f"{self.model} saw gold: a reference, not a result")
         if self.intervals:
             found = self.intervals
             notes.append(
@@ -191,7 +196,11 @@ def evaluate(
     known = data.tags.types
     types = tuple(dict.fromkeys((*known, *predictions.data.tags.types)))
     bare = Evaluation(
-        model=predictions.model, mode=mode, types=types, has_sources=bool(data.sources)
+        model=predictions.model,
+        mode=mode,
+        types=types,
+        has_sources=bool(data.sources),
+        saw_gold=bool(predictions.settings.get(SAW_GOLD)),
     )
     if data.gold is None:
         return bare

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from convener.data import SILENCES, Dataset, Silence, Text
-from convener.errors import DataError, UnknownNameError, unknown_name
+from convener.errors import DataError, NoTypesError, UnknownNameError, unknown_name
 from convener.io.formats import Content, data_of
 from convener.io.json_stream import dumped, parsed
 from convener.io.messages import placed, shown
@@ -176,7 +176,7 @@ def tag_set(named: Sequence[str] | None, found: Iterable[str] = ()) -> TagSet:
     """The tag set of the types that are named, else of those found, in alphabetical order."""
     types = tuple(sorted(found) if named is None else named)
     if not types:
-        raise DataError("no entity types: none are named and none occur; give types=...")
+        raise NoTypesError("no entity types: none are named and none occur; give types=...")
     if len(types) > MOST_TYPES:
         raise DataError(f"expected at most {MOST_TYPES} entity types, got {len(types)}")
     return TagSet(types)

@@ -19,7 +19,8 @@ from convener.packed import Strings, piece_at
 def whole(path: Path) -> Iterator[Path]:
     """A place to write a file or a folder; it moves to `path` when all went well.
 
-    Whatever else is written beside it moves along. If anything is raised inside, `path` and its
+    Whatever else is written beside it moves along. A folder is replaced only if all that it holds
+    is replaced. If anything is raised inside, `path` and its
     neighbours are left as they were and nothing else remains.
     """
     path = Path(path)
@@ -48,6 +49,7 @@ def _move(room: Path, path: Path) -> None:
     drafts = sorted(room.iterdir(), key=lambda draft: draft.name == path.name)
     if path.is_dir() and not (room / path.name).is_dir():
         raise DataError(f"{path}: cannot be written: it is a folder")
+    _refuse_strangers(room / path.name, path)
     for draft in drafts:
         if draft.is_file():
             with draft.open("rb+") as file:
@@ -69,6 +71,16 @@ def _move(room: Path, path: Path) -> None:
         for target in reversed(moved):
             _restore(target, kept / target.name, room / target.name)
         raise
+
+
+def _refuse_strangers(draft: Path, path: Path) -> None:
+    """Refuse to replace a folder that holds anything the new one does not."""
+    if not path.is_dir():
+        return
+    new = {file.relative_to(draft) for file in draft.rglob("*")}
+    strange = sorted(file for file in path.rglob("*") if file.relative_to(path) not in new)
+    if strange:
+        raise DataError(f"{path}: holds other things, such as {strange[0].name}; nothing written")
 
 
 def _restore(target: Path, old: Path, draft: Path) -> None:

@@ -29,13 +29,13 @@ def apply(
     sentences = [tokens[a:b] for a, b in zip(data.offsets, data.offsets[1:], strict=False)]
     votes = np.zeros((len(tokens), len(functions)), np.int16)
     for column, (name, function) in enumerate(functions.items()):
-        rows = [
-            (number, start, end, data.tags.type_number(kind))
-            for number, sentence in enumerate(sentences)
-            for start, end, kind in function(sentence)
-        ]
         try:
+            rows = [
+                (number, start, end, data.tags.type_number(kind))
+                for number, sentence in enumerate(sentences)
+                for start, end, kind in function(sentence)
+            ]
             votes[:, column] = data.tags.labels(Spans.of(rows), data.offsets)
-        except DataError as error:
+        except (DataError, TypeError, ValueError) as error:
             raise DataError(f"labeling function {name}: {error}") from error
     return data.with_sources(tuple(functions), votes, (silence,) * len(functions))

@@ -18,7 +18,7 @@ from convener.errors import ConvenerWarning, DataError, MismatchError, NotFitted
 from convener.io import checkpoint
 from convener.kernels.confusion import type_probabilities, type_reliability
 from convener.packed import Ragged
-from convener.predictions import Predictions
+from convener.predictions import SAW_GOLD, Predictions
 from convener.settings import at_least, from_mapping, to_mapping
 from convener.tables import PERCENT, Table
 
@@ -96,6 +96,8 @@ class LabelModel(ABC):
     supervised: ClassVar[bool] = False
     """Whether the model is a reference that sees gold, even in inference."""
     needs_features: ClassVar[bool] = False
+    uses_valid_gold: ClassVar[bool] = False
+    """Whether gold of valid, where it may be seen, decides anything."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -127,8 +129,6 @@ class LabelModel(ABC):
         if not train.sources:
             raise DataError(f"{self.name}: there are no sources to learn from")
         warn_of_twins(train, self.name)
-        if valid is not None:
-            valid = matching(valid, train.tags.types, train.sources, train.silence, self.name)
         if not self.supervised:
             train = train.without_gold()
             valid = valid if use_gold or valid is None else valid.without_gold()
@@ -136,6 +136,8 @@ class LabelModel(ABC):
         if self._fitted is not None:
             train = self._matched(train)
             start = self._fitted.params
+        if valid is not None:
+            valid = matching(valid, train.tags.types, train.sources, train.silence, self.name)
         params = self.learn(train, valid, start)
         self._fitted = Fitted(
             train.tags.types,
@@ -149,17 +151,17 @@ class LabelModel(ABC):
     def predict(self, data: Dataset) -> Predictions:
         """Labels, probabilities and scored spans for every sentence."""
         params = self.fitted.params
-        data = self._matched(data)
+        data = self._matched(data if self.supervised else data.without_gold())
         if self.supervised and data.gold is None:
             raise DataError(f"{self.name} is a reference that needs gold, and there is none here")
-        result = self.infer(params, data if self.supervised else data.without_gold())
+        result = self.infer(params, data)
         return Predictions(
             data=data,
             labels=result.labels,
             probabilities=result.probabilities,
             scores=result.scores,
             model=self.name,
-            settings=to_mapping(self.config),
+            settings=to_mapping(self.config) | ({SAW_GOLD: True} if self.supervised else {}),
         )
 
     def predict_proba(self, data: Dataset) -> Ragged:
@@ -182,6 +184,7 @@ class LabelModel(ABC):
             formats=dict.fromkeys(("recall", "precision"), PERCENT),
             notes=(
                 "recall: P(source says x | truth is x); precision: P(truth is x | source says x)",
+                *(["this model saw gold: a reference, not a result"] if self.supervised else []),
             ),
         )
 

@@ -126,6 +126,9 @@ class DawidSkene(LabelModel):
         posterior, _ = tokenwise.class_posterior(
             sparse_votes(self._said(data)), self._weights(data) * logs.votes, logs.classes
         )
+        # Without context, nothing tells of an entity where nobody has an opinion.
+        heard = np.logical_or.reduce(data.opinions(), axis=1)
+        posterior[~heard] = np.eye(self._classes(data))[0]
         best = tokenwise.winners(posterior)
         return Inference(*labelled(best, posterior, data, self.config.scheme))
 

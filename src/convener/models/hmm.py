@@ -64,7 +64,8 @@ class HMMConfig(EMConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least(self, 1, "threads")
-        at_least(self, 0, "prior", "false_votes", "silence", "restarts")
+        at_least(self, 0, "prior", "false_votes", "restarts")
+        at_least(self, 0.01, "silence")
 
 
 class HMM(LabelModel):

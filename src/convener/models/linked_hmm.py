@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from convener.data import Dataset
-from convener.errors import ConfigError, DataError
+from convener.errors import ConfigError, ConvenerWarning, DataError
 from convener.kernels.chain import posterior
 from convener.kernels.evidence import expected_emissions, log_evidence, sparse_votes
 from convener.kernels.links import extended, link_evidence, linked_moves, same_label
@@ -68,6 +69,12 @@ class LinkedHMM(HMM):
         tagging, links = self._parted(train)
         warn_of_silent_sources(tagging, self.name)
         votes = sparse_votes(tagging.votes)
+        if not links.any():
+            warnings.warn(
+                f"{self.name}: no source {self.config.prefix}... links anything; this is the hmm",
+                ConvenerWarning,
+                stacklevel=3,
+            )
         linked: NDArray[np.bool_] = np.logical_or.reduce(links, axis=1)
         labels = extended(self._labels(tagging), linked, tagging.offsets)
         first = self._start(tagging, votes, labels)

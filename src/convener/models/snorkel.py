@@ -91,7 +91,7 @@ class Snorkel(LabelModel):
     >>> person, place = [(0, 1, "PER")], [(0, 1, "LOC")]
     >>> said = {
     ...     "careful": [person, place, person, place] * 9,
-    ...     "also careful": [person, place, person, place] * 9,
+    ...     "also careful": [person, place, person, place] * 8 + [[]] * 4,
     ...     "a": [place, [], place, []] * 9,
     ...     "b": [place, [], [], person] * 9,
     ...     "c": [[], person, person, person] * 9,

@@ -51,6 +51,11 @@ def read(path: Path, options: ReadOptions, report: Report) -> Content:
                 reader = _Reader(path, record.get("corpus"), options, report, where)
                 if reader.own and not {"text", "tokens"} & set(record):
                     continue
+            elif "corpus" in record and not reader.own:
+                raise DataError(f"{where}: expected 'corpus' in the first record: lines moved?")
+            if record.get("answer", "accept") != "accept":  # Prodigy's word on the annotation
+                report.add("left out", where, "gold", f"answer {shown(record['answer'])}")
+                continue
             reader.add(record, where)
     if reader is None:
         raise DataError(f"{path}: is empty: expected one JSON object per line")
@@ -95,6 +100,11 @@ class _Reader:
         self._lines.append(int(where.rpartition(":")[2]))
         self._add_votes(record.get("votes"), where)
         if not self.own:
+            if "labels" in record and {"votes", "probabilities"} & set(record):
+                raise DataError(
+                    f"{where}: labels beside votes, but no 'corpus' in the first record to say "
+                    "that they are predictions: lines missing?"
+                )
             self._add_foreign_gold(record, len(tokens), where)
             return
         gold, labels, rows = map(record.get, ("gold", "labels", "probabilities"))

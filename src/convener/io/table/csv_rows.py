@@ -26,7 +26,7 @@ from convener.packed import Strings, offsets_of
 FACTS = "#convener"
 """What stands for a document id in the row that holds the facts."""
 LISTS = ("tokens", "chars", "probabilities")
-WHOLE = re.compile(r"-?[0-9]{1,18}")
+WHOLE = re.compile(r"[+-]?[0-9]{1,15}(?:\.0*)?", re.ASCII)
 
 
 def read_csv(path: Path, report: Report) -> Rows:
@@ -89,6 +89,8 @@ class _Table:
     def add(self, row: dict[str, str], line: int) -> None:
         """One row."""
         place = f"{self.path}:{line}"
+        if not any(row.values()):  # as spreadsheets leave them at the end
+            return
         if not self.lines and self.facts is None and row["doc_id"] == FACTS:
             self.facts = Facts.parse(row.get("text", ""), place)
             return
@@ -175,7 +177,7 @@ def _whole(cell: str, name: str, place: str) -> int:
         return EMPTY
     if not WHOLE.fullmatch(cell.strip()):
         raise DataError(f"{place}: {name}: expected a whole number, got {cell!r}")
-    return int(cell)
+    return int(float(cell))
 
 
 def _number(cell: str, place: str) -> float:

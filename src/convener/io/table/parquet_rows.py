@@ -118,9 +118,14 @@ class _Reader:
     def _whole_numbers(self, name: str) -> Any:
         pa, types = arrow.pyarrow(), arrow.pyarrow("pyarrow.types")
         column = self.table.column(name)
+        if types.is_floating(column.type):  # as pandas writes whole numbers with gaps
+            values = column.to_numpy()
+            whole = np.isnan(values) | (np.trunc(values) == values)
+            if not whole.all():
+                raise self._wrong(name, "whole numbers", f"; row {np.flatnonzero(~whole)[0]}")
+            return pa.array(values, from_pandas=True).cast(pa.int64())
         if not types.is_integer(column.type) and not types.is_null(column.type):
-            hint = "; in pandas: astype('Int64')" if types.is_floating(column.type) else ""
-            raise self._wrong(name, "whole numbers", hint)
+            raise self._wrong(name, "whole numbers")
         return column.cast(pa.int64())
 
     def _scores(self) -> NDArray[np.float32] | None:
