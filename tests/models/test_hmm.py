@@ -229,3 +229,20 @@ def test_silent_sources_do_not_outvote_the_rest(real_data: Path, name: str, leas
     corpus = cv.read(real_data / name)
     score = cv.evaluate(HMM().fit(corpus.train).predict(corpus.test), corpus.test)
     assert 100 * score.f1 > least
+
+
+def test_entities_that_nobody_marks_are_warned_of() -> None:
+    """Dense single tokens: the chain takes silence for missed entities."""
+    rng = np.random.default_rng(0)
+    truth = rng.random((6000, 1)) < 0.3
+    votes = np.where(truth, rng.random((6000, 3)) < 0.7, rng.random((6000, 3)) < 0.05)
+    data = cv.Dataset(
+        tags=cv.TagSet(("PER",)),
+        tokens=cv.Strings.of("w" for _ in range(6000)),
+        offsets=np.arange(0, 6001, 20),
+        sources=("a", "b", "c"),
+        votes=votes.astype(np.int16),
+        silence=("O",) * 3,
+    )
+    with pytest.warns(cv.ConvenerWarning, match="do not trust this fit"):
+        HMM().fit(data)

@@ -34,6 +34,8 @@ from convener.settings import at_least
 from convener.train.chain import Chain, decoded, log_begin, log_of
 from convener.train.em import maximise
 
+MOST_INVENTED = 1.5
+"""More entity tokens than that many times the marked ones are a sign that learning went astray."""
 OPEN_PRIOR = 0.1
 """Weight of the starting emissions for sources whose O is an opinion: they are learned freely."""
 
@@ -103,6 +105,7 @@ class HMM(LabelModel):
         begins += [self._disturbed(begins[0], rng) for _ in range(self.config.restarts)]
         found = [self._fit(begin, prior, train, votes) for begin in begins]
         best, _ = max(found, key=lambda result: result[1])
+        self._warn_of_inventions(best, train)
         return best.params()
 
     def infer(self, params: Params, data: Dataset) -> Inference:
@@ -152,6 +155,17 @@ class HMM(LabelModel):
         noise = rng.gamma(5.0, 0.2, chain.emissions.shape)
         emissions = chain.emissions * noise
         return replace(chain, emissions=emissions / emissions.sum(axis=2, keepdims=True))
+
+    def _warn_of_inventions(self, chain: Chain, train: Dataset) -> None:
+        """Say so where many of the entities are where no source marks anything."""
+        spoken = np.logical_or.reduce(train.votes > 0, axis=1).sum()
+        if chain.mass[1:].sum() > MOST_INVENTED * spoken:
+            warnings.warn(
+                f"{self.name}: {chain.mass[1:].sum():.0f} tokens are taken for entities, but only "
+                f"{spoken} are marked by any source; do not trust this fit (a larger prior helps)",
+                ConvenerWarning,
+                stacklevel=4,
+            )
 
     def _fit(
         self, begin: Chain, prior: NDArray[np.float64], train: Dataset, votes: SparseVotes
