@@ -131,7 +131,7 @@ def test_bad_values_are_refused_with_what_was_expected(
     st.builds(
         Everything,
         count=st.integers(),
-        rate=st.floats(allow_nan=False),
+        rate=st.floats(allow_nan=False, allow_infinity=False),
         on=st.booleans(),
         name=st.text(),
         mode=st.sampled_from(["fast", "slow"]),

@@ -34,6 +34,7 @@ def phrases() -> cv.Dataset:
     return cv.Dataset.from_spans(["PER"], words, {"first": first, "link-name": links}, gold=gold)
 
 
+@pytest.mark.filterwarnings("ignore:.*do not trust this fit:convener.errors.ConvenerWarning")
 def test_links_join_what_a_tagger_began() -> None:
     data = phrases()
     with_links = cv.evaluate(LinkedHMM().fit(data).predict(data), data).f1
