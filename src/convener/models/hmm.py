@@ -190,7 +190,7 @@ class HMM(LabelModel):
                 )
             seen = expected_emissions(votes, counts.marginals, threads=self.config.threads)
             seen[:, :, 0] *= chain.silence[:, None]
-            mass = counts.marginals.sum(axis=0, dtype=np.float64)
+            mass = counts.transitions.sum(axis=0)  # every token is entered by one move
             better = replace(
                 chain, moves=counts.transitions, emissions=seen + prior, mass=mass
             ).normalised(allowed)
