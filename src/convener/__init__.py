@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from convener import demo
 from convener.corpus import Corpus
 from convener.data import Dataset, Text
+from convener.encode import encode
 from convener.errors import (
     ConfigError,
     ConvenerError,
@@ -26,6 +27,7 @@ from convener.errors import (
     UnknownNameError,
 )
 from convener.evaluate import analyze, evaluate
+from convener.features import Features
 from convener.io import Report, read, read_predictions, write
 from convener.lf import apply
 from convener.models import LabelModel, available, get, load
@@ -73,6 +75,7 @@ __all__ = [
     "DataError",
     "Dataset",
     "DawidSkene",
+    "Features",
     "FormatError",
     "LabelModel",
     "LinkedHMM",
@@ -95,6 +98,7 @@ __all__ = [
     "apply",
     "available",
     "demo",
+    "encode",
     "evaluate",
     "get",
     "load",

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from convener import expect
 from convener.errors import DataError, MismatchError, UnknownNameError, unknown_name
+from convener.features import Features
 from convener.packed import Strings, offsets_of, positions, ranges
 from convener.spans import Spans
 from convener.tags import TagSet
@@ -46,6 +47,7 @@ class Dataset:
     gold       (N,) int16 label ids, if known
     text       the text and the tokens' place in it, if known
     documents  (M,) the id of each sentence's document, if known
+    features   what an encoder says of every token and sentence, raw, if encoded
 
     >>> data = Dataset.from_spans(
     ...     ["PER"],
@@ -69,6 +71,7 @@ class Dataset:
     gold: NDArray[np.int16] | None = None
     text: Text | None = None
     documents: Strings | None = None
+    features: Features | None = None
 
     def __post_init__(self) -> None:
         for name in ("sources", "silence"):
@@ -93,6 +96,10 @@ class Dataset:
             expect.shape("text", (len(self.text.text),), (len(self),))
             expect.shape("chars", self.text.chars.shape, (count, 2))
             expect.shape("starts", self.text.starts.shape, (len(self),))
+        if self.features is not None:
+            width = self.features.width
+            expect.shape("features of tokens", self.features.tokens.shape, (count, width))
+            expect.shape("features of sentences", self.features.sentences.shape, (len(self), width))
 
     def _with(self, **changes: Any) -> Self:
         """The same data with parts of checked data put in: nothing is checked again."""
@@ -188,6 +195,7 @@ class Dataset:
             gold=None if self.gold is None else self.gold[tokens],
             text=None if self.text is None else self.text.part(sentences, tokens),
             documents=None if self.documents is None else self.documents[sentences],
+            features=None if self.features is None else self.features.part(sentences, tokens),
         )
 
     def __eq__(self, other: object) -> bool:
@@ -216,6 +224,8 @@ class Dataset:
             f"types {', '.join(self.tags.types)}",
         ]
         parts += [name for name in ("gold", "text", "documents") if getattr(self, name) is not None]
+        if self.features is not None:
+            parts.append(f"features of {self.features.encoding.name}")
         return f"Dataset({', '.join(parts)})"
 
     @property
@@ -249,6 +259,10 @@ class Dataset:
     def without_gold(self) -> Self:
         """The same data with the gold labels removed."""
         return self._with(gold=None)
+
+    def with_features(self, features: Features | None) -> Self:
+        """The same data with these features, or with none."""
+        return replace(self, features=features)
 
     def select_sources(self, names: Iterable[str]) -> Self:
         """Only these sources, in this order."""
@@ -315,7 +329,7 @@ class Dataset:
                         f"cannot concatenate: {name} differ, "
                         f"{getattr(head, name)} and {getattr(part, name)}"
                     )
-            for name in ("gold", "text", "documents"):
+            for name in ("gold", "text", "documents", "features"):
                 if (getattr(part, name) is None) != (getattr(head, name) is None):
                     raise MismatchError(f"cannot concatenate: only some parts have {name}")
 
@@ -330,6 +344,7 @@ class Dataset:
             gold=joined("gold", np.concatenate),
             text=joined("text", Text.concat),
             documents=joined("documents", Strings.concat),
+            features=joined("features", Features.concat),
         )
 
 

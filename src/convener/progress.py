@@ -11,34 +11,53 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
+    Task,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
 
 
 class Advance(Protocol):
-    """Moves the bar on by one step; `said` stands behind it."""
+    """Moves the bar on; `said` stands behind it."""
 
-    def __call__(self, said: str = "") -> None: ...
+    def __call__(self, said: str = "", by: int = 1) -> None: ...
+
+
+class _Speed(ProgressColumn):
+    """How many units a second, as lately seen."""
+
+    def __init__(self, unit: str) -> None:
+        self.unit = unit
+        super().__init__()
+
+    def render(self, task: Task) -> Text:
+        speed = task.finished_speed or task.speed
+        return Text("" if speed is None else f"{speed:,.0f} {self.unit}/s")
 
 
 @contextmanager
-def bar(title: str, total: int) -> Iterator[Advance]:
-    """A bar with steps done, time taken and time left, on standard error."""
+def bar(title: str, total: int, *, unit: str = "", done: int = 0) -> Iterator[Advance]:
+    """A bar with what is done, time taken and time left, on standard error.
+
+    With a unit, such as tokens, also the speed; `done` was there before the start.
+    """
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
+        *([_Speed(unit)] if unit else []),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
         TextColumn("{task.fields[said]}"),
     )
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as on:
-        task = on.add_task(title, total=total, said="")
+        task = on.add_task(title, total=total, said="", completed=done)
 
-        def advance(said: str = "") -> None:
-            on.update(task, advance=1, said=said)
+        def advance(said: str = "", by: int = 1) -> None:
+            on.update(task, advance=by, said=said)
 
         yield advance

@@ -59,6 +59,8 @@ class RunConfig(RunOptions):
         chosen = {name: value for name, value in given.items() if value is not None}
         what = f"setting in {file or 'the options'}"
         options = from_mapping(RunOptions, written | chosen, what=what)
+        if options.encoder is not None and get(options.model).needs_features:
+            settings["encoder"] = options.encoder
         config = cls(**to_mapping(options), settings=settings, reading=reading)
         return replace(config, settings=to_mapping(config.build().config))
 

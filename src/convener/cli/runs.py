@@ -108,6 +108,8 @@ def predict(
     """Label data with a fitted model and write the labels."""
     model = run.load(folder)
     dataset = _read_for(model, folder, data, split, format, read)
+    with terminal.remarks():
+        dataset = model.encoded(dataset)
     with terminal.working("predicting"):
         labels = model.predict(dataset)
     io.write(labels, output, format=to, scheme=scheme, lossy=lossy)
@@ -144,7 +146,8 @@ def evaluate(
             raise ConfigError(f"{labels}: a run has its own sources; leave out --sources")
         model = run.load(labels)
         dataset = _read_for(model, labels, data, split, format, read)
-        predictions = model.predict(dataset)
+        with terminal.remarks():
+            predictions = model.predict(dataset)
     else:
         how: dict[str, Any] = {"on_illegal": "drop" if mode == "strict" else "begin"}
         predictions = io.read_predictions(labels, **(how | terminal.settings(labels_read)))

@@ -1,4 +1,4 @@
-"""Starting values of chain models, counted from labels that a simple vote gives."""
+"""Starting values of chain models: counted from labels of a simple vote, or as in the paper."""
 
 from __future__ import annotations
 
@@ -72,3 +72,63 @@ def silence_weight(votes: NDArray[np.int16], labels: NDArray[np.int16], types: i
         seen, chance = lone_votes(said[said.any(axis=1)])
         observed, expected = observed + seen, expected + chance
     return float(np.clip(1 - expected / observed, LEAST_SILENCE, 1)) if observed else 1.0
+
+
+def vote_scores(
+    counts: NDArray[np.float64], usual: NDArray[np.float64], *, precision: float
+) -> NDArray[np.float64]:
+    """How reliable each source is by the labels of a simple vote: the start of its scores.
+
+    counts (K, L, L) [source, truth, said]; usual (K, L) how often it says each label. An entity's
+    score is the share of it that the source finds; that of O leaves (1 - precision) of the
+    source's marks to be false.  -> (K, L)
+    """
+    size = counts.shape[1]
+    true = counts.sum(axis=2)
+    scores: NDArray[np.float64] = counts[:, np.arange(size), np.arange(size)] / np.maximum(true, 1)
+    marks = usual[:, 1:].sum(axis=1) / np.maximum(usual.sum(axis=1), 1)
+    scores[:, 1:] = np.clip(scores[:, 1:], 0.01, 0.99)
+    scores[:, 0] = 1 - (1 - precision) * marks
+    return scores
+
+
+def paper_moves(
+    votes: NDArray[np.int16], offsets: NDArray[np.int64], legal: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """Psi* as in the paper: neighbouring labels over all sources, one more for each legal move.
+
+    Pairs with an abstention are left out; before a sentence stands O.  votes (N, K) -> (L, L)
+    """
+    size = len(legal)
+    before = np.empty_like(votes)
+    before[1:] = votes[:-1]
+    before[offsets[:-1][np.diff(offsets) > 0]] = 0
+    heard = (before >= 0) & (votes >= 0)
+    pairs = before[heard].astype(np.int64) * size + votes[heard]
+    counts = np.bincount(pairs, minlength=size * size).reshape(size, size) + legal.astype(float)
+    moves: NDArray[np.float64] = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1e-12)
+    return moves
+
+
+def paper_emissions(usual: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Phi* as in the paper, from how often each source says each label (K, L).  -> (K, L, L)
+
+    Diagonal 0.9 for O and 0.7 otherwise; the rest of a row goes to j in proportion to
+    (1 - precision_j) (0.001 + share of j), precision 0.8 for O and 0.7 otherwise, five times for
+    B and I of one type, twice for labels of one prefix.
+    """
+    size = usual.shape[1]
+    own = np.where(np.arange(size) == 0, 0.9, 0.7)
+    wrong = np.where(np.arange(size) == 0, 0.2, 0.3)
+    shares = usual / np.maximum(usual.sum(axis=1, keepdims=True), 1)
+    kind, prefix = (np.arange(size) + 1) // 2, np.arange(size) % 2
+    marked = (np.arange(size)[:, None] > 0) & (np.arange(size) > 0)
+    factor = np.where(marked & (kind[:, None] == kind), 5.0, 1.0)
+    factor = np.where(marked & (kind[:, None] != kind) & (prefix[:, None] == prefix), 2.0, factor)
+    weights = np.repeat((wrong * (0.001 + shares))[:, None], size, axis=1) * factor
+    weights[:, np.arange(size), np.arange(size)] = 0
+    emissions: NDArray[np.float64] = (
+        weights / weights.sum(axis=2, keepdims=True) * (1 - own)[:, None]
+    )
+    emissions[:, np.arange(size), np.arange(size)] = own
+    return emissions

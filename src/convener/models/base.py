@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener.data import Dataset
+from convener.encode import AUTO, again, encode, get
 from convener.errors import ConvenerWarning, DataError, MismatchError, NotFittedError
+from convener.features import Encoding, Scaling
 from convener.io import checkpoint
 from convener.kernels.confusion import type_probabilities, type_reliability
 from convener.packed import Ragged
@@ -51,6 +53,15 @@ class EMConfig(ModelConfig):
         at_least(self, 0, "tolerance")
 
 
+@dataclass(frozen=True, kw_only=True)
+class FeatureConfig(ModelConfig):
+    """Settings of every model that reads features."""
+
+    encoder: str = AUTO
+    """Encodes data that comes without features: auto, hashing, minilm, mpnet, a folder, or a name
+    on a hub. For settings of the encoder, encode the data first: `convener.encode`."""
+
+
 @dataclass(frozen=True, eq=False)
 class Inference:
     """What a model says of some data: labels (N,), probabilities (N, L), scores per span."""
@@ -80,13 +91,17 @@ class Fitted:
     silence: tuple[str, ...]
     params: Params
     reliability: Reliability
+    encoding: Encoding | None = None
+    """Which encoder made the features it was fitted on."""
+    scaling: Scaling | None = None
+    """Mean and spread of those features; part of what a feature means to the model."""
 
 
 class LabelModel(ABC):
     """Turns the votes of many sources into one set of labels.
 
     A model is one file: its settings, `learn` and `infer`. This class does the rest: checks,
-    hiding gold, reliability, saving and loading.
+    hiding gold, encoding, reliability, saving and loading.
     """
 
     Config: ClassVar[type[ModelConfig]] = ModelConfig
@@ -96,6 +111,7 @@ class LabelModel(ABC):
     supervised: ClassVar[bool] = False
     """Whether the model is a reference that sees gold, even in inference."""
     needs_features: ClassVar[bool] = False
+    """Whether `learn` and `infer` read features: they come encoded and standardised."""
     uses_valid_gold: ClassVar[bool] = False
     """Whether gold of valid, where it may be seen, decides anything."""
 
@@ -132,12 +148,18 @@ class LabelModel(ABC):
         if not self.supervised:
             train = train.without_gold()
             valid = valid if use_gold or valid is None else valid.without_gold()
-        start = None
+        start, scaling = None, None
         if self._fitted is not None:
             train = self._matched(train)
-            start = self._fitted.params
+            start, scaling = self._fitted.params, self._fitted.scaling
         if valid is not None:
             valid = matching(valid, train.tags.types, train.sources, train.silence, self.name)
+        train = self.encoded(train)
+        encoding = None if train.features is None else train.features.encoding
+        if self.needs_features and train.features is not None:
+            scaling = scaling or Scaling.of(train.features)
+            train = _scaled(train, scaling)
+            valid = None if valid is None else _scaled(self._encoded_by(valid, encoding), scaling)
         params = self.learn(train, valid, start)
         self._fitted = Fitted(
             train.tags.types,
@@ -145,8 +167,33 @@ class LabelModel(ABC):
             train.silence,
             params,
             self.reliability_of(params, train),
+            encoding if self.needs_features else None,
+            scaling,
         )
         return self
+
+    def encoded(self, data: Dataset) -> Dataset:
+        """The data with the features this model reads; as it is where there is nothing to do."""
+        return self._encoded_by(data, self._fitted.encoding if self._fitted else None)
+
+    def _scaled(self, data: Dataset) -> Dataset:
+        """Data that matches, with features as the model was fitted on them."""
+        encoded, scaling = self.encoded(data), self.fitted.scaling
+        return encoded if scaling is None else _scaled(encoded, scaling)
+
+    def _encoded_by(self, data: Dataset, encoding: Encoding | None) -> Dataset:
+        """With features of this encoder, or of the one in the settings."""
+        if not self.needs_features:
+            return data
+        if data.features is None:
+            chosen = again(encoding) if encoding else get(self.config.encoder)
+            return encode(data, chosen)
+        if encoding is not None and data.features.encoding != encoding:
+            raise MismatchError(
+                f"{self.name} was fitted on features of {encoding}; "
+                f"these are of {data.features.encoding}"
+            )
+        return data
 
     def predict(self, data: Dataset) -> Predictions:
         """Labels, probabilities and scored spans for every sentence."""
@@ -154,7 +201,7 @@ class LabelModel(ABC):
         data = self._matched(data if self.supervised else data.without_gold())
         if self.supervised and data.gold is None:
             raise DataError(f"{self.name} is a reference that needs gold, and there is none here")
-        result = self.infer(params, data)
+        result = self.infer(params, self._scaled(data))
         return Predictions(
             data=data,
             labels=result.labels,
@@ -208,11 +255,14 @@ class LabelModel(ABC):
             "types": list(fitted.types),
             "sources": list(fitted.sources),
             "silence": list(fitted.silence),
+            **({"encoding": fitted.encoding.to_json()} if fitted.encoding else {}),
         }
         judged = {
             "reliability.recall": fitted.reliability.recall,
             "reliability.precision": fitted.reliability.precision,
         }
+        if fitted.scaling is not None:
+            judged |= {f"scaling.{name}": a for name, a in fitted.scaling._asdict().items()}
         return facts, judged | {f"params.{name}": a for name, a in fitted.params.items()}
 
     def restore(self, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
@@ -221,12 +271,10 @@ class LabelModel(ABC):
             tuple(facts["types"]),
             tuple(facts["sources"]),
             tuple(facts["silence"]),
-            {
-                name.removeprefix("params."): array
-                for name, array in arrays.items()
-                if name.startswith("params.")
-            },
-            Reliability(arrays["reliability.recall"], arrays["reliability.precision"]),
+            _named("params.", arrays),
+            Reliability(**_named("reliability.", arrays)),
+            Encoding.from_json(facts["encoding"]) if "encoding" in facts else None,
+            Scaling(**_named("scaling.", arrays)) if "encoding" in facts else None,
         )
         return self
 
@@ -296,6 +344,22 @@ def warn_of_twins(data: Dataset, model: str) -> None:
             ConvenerWarning,
             stacklevel=3,
         )
+
+
+def _scaled(data: Dataset, scaling: Scaling) -> Dataset:
+    """The data with its features standardised when they are read."""
+    if data.features is None:
+        return data
+    return replace(data, features=data.features.scaled(scaling))
+
+
+def _named(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Arrays whose names begin so, by the rest of their names."""
+    return {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }
 
 
 def _known(value: float) -> float | None:

@@ -62,9 +62,19 @@ class Decoded(NamedTuple):
     scores: NDArray[np.float32]
 
 
-def decoded(trans: Array, log_like: NDArray[np.float32], data: Dataset, threads: int) -> Decoded:
-    """Best legal paths, marginals and span probabilities; trans as `kernels.chain` takes it."""
-    chain = (log_begin(len(data.tags)), trans, log_like, data.offsets)
+def decoded(
+    trans: Array,
+    log_like: NDArray[np.float32],
+    data: Dataset,
+    threads: int,
+    begin: Array | None = None,
+) -> Decoded:
+    """Best legal paths, marginals and span probabilities; trans as `kernels.chain` takes it.
+
+    begin (L,): log-probabilities of the hidden label before a sentence, O unless given.
+    """
+    begin = log_begin(len(data.tags)) if begin is None else begin
+    chain = (begin, trans, log_like, data.offsets)
     marginals = posterior(*chain, threads=threads).marginals
     path = viterbi(
         *chain, legal=data.tags.legal, legal_start=data.tags.legal_start, threads=threads

@@ -1,0 +1,72 @@
+"""The contract of an encoder: words in, features out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convener.features import Encoding
+from convener.packed import Strings
+
+
+class Encoded(NamedTuple):
+    """Features of some sentences: of their tokens (N, D) and of themselves (M, D)."""
+
+    tokens: NDArray[np.float32]
+    sentences: NDArray[np.float32]
+
+
+class Encoder(ABC):
+    """Turns words into features; each sentence is read alone.
+
+    Making one costs nothing: what is heavy is loaded when the first sentence comes.
+    """
+
+    name: str
+    """As people call it, and as `encode.get` finds it again."""
+    width: int
+
+    @property
+    @abstractmethod
+    def encoding(self) -> Encoding:
+        """What tells this encoder from any other: name, digest, settings."""
+
+    @abstractmethod
+    def encode(self, tokens: Strings, offsets: NDArray[np.int64]) -> Encoded:
+        """Features of consecutive sentences: all words, and where each sentence begins (M+1,)."""
+
+
+def digest_of(*parts: bytes | str | Mapping[str, Any]) -> str:
+    """One digest of all that decides an encoder's numbers.
+
+    >>> digest_of("hashing", {"width": 64}) == digest_of("hashing", {"width": 64})
+    True
+    """
+    total = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, Mapping):
+            part = json.dumps(part, sort_keys=True)
+        raw = part.encode() if isinstance(part, str) else part
+        total.update(len(raw).to_bytes(8, "little") + raw)
+    return total.hexdigest()
+
+
+def sentence_means(words: NDArray[np.float32], offsets: NDArray[np.int64]) -> NDArray[np.float32]:
+    """The mean of each sentence's rows, zero for an empty one.  (N, D), (M+1,) -> (M, D)
+
+    >>> sentence_means(np.array([[1], [3]], np.float32), np.array([0, 0, 2, 2])).ravel().tolist()
+    [0.0, 2.0, 0.0]
+    """
+    lengths = np.diff(offsets)
+    means = np.zeros((len(lengths), words.shape[1]), np.float32)
+    filled = lengths > 0
+    if filled.any():
+        sums = np.add.reduceat(words, offsets[:-1][filled], dtype=np.float32)
+        means[filled] = sums / lengths[filled, None]
+    return means

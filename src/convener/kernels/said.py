@@ -1,0 +1,278 @@
+"""What each source says in each sentence, and the evidence of votes whose emissions differ by it.
+
+A source says one or two labels in a sentence, O nearly always, so that emissions that change from
+sentence to sentence are needed in few places: the cells (sentence, source, label said).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from convener.kernels.compiled import REGROUP, Array, compiled
+
+
+@dataclass(frozen=True, eq=False)
+class Said:
+    """The cells of some sentences, in the order of sentence, source and label.
+
+    A slice of sentences is a view: its offsets, bounds and changes begin where the slice does,
+    and the places of cells are counted from their sentence's first.  A pair is a source in a
+    sentence, P = M K of them.
+
+    >>> votes = np.array([[0, -1], [1, -1], [0, 2]], np.int16)
+    >>> said = said_cells(votes, np.array([0, 2, 3]), labels=3)
+    >>> said.label.tolist(), said.pair.tolist()
+    ([0, 1, 0, 2], [0, 0, 2, 3])
+    >>> said[1:].label.tolist(), said[1:].pair.tolist()
+    ([0, 2], [0, 1])
+    """
+
+    sources: int
+    offsets: NDArray[np.int64]
+    """(M+1,) where each sentence's tokens begin."""
+    bounds: NDArray[np.int64]
+    """(P+1,) where each pair's cells begin."""
+    label: NDArray[np.int16]
+    """(C,) the label said."""
+    usual: NDArray[np.int32]
+    """(P,) place of the cell of the source's usual vote there, O; -1 if that is to abstain."""
+    changes: NDArray[np.int64]
+    """(N+1,) where each token's changes begin: votes that differ from the usual one."""
+    gained: NDArray[np.int32]
+    """(S,) place of the cell that counts instead; -1 for an abstention."""
+    lost: NDArray[np.int32]
+    """(S,) place of the cell that does not count there; -1 if that is to abstain."""
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, part: slice) -> Said:
+        first, last, step = part.indices(len(self))
+        if step != 1:
+            raise ValueError(f"expected sentences in a row, got a slice with step {step}")
+        last = max(first, last)
+        offsets = self.offsets[first : last + 1]
+        bounds = self.bounds[first * self.sources : last * self.sources + 1]
+        tokens = offsets - self.offsets[0]
+        cells = bounds[[0, -1]] - self.bounds[0]
+        changes = self.changes[tokens[0] : tokens[-1] + 1]
+        moved = changes[[0, -1]] - self.changes[0]
+        return replace(
+            self,
+            offsets=offsets,
+            bounds=bounds,
+            label=self.label[cells[0] : cells[1]],
+            usual=self.usual[first * self.sources : last * self.sources],
+            changes=changes,
+            gained=self.gained[moved[0] : moved[1]],
+            lost=self.lost[moved[0] : moved[1]],
+        )
+
+    @property
+    def counts(self) -> NDArray[np.int64]:
+        """How many labels each pair says.  (P,)"""
+        return np.diff(self.bounds)
+
+    @property
+    def pair(self) -> NDArray[np.int64]:
+        """The pair of each cell, sentence * K + source.  (C,)"""
+        return np.repeat(np.arange(len(self.usual)), self.counts)
+
+
+def said_cells(votes: NDArray[np.int16], offsets: NDArray[np.int64], labels: int) -> Said:
+    """Find what each source says in each sentence.  votes (N, K), -1 = abstain; offsets (M+1,)"""
+    votes = np.ascontiguousarray(votes, np.int16)
+    offsets = np.ascontiguousarray(offsets, np.int64)
+    if votes.size and not -1 <= votes.min() <= votes.max() < labels:
+        raise ValueError(f"votes must be in [-1, {labels}), got {votes.min()} to {votes.max()}")
+    bounds, usual, changes = _counted(votes, offsets, labels)
+    label = np.empty(bounds[-1], np.int16)
+    gained = np.empty(changes[-1], np.int32)
+    lost = np.empty(changes[-1], np.int32)
+    _fill(votes, offsets, labels, bounds, usual, changes, label, gained, lost)
+    return Said(votes.shape[1], offsets, bounds, label, usual, changes, gained, lost)
+
+
+def log_evidence(values: Tensor, said: Said) -> Tensor:
+    """Sum of log emissions over the sources that did not abstain, with gradient.  -> (N, L)
+
+    values (C, L) [cell, latent], finite: log-probability that the source says the cell's label
+    where the latent label is true.  The kernel on CPU, the twin elsewhere.
+    """
+    if values.device.type != "cpu":
+        return log_evidence_twin(values, said)
+    evidence: Tensor = _Evidence.apply(values, said)  # type: ignore[no-untyped-call]
+    return evidence
+
+
+class _Evidence(torch.autograd.Function):
+    """The usual votes once a sentence, the others one by one; backward the same way."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, said: Said) -> Tensor:
+        ctx.said = said
+        rows = values.detach().contiguous().numpy()
+        tokens = int(said.offsets[-1] - said.offsets[0])
+        out = np.empty((tokens, values.shape[1]), rows.dtype)
+        _add(*_structure(said), rows, out)
+        return torch.from_numpy(out)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        rows = grad.contiguous().numpy()
+        # Most of a usual vote's gradient may be taken back again: float64 keeps what is left.
+        out = np.zeros((len(ctx.said.label), grad.shape[1]))
+        _scatter(*_structure(ctx.said), rows, out)
+        return torch.from_numpy(out).to(grad.dtype), None
+
+
+def _structure(said: Said) -> tuple[Array, ...]:
+    return said.offsets, said.bounds, said.usual, said.changes, said.gained, said.lost
+
+
+def log_evidence_twin(values: Tensor, said: Said) -> Tensor:
+    """The same in torch operations on any device.  values (C, L) -> (N, L)"""
+
+    def tensor(array: Array) -> Tensor:
+        return torch.as_tensor(array, device=values.device)
+
+    lengths = np.diff(said.offsets)
+    sentences = np.arange(len(said))
+    first = said.bounds[:: said.sources][:-1] if said.sources else np.zeros(len(said), np.int64)
+    first = first - said.bounds[0]
+    of_pair = np.repeat(sentences, said.sources)
+    of_change = np.repeat(np.repeat(sentences, lengths), np.diff(said.changes))
+    token = np.repeat(np.arange(lengths.sum()), np.diff(said.changes))
+    spoken = np.flatnonzero(said.usual >= 0)
+    base = values.new_zeros(len(said), values.shape[1]).index_add(
+        0, tensor(of_pair[spoken]), values[tensor((first[of_pair] + said.usual)[spoken])]
+    )
+    result = base.repeat_interleave(tensor(lengths), 0)
+    for place, sign in ((said.gained, 1), (said.lost, -1)):
+        heard = np.flatnonzero(place >= 0)
+        cells = tensor((first[of_change] + place)[heard])
+        result = result.index_add(0, tensor(token[heard]), values[cells], alpha=sign)
+    return result
+
+
+@compiled()
+def _counted(votes, offsets, L):  # type: ignore[no-untyped-def]
+    """Bounds of cells, usual votes as 0 or -1, bounds of changes."""
+    M, (N, K) = len(offsets) - 1, votes.shape
+    bounds, changes = np.zeros(M * K + 1, np.int64), np.zeros(N + 1, np.int64)
+    usual = np.empty(M * K, np.int32)
+    # The last sentence in which a source said a label, so that nothing is wiped in between.
+    seen = np.full((K, L), -1, np.int64)
+    tally = np.empty((K, 2), np.int64)
+    for m in range(M):
+        tally[:] = 0
+        for t in range(offsets[m], offsets[m + 1]):
+            for k in range(K):
+                j = votes[t, k]
+                if j < 1:
+                    tally[k, j + 1] += 1
+                if j >= 0 and seen[k, j] != m:
+                    seen[k, j] = m
+                    bounds[m * K + k + 1] += 1
+        for k in range(K):
+            p = m * K + k
+            bounds[p + 1] += bounds[p]
+            usual[p] = 0 if tally[k, 1] > 0 and tally[k, 1] >= tally[k, 0] else -1
+        for t in range(offsets[m], offsets[m + 1]):
+            changes[t + 1] = changes[t]
+            for k in range(K):
+                changes[t + 1] += votes[t, k] != usual[m * K + k]
+    return bounds, usual, changes
+
+
+@compiled()
+def _fill(votes, offsets, L, bounds, usual, changes, label, gained, lost):  # type: ignore[no-untyped-def]
+    """Fill label, gained and lost; usual votes become places of cells."""
+    K = votes.shape[1]
+    seen = np.full((K, L), -1, np.int64)
+    place = np.empty((K, L), np.int32)
+    for m in range(len(offsets) - 1):
+        for t in range(offsets[m], offsets[m + 1]):
+            for k in range(K):
+                if votes[t, k] >= 0:
+                    seen[k, votes[t, k]] = m
+        c = bounds[m * K]
+        for k in range(K):
+            # The bounds say when to stop: most sources say O alone.
+            j = 0
+            while c < bounds[m * K + k + 1]:
+                if seen[k, j] == m:
+                    label[c] = j
+                    place[k, j] = c - bounds[m * K]
+                    c += 1
+                j += 1
+        for t in range(offsets[m], offsets[m + 1]):
+            s = changes[t]
+            if s == changes[t + 1]:
+                continue
+            for k in range(K):
+                if votes[t, k] != usual[m * K + k]:
+                    gained[s] = place[k, votes[t, k]] if votes[t, k] >= 0 else -1
+                    lost[s] = place[k, 0] if usual[m * K + k] == 0 else -1
+                    s += 1
+        for k in range(K):
+            if usual[m * K + k] == 0:
+                usual[m * K + k] = place[k, 0]
+
+
+@compiled(REGROUP)
+def _add(offsets, bounds, usual, changes, gained, lost, values, out):  # type: ignore[no-untyped-def]
+    M, L = len(offsets) - 1, values.shape[1]
+    K = len(usual) // M if M else 0
+    base, row = np.empty(L), np.empty(L)
+    for m in range(M):
+        c = bounds[m * K] - bounds[0]
+        base[:] = 0
+        for p in range(m * K, (m + 1) * K):
+            if usual[p] >= 0:
+                for i in range(L):
+                    base[i] += values[c + usual[p], i]
+        for t in range(offsets[m] - offsets[0], offsets[m + 1] - offsets[0]):
+            for i in range(L):
+                row[i] = base[i]
+            for s in range(changes[t] - changes[0], changes[t + 1] - changes[0]):
+                if gained[s] >= 0:
+                    for i in range(L):
+                        row[i] += values[c + gained[s], i]
+                if lost[s] >= 0:
+                    for i in range(L):
+                        row[i] -= values[c + lost[s], i]
+            for i in range(L):
+                out[t, i] = row[i]
+
+
+@compiled(REGROUP)
+def _scatter(offsets, bounds, usual, changes, gained, lost, grad, out):  # type: ignore[no-untyped-def]
+    M, L = len(offsets) - 1, grad.shape[1]
+    K = len(usual) // M if M else 0
+    total = np.empty(L)
+    for m in range(M):
+        c = bounds[m * K] - bounds[0]
+        total[:] = 0
+        for t in range(offsets[m] - offsets[0], offsets[m + 1] - offsets[0]):
+            for i in range(L):
+                total[i] += grad[t, i]
+            for s in range(changes[t] - changes[0], changes[t + 1] - changes[0]):
+                if gained[s] >= 0:
+                    for i in range(L):
+                        out[c + gained[s], i] += grad[t, i]
+                if lost[s] >= 0:
+                    for i in range(L):
+                        out[c + lost[s], i] -= grad[t, i]
+        for p in range(m * K, (m + 1) * K):
+            if usual[p] >= 0:
+                for i in range(L):
+                    out[c + usual[p], i] += total[i]

@@ -1,0 +1,238 @@
+"""Sparse conditional hidden Markov model: reliabilities by sentence, transitions by token."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from convener.data import Dataset
+from convener.errors import ConfigError
+from convener.kernels import vote
+from convener.kernels.confusion import emission_reliability
+from convener.models.base import (
+    FeatureConfig,
+    Inference,
+    LabelModel,
+    Params,
+    Reliability,
+    warn_of_silent_sources,
+)
+from convener.models.majority_vote import MajorityVote, simple_labels
+from convener.nets.sparse import Prior, SparseNet
+from convener.settings import at_least
+from convener.tables import PERCENT, Table
+from convener.train.loop import Schedule, run
+from convener.train.neural import Judge, Reading, infer_all
+from convener.train.packing import Packing, sentence_features
+from convener.train.sparse import Stages, Start, mean_emissions, new_net, with_majority
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparseCHMMConfig(FeatureConfig):
+    """Settings of Sparse-CHMM; the paper's symbols in brackets."""
+
+    level: Literal["label", "entity"] | None = None
+    """One reliability per label or per entity type; by default per label where one type is all."""
+    steepness: float = 1.2
+    """Of the scaling function [h_n]. With `root`, 1 and 1 leave it out."""
+    root: float = 1.5
+    """Of the scaling function [h_s]."""
+    exponent: float = 4.0
+    """Of the expansion function [g_n]."""
+    turn: float = 0.05
+    """Turning point of the expansion function in stage 1, as a share of 1/L [g_r (S1)]."""
+    later_turn: float | None = None
+    """The same in later stages [g_r (S2,3)]; as in stage 1 unless set."""
+    base: float = 2.0
+    """Least concentration of the Dirichlet laws [nu_base]."""
+    expand: float = 1000.0
+    """Concentration that the priors are given [nu_expan]."""
+    tau: float = 1.0
+    """Objective log p(x) - tau H(z|x): 0 is plain likelihood, 1 the published objective."""
+    stages: Literal["1", "1-2", "1-3", "1-2-3", "1-23"] = "1-2-3"
+    """Which stages are trained: 1 transition and reliability, 2 addon prior, 3 transition; 23 is
+    both at once."""
+    epochs: int = 100
+    """At most so many epochs a stage."""
+    patience: int = 20
+    """Epochs without a better score before a stage ends; in stage 2 a quarter of it."""
+    smooth: int = 1
+    """Epochs over which scores of stage 1 are averaged before they are compared."""
+    lr: float = 1e-3
+    expansion_lr: float = 2e-4
+    """Learning rate of stage 2."""
+    initial_lr: float = 1e-2
+    """Learning rate of p(z0)."""
+    decay: float = 1e-5
+    batch: int = 64
+    use_mv: bool = False
+    """Add a majority-vote source for stages 1 and 2."""
+    start: Literal["votes", "paper"] = "votes"
+    """Starting matrices: estimated from the votes, or the paper's."""
+    precision: float = 0.97
+    """Share of a source's marks that are presumed right, where the start is estimated."""
+    pretraining: bool = False
+    """Reach the starting matrices by the paper's epochs of squared error instead of at once."""
+    uniform_start: bool = False
+    """Start p(z0) uniform instead of almost surely O."""
+    legal: bool = True
+    """Forbid moves that BIO does not allow."""
+    dirichlet: bool = True
+    """Draw emissions from Dirichlet laws while training; otherwise take their mean."""
+    softmax: bool = True
+    """Let sources share their reliability for a label; otherwise each has a sigmoid."""
+    naive: bool = False
+    """Spread what is wrong evenly, without the expansion function."""
+    wxor: Literal["both", "train", "valid"] = "both"
+    """Sentences from which the weighted XOR is counted."""
+    published_wxor: bool = False
+    """The weighted XOR as in the published code."""
+    silence: float = 0.0
+    """Weight of an O in inference, for sources whose silence is O; 1 is the paper's model. See
+    `train.neural.Reading`."""
+    edge: float = 5.0
+    """Nats by which a token beside a mark, but itself not marked by anyone, is less likely part
+    of an entity; 0 is the paper's model."""
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least(self, 1, "epochs", "patience", "smooth", "batch", "threads", "exponent")
+        at_least(self, 0, "tau", "lr", "expansion_lr", "initial_lr", "decay", "silence", "edge")
+        at_least(self, 1e-6, "steepness", "root", "base", "expand")
+        for name in ("turn", "later_turn", "precision"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value <= 1:
+                raise ConfigError(f"{name} must be in (0, 1], got {value}")
+
+    def prior(self) -> Prior:
+        """How scores become emissions."""
+        return Prior(
+            steepness=self.steepness,
+            root=self.root,
+            exponent=self.exponent,
+            base=self.base,
+            expand=self.expand,
+            softmax=self.softmax,
+            naive=self.naive,
+        )
+
+
+class SparseCHMM(LabelModel):
+    """A chain whose moves are read off each token, and whose sources are trusted by sentence.
+
+    Psi[t] = softmax(Linear(e[t])); scores A~ = h(softmax_k(Linear(e0))); emissions
+    Phi[k,i] ~ Dirichlet(nu_expan (Lambda(A~) + Delta) + nu_base), where Lambda gives what is not
+    right mostly to O, and Delta to what others say instead (weighted XOR). Stages train
+    transition and reliability, then Delta's scales, then the transition, by gradient ascent on
+    log p(x) - tau H(z|x). Li et al. 2022, "Sparse Conditional Hidden Markov Model for Weakly
+    Supervised Named Entity Recognition". By default silence is read as in `train.neural.Reading`.
+
+    >>> data = Dataset.from_spans(
+    ...     ["PER"],
+    ...     [["Ada", "Lovelace", "wrote"]] * 20,
+    ...     {"names": [[(0, 2, "PER")]] * 20, "first": [[(0, 1, "PER")]] * 10 + [[]] * 10},
+    ... )
+    >>> SparseCHMM(encoder="hashing", epochs=3).fit(data).predict(data).tags()[0]
+    ['B-PER', 'I-PER', 'O']
+    """
+
+    Config = SparseCHMMConfig
+    summary = "neural transitions by token, source reliabilities by sentence (KDD 2022)"
+    needs_features = True
+    uses_valid_gold = True
+
+    def learn(self, train: Dataset, valid: Dataset | None, start: Params | None) -> Params:
+        """Three stages from starting matrices, or on from an earlier fit."""
+        config = self.config
+        warn_of_silent_sources(train, self.name)
+        torch.set_num_threads(config.threads)
+        if valid is None:
+            train, valid = train.split(0.9, seed=config.seed)
+        labels = self._labels(train)
+        if config.use_mv:
+            random = MajorityVote(scheme="bio", ties="random", seed=config.seed)
+            train = with_majority(train, random.infer({}, train).labels)
+            valid = with_majority(valid, np.full(len(valid.tokens), -1, np.int16))
+        net = new_net(config, train, self._columns(train))
+        begin = Start(config, train, labels, net.columns)
+        if start is not None:
+            net.load_state_dict({name: torch.from_numpy(a) for name, a in _weights(start).items()})
+        elif not config.pretraining:
+            begin.give(net)
+        schedule = Schedule(
+            name=self.name,
+            seed=config.seed,
+            batch=config.batch,
+            decay=config.decay,
+            score=Judge(net, valid, self._reading()),
+        )
+        run(net, Stages(config, net, begin, train, valid).all(), schedule)
+        weights = {name: tensor.numpy() for name, tensor in net.state_dict().items()}
+        emissions = mean_emissions(net, Packing.of(train)).double().numpy()
+        return weights | {"emissions": emissions}
+
+    def infer(self, params: Params, data: Dataset) -> Inference:
+        """Best paths, marginals, and exact probabilities of the spans found."""
+        net, data = self._restored(params, data)
+        return Inference(*infer_all(net, data, self._reading(), threads=self.config.threads))
+
+    def reliability_of(self, params: Params, train: Dataset) -> Reliability:
+        """As the emissions have it, averaged over the sentences of train."""
+        mass = self.infer(params, train).probabilities.sum(axis=0, dtype=np.float64)
+        emissions = params["emissions"][: len(train.sources)]
+        return Reliability(*emission_reliability(emissions, mass))
+
+    def scores(self, data: Dataset) -> NDArray[np.float32]:
+        """Reliability scores of every source for every label, by sentence.  -> (M, K, L)"""
+        data = self._scaled(self._matched(data))
+        net, _ = self._restored(self.fitted.params, data)
+        with torch.no_grad():
+            found: NDArray[np.float32] = net.scores(sentence_features(data)).numpy()
+        return found[:, : len(data.sources)]
+
+    def emissions(self) -> Table:
+        """What each source says where the truth is known, averaged over the sentences of train."""
+        fitted = self.fitted
+        tags = ["O", *(f"{prefix}-{kind}" for kind in fitted.types for prefix in "BI")]
+        rows = [
+            (source, truth, *fitted.params["emissions"][k, i].tolist())
+            for k, source in enumerate(fitted.sources)
+            for i, truth in enumerate(tags)
+        ]
+        return Table(
+            title=f"Emissions of the sources, as estimated by {self.name}",
+            columns=("source", "truth", *tags),
+            rows=rows,
+            formats=dict.fromkeys(tags, PERCENT),
+            notes=("P(source says the column | the truth is the row)",),
+        )
+
+    def _labels(self, train: Dataset) -> NDArray[np.int16]:
+        """Labels of a simple vote to start from, with spans that begin where most do."""
+        counts = vote.label_counts(train.votes, train.opinions(), len(train.tags))
+        return vote.majority_begins(simple_labels(train), counts)
+
+    def _columns(self, data: Dataset) -> int:
+        types = len(data.tags.types)
+        level = self.config.level or ("label" if types == 1 else "entity")
+        return len(data.tags) if level == "label" else 1 + types
+
+    def _reading(self) -> Reading:
+        return Reading(self.config.silence, self.config.edge)
+
+    def _restored(self, params: Params, data: Dataset) -> tuple[SparseNet, Dataset]:
+        """The network, and data with the sources it knows."""
+        if self.config.use_mv:
+            data = with_majority(data, np.full(len(data.tokens), -1, np.int16))
+        net = new_net(self.config, data, self._columns(data))
+        net.load_state_dict({name: torch.from_numpy(a) for name, a in _weights(params).items()})
+        return net, data
+
+
+def _weights(params: Params) -> dict[str, NDArray[Any]]:
+    return {name: array for name, array in params.items() if name != "emissions"}

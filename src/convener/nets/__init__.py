@@ -1,0 +1,1 @@
+"""Networks: weights, and what they give for features."""

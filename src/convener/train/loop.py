@@ -1,0 +1,207 @@
+"""One loop for every schedule: stages as data, early stopping, gone on with after a kill."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Generator, Tensor, nn
+
+from convener import progress
+from convener.train.journal import Journal, optimizer_tensors, restore_optimizer
+from convener.train.packing import Batch, Packing
+
+LOG = logging.getLogger(__name__)
+Weights = dict[str, Tensor]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """One stretch of training: what is minimised, by moving what, for how long."""
+
+    name: str
+    loss: Callable[[Batch, Generator], Tensor]
+    packing: Packing
+    trains: tuple[str, ...]
+    """Names of the network's parts."""
+    lr: float
+    epochs: int
+    patience: int
+    """Stop when so many epochs brought nothing better."""
+    smooth: int = 1
+    """Scores are averaged over so many epochs before they are compared."""
+    rates: Mapping[str, float] = field(default_factory=dict)
+    """Learning rates of parts that have their own."""
+    before: Callable[[], None] | None = None
+    """Done once, before the first epoch."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """What all stages share."""
+
+    name: str
+    seed: int
+    batch: int
+    decay: float
+    score: Callable[[], float] | None = None
+    """How good the network is on held-out data; higher is better. None: train to the end."""
+    journal: Journal | None = None
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What was seen in one epoch; epoch 0 is the state before the first."""
+
+    stage: str
+    epoch: int
+    loss: float | None
+    score: float | None
+
+
+def run(net: nn.Module, stages: Sequence[Stage], schedule: Schedule) -> list[Epoch]:
+    """Train stage by stage; the best weights of each go on to the next.
+
+    Everything random in an epoch depends on the seed, the stage and the epoch alone, so that a
+    run that was killed ends with the weights of one that was not.
+    """
+    kept = None if schedule.journal is None else schedule.journal.read()
+    history = [] if kept is None else [Epoch(**item) for item in kept[1]["history"]]
+    for number, stage in enumerate(stages):
+        resumed = kept if kept is not None and kept[1]["stage"] == number else None
+        if kept is not None and number < kept[1]["stage"]:
+            continue
+        work = _Work(net, stage, number, schedule, history)
+        if resumed is not None:
+            work.restore(*resumed)
+        else:
+            work.begin()
+        work.finish()
+    if schedule.journal is not None:
+        schedule.journal.remove()
+    return history
+
+
+class _Work:
+    """One stage in progress."""
+
+    def __init__(
+        self, net: nn.Module, stage: Stage, number: int, schedule: Schedule, history: list[Epoch]
+    ) -> None:
+        self.net, self.stage, self.number = net, stage, number
+        self.schedule, self.history = schedule, history
+        self.optimizer = _optimizer(net, stage, schedule.decay)
+        self.best: Weights = {}
+        self.best_score, self.waited, self.done = -np.inf, 0, 0
+
+    def begin(self) -> None:
+        """Prepare, and look where the stage starts from: it may be the best already."""
+        if self.stage.before is not None:
+            self.stage.before()
+        self.best = _weights(self.net)
+        self._judge(0, None)
+
+    def finish(self) -> None:
+        """All epochs that are left; then the best weights."""
+        stage = self.stage
+        title = f"{self.schedule.name}: {stage.name}"
+        with progress.bar(title, stage.epochs, done=self.done) as advance:
+            while self.done < stage.epochs and self.waited < stage.patience:
+                loss = self._epoch((self.schedule.seed, self.number, self.done))
+                self.done += 1
+                score = self._judge(self.done, loss)
+                advance(f"loss {loss:.4f}" + ("" if score is None else f", held out {score:.4f}"))
+                self._keep()
+        if self.schedule.score is not None:
+            self.net.load_state_dict(self.best)
+        LOG.info("%s: %s: %d epochs", self.schedule.name, stage.name, self.done)
+
+    def restore(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+        """Go on from where a journal was kept."""
+        self.net.load_state_dict(_under("net.", tensors))
+        self.best = _under("best.", tensors)
+        restore_optimizer(self.optimizer, _under("adam.", tensors))
+        self.best_score, self.waited, self.done = (
+            facts[name] for name in ("best_score", "waited", "done")
+        )
+
+    def _keep(self) -> None:
+        if self.schedule.journal is None:
+            return
+        parts = {
+            "net.": _weights(self.net),
+            "best.": self.best,
+            "adam.": optimizer_tensors(self.optimizer),
+        }
+        tensors = {prefix + name: t for prefix, part in parts.items() for name, t in part.items()}
+        facts = {
+            "stage": self.number,
+            "best_score": self.best_score,
+            "waited": self.waited,
+            "done": self.done,
+            "history": [asdict(item) for item in self.history],
+        }
+        self.schedule.journal.write(tensors, facts)
+
+    def _judge(self, epoch: int, loss: float | None) -> float | None:
+        """Note the epoch, and whether it is the best so far."""
+        score = None if self.schedule.score is None else self.schedule.score()
+        self.history.append(Epoch(self.stage.name, epoch, loss, score))
+        if score is None:
+            return None
+        recent = [
+            item.score
+            for item in self.history[-self.stage.smooth :]
+            if item.stage == self.stage.name and item.score is not None
+        ]
+        smoothed = float(np.mean(recent))
+        self.waited += 1
+        if smoothed > self.best_score:
+            self.best, self.best_score, self.waited = _weights(self.net), smoothed, 0
+        return score
+
+    def _epoch(self, seed: tuple[int, ...]) -> float:
+        rng = np.random.default_rng(seed)
+        generator = torch.Generator().manual_seed(int(rng.integers(1 << 62)))
+        total, count = 0.0, 0
+        for batch in self.stage.packing.batches(self.schedule.batch, rng):
+            self.optimizer.zero_grad(set_to_none=True)
+            loss = self.stage.loss(batch, generator)
+            loss.backward()  # type: ignore[no-untyped-call]
+            self.optimizer.step()
+            total += float(loss.detach()) * len(batch.sentences)
+            count += len(batch.sentences)
+        return total / max(count, 1)
+
+
+def _optimizer(net: nn.Module, stage: Stage, decay: float) -> torch.optim.Optimizer:
+    """Adam over the parts that the stage trains; matrices decay, biases do not."""
+    groups: list[dict[str, Any]] = []
+    for name, parameter in net.named_parameters():
+        part = name.partition(".")[0]
+        parameter.requires_grad_(part in stage.trains)
+        if part in stage.trains:
+            groups.append(
+                {
+                    "params": [parameter],
+                    "lr": stage.rates.get(part, stage.lr),
+                    "weight_decay": decay if parameter.ndim > 1 else 0.0,
+                }
+            )
+    return torch.optim.Adam(groups)
+
+
+def _weights(net: nn.Module) -> Weights:
+    return {name: tensor.detach().clone() for name, tensor in net.state_dict().items()}
+
+
+def _under(prefix: str, tensors: Mapping[str, Tensor]) -> Weights:
+    return {
+        name.removeprefix(prefix): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(prefix)
+    }

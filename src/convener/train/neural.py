@@ -1,0 +1,158 @@
+"""What chain models with a network share: how votes are read, the loss, the score, inference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Generator, Tensor
+
+from convener.data import ABSTAIN, Dataset
+from convener.evaluate.metrics import score_labels
+from convener.kernels.chain_torch import objective
+from convener.kernels.compiled import Array
+from convener.train.chain import Decoded, decoded
+from convener.train.packing import Batch, Packing
+
+BLOCK = 1 << 16
+"""Tokens that are inferred together."""
+
+
+class ChainNet(Protocol):
+    """A network that gives a chain its start, its moves and its evidence."""
+
+    def log_initial(self) -> Tensor: ...
+    def moves(self, tokens: Tensor) -> Tensor: ...
+    def log_like(self, batch: Batch, generator: Generator | None = None) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How votes of sources whose silence is O become evidence.
+
+    Such a source says O nearly everywhere, and mostly it means nothing. Training counts it all:
+    the moves learn from it how rare entities are. To count it again in inference would be to
+    count it twice, so there an O has the weight `silence`. But silence right beside a mark tells
+    where it ends: a token that no source marks, next to one that some source does, is `edge` nats
+    less likely to be of an entity. (1, 0) is the plain chain.
+    """
+
+    silence: float = 1.0
+    edge: float = 0.0
+
+    def given(self, data: Dataset) -> NDArray[np.float32]:
+        """The evidence of edges.  -> (N, L)"""
+        known = np.zeros((len(data.tokens), len(data.tags)), np.float32)
+        known[edges(data), 1:] = -self.edge
+        return known
+
+
+def edges(data: Dataset) -> NDArray[np.bool_]:
+    """Tokens that no source marks, beside one that some source does.  -> (N,)
+
+    >>> data = Dataset.from_spans(["X"], [["a", "b", "c"]], {"s": [[(0, 1, "X")]]})
+    >>> edges(data).tolist()
+    [False, True, False]
+    """
+    marked: NDArray[np.bool_] = np.logical_or.reduce(data.votes > 0, axis=1)
+    sentence = data.sentence_of_token()
+    together = sentence[1:] == sentence[:-1]
+    beside = np.zeros(len(marked), bool)
+    beside[1:] |= marked[:-1] & together
+    beside[:-1] |= marked[1:] & together
+    return beside & ~marked
+
+
+def speaking(data: Dataset) -> NDArray[np.int16]:
+    """Votes with the O of sources whose silence is O taken for an abstention.  -> (N, K)"""
+    quiet = np.array([silence == "O" for silence in data.silence], bool)
+    votes = data.votes.copy()
+    votes[(votes == 0) & quiet] = ABSTAIN
+    return votes
+
+
+def chain_loss(net: ChainNet, tau: float, *, sample: bool) -> Callable[[Batch, Generator], Tensor]:
+    """Minus the mean of log p(x) - tau H(z|x) over sentences."""
+
+    def loss(batch: Batch, generator: Generator) -> Tensor:
+        log_like = net.log_like(batch, generator if sample else None) + batch.given
+        value, _ = objective(
+            net.log_initial(), net.moves(batch.tokens), log_like, batch.offsets, tau=tau
+        )
+        return -value.mean()
+
+    return loss
+
+
+class Judge:
+    """How good a network is on held-out data: F1 with gold, or else the likelihood of votes."""
+
+    def __init__(self, net: ChainNet, data: Dataset, reading: Reading) -> None:
+        self.net, self.data, self.reading = net, data, reading
+        self.packings = list(packings(data, reading))
+
+    def __call__(self) -> float:
+        """Higher is better."""
+        if self.data.gold is not None:
+            labels = np.concatenate(
+                [infer(self.net, parts, self.reading, part).labels for part, parts in self.packings]
+                or [np.zeros(0, np.int16)]
+            )
+            gold, offsets, tags = self.data.gold, self.data.offsets, self.data.tags
+            return score_labels(labels, gold, offsets, tags).micro.f1
+        total = 0.0
+        with torch.no_grad():
+            loss = chain_loss(self.net, 0.0, sample=False)
+            for part, parts in self.packings:
+                total -= float(loss(parts[0].batch(), torch.Generator())) * len(part)
+        return total / max(1, len(self.data.tokens))
+
+
+def packings(data: Dataset, reading: Reading) -> Iterator[tuple[Dataset, tuple[Packing, Packing]]]:
+    """Blocks of a dataset, laid out twice: with all votes, and without mere silence."""
+    start = 0
+    while start < len(data):
+        reach = data.offsets[start] + BLOCK
+        stop = max(start + 1, int(np.searchsorted(data.offsets, reach, side="right")) - 1)
+        part = data[start:stop]
+        given = reading.given(part)
+        yield part, (Packing.of(part, given=given), Packing.of(part, speaking(part), given))
+        start = stop
+
+
+def infer(
+    net: ChainNet,
+    parts: tuple[Packing, Packing],
+    reading: Reading,
+    data: Dataset,
+    *,
+    threads: int = 1,
+) -> Decoded:
+    """Best legal paths, marginals and scored spans of one block."""
+    with torch.no_grad():
+        whole, spoken = (part.batch() for part in parts)
+        log_like: Array = np.zeros((len(data.tokens), len(data.tags)), np.float32)
+        for weight, batch in ((reading.silence, whole), (1 - reading.silence, spoken)):
+            if weight:
+                log_like = log_like + weight * net.log_like(batch).numpy()
+        log_like = np.asarray(log_like + whole.given.numpy(), np.float32)
+        moves = net.moves(whole.tokens).numpy()
+        begin = net.log_initial().numpy()
+    return decoded(moves, log_like, data, threads, begin=begin)
+
+
+def infer_all(net: ChainNet, data: Dataset, reading: Reading, *, threads: int = 1) -> Decoded:
+    """The same for a dataset of any size, a block at a time."""
+    found = [
+        infer(net, parts, reading, part, threads=threads) for part, parts in packings(data, reading)
+    ]
+    if not found:
+        size = len(data.tags)
+        return Decoded(
+            np.zeros(0, np.int16), np.zeros((0, size), np.float32), np.zeros(0, np.float32)
+        )
+    return Decoded(*(np.concatenate(arrays) for arrays in zip(*found, strict=True)))

@@ -1,0 +1,109 @@
+"""Sentences laid out for training: shuffled once, so that a batch is a view."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from convener.data import Dataset
+from convener.errors import DataError
+from convener.features import Features
+from convener.kernels.said import Said, said_cells
+from convener.packed import offsets_of, ranges
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Some sentences: features of tokens (N, D) and sentences (M, D), offsets, votes (N, K).
+
+    `said` holds the votes by cells; `given` (N, L) is evidence that is known beforehand.
+    """
+
+    tokens: Tensor
+    sentences: Tensor
+    offsets: Tensor
+    votes: Tensor
+    said: Said
+    given: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Packing:
+    """All sentences of a dataset in one order, their features standardised and in memory."""
+
+    tokens: Tensor
+    sentences: Tensor
+    offsets: NDArray[np.int64]
+    votes: NDArray[np.int16]
+    said: Said
+    given: Tensor
+
+    @classmethod
+    def of(
+        cls,
+        data: Dataset,
+        votes: NDArray[np.int16] | None = None,
+        given: NDArray[np.float32] | None = None,
+        *,
+        seed: int | None = None,
+    ) -> Packing:
+        """Laid out in the data's order or, with a seed, shuffled.
+
+        votes (N, K): others than the data's, on request; given (N, L): nothing unless given.
+        """
+        features = _features(data)
+        order = np.arange(len(data))
+        if seed is not None:
+            order = np.random.default_rng(seed).permutation(len(data))
+        lengths, labels = data.lengths[order], len(data.tags)
+        rows = ranges(data.offsets[:-1][order], lengths)
+        offsets = offsets_of(lengths)
+        chosen = (data.votes if votes is None else votes)[rows]
+        known = np.zeros((len(rows), labels), np.float32) if given is None else given[rows]
+        return cls(
+            torch.from_numpy(features.token_rows(rows)),
+            torch.from_numpy(features.sentence_rows(order)),
+            offsets,
+            chosen,
+            said_cells(chosen, offsets, labels),
+            torch.from_numpy(known),
+        )
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def batch(self, first: int = 0, last: int | None = None) -> Batch:
+        """The sentences from `first` to before `last`, all by default, as views."""
+        last = len(self) if last is None else last
+        offsets = self.offsets[first : last + 1]
+        tokens = slice(int(offsets[0]), int(offsets[-1]))
+        return Batch(
+            self.tokens[tokens],
+            self.sentences[first:last],
+            torch.from_numpy(offsets - offsets[0]),
+            torch.from_numpy(self.votes[tokens]),
+            self.said[first:last],
+            self.given[tokens],
+        )
+
+    def batches(self, size: int, rng: np.random.Generator | None = None) -> Iterator[Batch]:
+        """All batches of `size` sentences, in order or drawn."""
+        firsts = np.arange(0, len(self), size)
+        for first in firsts if rng is None else rng.permutation(firsts):
+            yield self.batch(int(first), min(int(first) + size, len(self)))
+
+
+def sentence_features(data: Dataset) -> Tensor:
+    """Features of all sentences, as they are read.  -> (M, D)"""
+    return torch.from_numpy(_features(data).sentence_rows())
+
+
+def _features(data: Dataset) -> Features:
+    if data.features is None:
+        raise DataError("features are needed here, and there are none")
+    return data.features

@@ -1,0 +1,229 @@
+"""How Sparse-CHMM is trained: its starting point and its stages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Generator, Tensor
+from torch.nn import functional
+
+from convener.data import ABSTAIN, Dataset
+from convener.kernels import expansion, priors
+from convener.kernels.evidence import expected_emissions, sparse_votes
+from convener.kernels.wxor import Disagreement, disagreement
+from convener.nets.sparse import NEVER, SparseNet
+from convener.train.loop import Stage
+from convener.train.neural import Reading, chain_loss
+from convener.train.packing import Batch, Packing, sentence_features
+
+PLAN = {"1": (1,), "1-2": (1, 2), "1-3": (1, 3), "1-2-3": (1, 2, 3), "1-23": (1, 23)}
+PRETRAINING_EPOCHS, PRETRAINING_RATE = 5, 5e-4
+"""Of the paper's pre-training by squared error."""
+BLEND = 0.2
+"""Share of the starting emissions in what the addon prior is pre-trained on."""
+LEAST = 1e-6
+"""Probabilities below this start as this."""
+OUTSIDE = 9.2
+"""Logit of O before a sentence: a probability of 0.9999 against one other label."""
+MAJORITY = "majority-vote"
+FREE = ("initial", "transition")
+
+
+def with_majority(data: Dataset, labels: NDArray[np.int16]) -> Dataset:
+    """The data with these labels as the votes of one more source."""
+    votes = np.concatenate([data.votes, labels[:, None]], axis=1)
+    return data.with_sources((*data.sources, MAJORITY), votes, (*data.silence, "O"))
+
+
+def without_last(data: Dataset) -> NDArray[np.int16]:
+    """Votes with the last source silenced.  -> (N, K)"""
+    votes = data.votes.copy()
+    votes[:, -1] = ABSTAIN
+    return votes
+
+
+class Start:
+    """Starting matrices: moves (L, L) and, by source, scores (K, C) and emissions (K, L, L)."""
+
+    def __init__(self, config: Any, data: Dataset, labels: NDArray[np.int16], columns: int) -> None:
+        size = len(data.tags)
+        votes = sparse_votes(data.votes)
+        counts = expected_emissions(votes, np.eye(size, dtype=np.float32)[labels])
+        usual = counts.sum(axis=1)
+        if config.start == "paper":
+            legal = data.tags.legal if config.legal else np.ones((size, size), bool)
+            self.moves = priors.paper_moves(data.votes, data.offsets, legal)
+            self.emissions = priors.paper_emissions(usual)
+            scores = np.einsum("kii->ki", self.emissions)
+        else:
+            moves = priors.move_counts(labels, data.offsets, size) + data.tags.legal
+            self.moves = moves / moves.sum(axis=1, keepdims=True)
+            scores = priors.vote_scores(counts, usual, precision=config.precision)
+            smooth = priors.smoothed_emissions(counts, false_votes=1 - config.precision)
+            self.emissions = smooth / smooth.sum(axis=2, keepdims=True)
+        # An emission is its prior, diluted: ask for the prior that gives the wanted one.
+        whole = config.expand + size * config.base
+        wanted = np.clip((scores * whole - config.base) / config.expand, LEAST, 1 - LEAST)
+        if columns != size:
+            both = (wanted[:, 1::2] + wanted[:, 2::2]) / 2
+            wanted = np.concatenate([wanted[:, :1], both], axis=1)
+        self.scores = wanted
+
+    def give(self, net: SparseNet) -> None:
+        """Set the network's biases, so that with zero weights it starts here."""
+        prior = net.prior
+        logits = expansion.logits_for(
+            torch.from_numpy(self.scores).float(),
+            steepness=prior.steepness,
+            root=prior.root,
+            softmax=prior.softmax,
+        )
+        with torch.no_grad():
+            moves = torch.from_numpy(np.log(np.maximum(self.moves, LEAST)))
+            net.transition.bias.copy_(moves.reshape(-1))
+            net.reliability.bias.copy_(logits.reshape(-1))
+
+
+class Stages:
+    """The stages of one fit: values for `train.loop.run`."""
+
+    def __init__(
+        self, config: Any, net: SparseNet, start: Start, train: Dataset, valid: Dataset
+    ) -> None:
+        self.config, self.net, self.start = config, net, start
+        self.train, self.valid = train, valid
+        reading = Reading(config.silence, config.edge)
+        given = reading.given(train)
+        self.packing = Packing.of(train, given=given, seed=config.seed)
+        self.alone = self.packing
+        if config.use_mv:
+            self.alone = Packing.of(train, without_last(train), given, seed=config.seed)
+
+    def all(self) -> list[Stage]:
+        """As the settings have it."""
+        chosen = [self._pretraining()] if self.config.pretraining else []
+        for number in PLAN[self.config.stages]:
+            if number == 1:
+                trains = (*FREE, "reliability")
+                chosen.append(self._stage("reliability", trains, smooth=self.config.smooth))
+            elif number == 3:
+                chosen.append(self._stage("transition", FREE, packing=self.alone))
+            else:
+                chosen += self._expansion(merged=number == 23)
+        return chosen
+
+    def _stage(self, name: str, trains: tuple[str, ...], **others: Any) -> Stage:
+        config = self.config
+        default: dict[str, Any] = {
+            "loss": chain_loss(self.net, config.tau, sample=config.dirichlet),
+            "packing": self.packing,
+            "lr": config.lr,
+            "epochs": config.epochs,
+            "patience": config.patience,
+            "rates": {"initial": config.initial_lr},
+            "before": self._turn if name == "transition" else None,
+        }
+        return Stage(name=name, trains=trains, **(default | others))
+
+    def _expansion(self, *, merged: bool) -> list[Stage]:
+        """Stage 2: the table of weighted XOR, scales near the emissions so far, then the scales."""
+        config = self.config
+        target: list[Tensor] = []
+
+        def before() -> None:
+            self._turn()
+            mean = mean_emissions(self.net, self.packing)
+            first = torch.from_numpy(self.start.emissions).float()
+            target.append(BLEND * first + (1 - BLEND) * mean)
+            self.net.wxor.copy_(torch.from_numpy(self._table()))
+
+        def near(batch: Batch, _: Generator) -> Tensor:
+            return functional.mse_loss(
+                self.net.emissions(batch.sentences),
+                target[0].expand(len(batch.sentences), -1, -1, -1),
+            )
+
+        scales = ("initial", "expansion")
+        return [
+            self._stage(
+                "addon prior, start",
+                ("expansion",),
+                loss=near,
+                lr=PRETRAINING_RATE,
+                epochs=PRETRAINING_EPOCHS,
+                patience=PRETRAINING_EPOCHS,
+                smooth=PRETRAINING_EPOCHS + 1,
+                before=before,
+            ),
+            self._stage(
+                "addon prior",
+                (*scales, "transition") if merged else scales,
+                lr=config.expansion_lr,
+                patience=max(1, config.patience // 4),
+            ),
+        ]
+
+    def _turn(self) -> None:
+        """The turning point of later stages."""
+        if self.config.later_turn is not None:
+            self.net.turn.fill_(self.config.later_turn / self.net.labels)
+
+    def _table(self) -> NDArray[np.float64]:
+        """Weighted XOR over the sentences that the settings name."""
+        chosen = {"both": (self.train, self.valid), "train": (self.train,), "valid": (self.valid,)}
+        total: Disagreement | None = None
+        for data in chosen[self.config.wxor]:
+            with torch.no_grad():
+                scores = self.net.scores(sentence_features(data))
+            found = disagreement(
+                data.votes, data.offsets, scores.numpy(), published=self.config.published_wxor
+            )
+            total = found if total is None else total + found
+        return np.zeros(tuple(self.net.wxor.shape)) if total is None else total.table()
+
+    def _pretraining(self) -> Stage:
+        """The paper's way to the starting matrices."""
+        moves = torch.from_numpy(self.start.moves).float()
+        emissions = torch.from_numpy(self.start.emissions).float()
+
+        def loss(batch: Batch, _: Generator) -> Tensor:
+            psi = self.net.moves(batch.tokens).softmax(-1)
+            phi = self.net.emissions(batch.sentences)
+            return functional.mse_loss(psi, moves.expand_as(psi)) + functional.mse_loss(
+                phi, emissions.expand_as(phi)
+            )
+
+        return self._stage(
+            "pre-training",
+            ("transition", "reliability"),
+            loss=loss,
+            lr=PRETRAINING_RATE,
+            epochs=PRETRAINING_EPOCHS,
+            patience=PRETRAINING_EPOCHS,
+            smooth=PRETRAINING_EPOCHS + 1,
+        )
+
+
+def mean_emissions(net: SparseNet, packing: Packing, size: int = 256) -> Tensor:
+    """Mean emissions, averaged over sentences.  -> (K, L, L)"""
+    total = torch.zeros(net.sources, net.labels, net.labels)
+    with torch.no_grad():
+        for first in range(0, len(packing), size):
+            total += net.emissions(packing.sentences[first : first + size]).sum(0)
+    return total / max(1, len(packing))
+
+
+def new_net(config: Any, data: Dataset, columns: int) -> SparseNet:
+    """A network for these sources and labels, its illegal moves forbidden if so set."""
+    labels, width = len(data.tags), 0 if data.features is None else data.features.width
+    net = SparseNet(width, len(data.sources), labels, columns, config.prior(), config.turn / labels)
+    if config.legal:
+        floor = np.where(data.tags.legal, 0.0, NEVER).reshape(-1)
+        net.floor.copy_(torch.from_numpy(floor))
+    if not config.uniform_start:
+        with torch.no_grad():
+            net.initial[0] = OUTSIDE
+    return net
