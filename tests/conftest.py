@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +21,15 @@ settings.load_profile("convener")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Our own warnings are errors; set here, so that coverage starts before we are imported."""
+    """Our own warnings are errors, and no test touches the user's cache.
+
+    Set here: before we are imported, so that coverage starts first; for the examples in docstrings
+    too, which no fixture reaches; and for processes that tests start.
+    """
     config.addinivalue_line("filterwarnings", "error::convener.errors.ConvenerWarning")
+    cache = tempfile.TemporaryDirectory(prefix="convener-cache-", ignore_cleanup_errors=True)
+    os.environ["CONVENER_CACHE"] = cache.name
+    config.add_cleanup(cache.cleanup)
 
 
 ROOT = Path(__file__).parent.parent

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from convener.data import ABSTAIN, Dataset, Text
 from convener.errors import DataError, MismatchError, UnknownNameError
+from convener.features import Encoding, Features
 from convener.packed import Strings
 from convener.tags import TagSet
 from tests.generators import datasets, sentence_spans, tag_sets, words
@@ -470,3 +471,108 @@ def test_the_repr_says_what_there_is(small: Dataset) -> None:
     assert repr(small) == "Dataset(3 sentences, 4 tokens, 2 sources, types PER, LOC, gold)"
     full = replace(small.without_gold(), documents=Strings.of("xyz"))
     assert repr(full).endswith("types PER, LOC, documents)")
+
+
+# Features
+
+
+def numbered(data: Dataset) -> Dataset:
+    """With features that tell which token or sentence they are of."""
+    tokens, sentences = (
+        np.stack([np.arange(n), np.full(n, 7)], axis=1).astype(np.float32)
+        for n in (len(data.tokens), len(data))
+    )
+    return data.with_features(Features(tokens, sentences, Encoding("toy", "t")))
+
+
+def numbers(data: Dataset) -> list[tuple[list[int], int]]:
+    """Of each sentence, the numbers of its tokens, and its own."""
+    assert data.features is not None
+    tokens, own = data.features.tokens[:, 0], data.features.sentences[:, 0]
+    return [
+        (tokens[first:last].astype(int).tolist(), int(own[m]))
+        for m, (first, last) in enumerate(pairwise(data.offsets.tolist()))
+    ]
+
+
+@given(datasets(), slices, slices)
+def test_slices_carry_the_features_of_their_sentences(
+    data: Dataset, one: slice, two: slice
+) -> None:
+    whole = numbered(data)
+    assert numbers(whole[one]) == numbers(whole)[one]
+    assert numbers(whole[one][two]) == numbers(whole)[one][two]
+    check(whole[one][two])
+
+
+@given(datasets(), st.data())
+def test_takes_carry_the_features_of_their_sentences(data: Dataset, drawn: st.DataObject) -> None:
+    whole = numbered(data)
+    chosen = drawn.draw(st.lists(st.integers(0, len(data) - 1))) if len(data) else []
+    assert numbers(whole.take(chosen)) == [numbers(whole)[number] for number in chosen]
+    check(whole.take(chosen))
+
+
+@given(datasets(), st.integers(0, 8))
+def test_features_are_put_together_with_the_parts(data: Dataset, at: int) -> None:
+    whole = numbered(data)
+    assert numbers(Dataset.concat([whole[:at], whole[at:]])) == numbers(whole)
+
+
+def test_slices_of_features_are_views_and_takes_are_copies(small: Dataset) -> None:
+    data = numbered(small)
+    assert data.features is not None
+    for part, shared in ((data[2:], True), (data[::1], True), (data.take([2]), False)):
+        assert part.features is not None
+        for name in ("tokens", "sentences"):
+            mine, whole = getattr(part.features, name), getattr(data.features, name)
+            assert np.shares_memory(mine, whole) is shared
+
+
+def test_what_changes_no_token_keeps_the_features(small: Dataset) -> None:
+    data = numbered(small)
+    for same in (
+        data.without_gold(),
+        data.with_gold(np.zeros(4, np.int16)),
+        data.select_sources(["crowd"]),
+        data.with_types(["LOC", "PER"]),
+        data.with_sources(("x",), np.zeros((4, 1), np.int16), ("O",)),
+    ):
+        assert same.features is data.features
+    assert data.with_features(None).features is None
+    assert small.features is None
+
+
+def rows(count: int, width: int = 2) -> Any:
+    return np.zeros((count, width), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "sentences", "message"),
+    [
+        (rows(3), rows(3), r"features of tokens must have shape \(4, 2\), got \(3, 2\)"),
+        (rows(4), rows(4), r"features of sentences must have shape \(3, 2\), got \(4, 2\)"),
+    ],
+)
+def test_features_of_other_data_are_refused(
+    small: Dataset, tokens: Any, sentences: Any, message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        small.with_features(Features(tokens, sentences, Encoding("toy", "t")))
+
+
+def test_features_are_put_together_only_where_all_have_them_from_one_encoder(
+    small: Dataset,
+) -> None:
+    data = numbered(small)
+    with pytest.raises(MismatchError, match="only some parts have features"):
+        Dataset.concat([data, small])
+    other = data.with_features(Features(rows(4), rows(3), Encoding("other", "o")))
+    with pytest.raises(MismatchError, match=r"other \(o\) .*; toy \(t\)"):
+        Dataset.concat([data, other])
+
+
+def test_features_are_shown_and_are_no_part_of_equality(small: Dataset) -> None:
+    """They are made of the tokens: the same data may have them or not."""
+    assert repr(numbered(small)).endswith("gold, features of toy)")
+    assert numbered(small) == small

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import platform
+import shutil
 import time
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -100,11 +101,23 @@ def training_data(corpus: Corpus, config: RunConfig, where: str) -> tuple[Datase
 
 
 def fit(
-    model: LabelModel, train: Dataset, valid: Dataset | None, config: RunConfig, folder: Path
+    model: LabelModel,
+    train: Dataset,
+    valid: Dataset | None,
+    config: RunConfig,
+    folder: Path,
+    *,
+    resume: bool = False,
 ) -> dict[str, Any]:
-    """Fit the model and write the run, whole or not at all; returns its facts."""
+    """Fit the model and write the run, whole or not at all; returns its facts.
+
+    While it trains, a journal lies beside the folder; to resume is to go on from there.
+    """
     begin = time.perf_counter()
-    model.fit(train, valid, use_gold=config.use_gold)
+    journal = folder.with_name(f".{folder.name}.training")
+    if not resume:
+        shutil.rmtree(journal, ignore_errors=True)
+    model.fit(train, valid, use_gold=config.use_gold, journal=journal)
     noted = {
         "model": model.name,
         "seconds": round(time.perf_counter() - begin, 3),
@@ -127,6 +140,7 @@ def fit(
         checkpoint.write(draft, *model.state())
         (draft / CONFIG).write_text(config.text(), encoding="utf-8")
         (draft / FACTS).write_text(json.dumps(noted, indent=2) + "\n", encoding="utf-8")
+    shutil.rmtree(journal, ignore_errors=True)
     return noted
 
 

@@ -49,3 +49,10 @@ def news(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("data") / "news"
     cv.write(cv.demo.corpus(), folder, format="wrench")
     return folder
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache folder of the test's own, empty."""
+    monkeypatch.setenv("CONVENER_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"

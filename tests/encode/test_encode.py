@@ -82,7 +82,9 @@ def test_a_name_that_is_nearly_right_is_mended(name: str, near: str) -> None:
         get(name)
 
 
-@pytest.mark.parametrize("name", ["", "no such/folder/here", "../nowhere/x", "a b", "naïve/bert"])
+@pytest.mark.parametrize(
+    "name", ["", "no such/folder/here", "../nowhere/x", "a b", "naïve/bert", "x/" * 300]
+)
 def test_what_can_be_no_name_is_refused_without_asking_a_hub(name: str) -> None:
     with pytest.raises(UnknownNameError, match=r"neither a folder nor .* installed: hashing"):
         get(name)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import convener as cv
+from convener.encode import get
+from convener.features import Encoding, Features, as_stored
 from convener.io import checkpoint
-from convener.models.base import Inference, LabelModel, Params
+from convener.models.base import FeatureConfig, Inference, LabelModel, Params
 
 
 class Spy(LabelModel):
@@ -114,3 +118,195 @@ def test_sources_that_vote_alike_are_named(toy: cv.Dataset) -> None:
     )
     with pytest.warns(cv.ConvenerWarning, match="counted each: good = echo"):
         cv.MajorityVote().fit(doubled)
+
+
+# Models that read features
+
+
+class Reader(LabelModel):
+    """Remembers the features it was shown; its one parameter is what it saw of train."""
+
+    summary = "a test double"
+    Config = FeatureConfig
+    needs_features = True
+
+    def learn(self, train: cv.Dataset, valid: cv.Dataset | None, start: Params | None) -> Params:
+        self.train, self.valid = train.features, None if valid is None else valid.features
+        self.start = start
+        assert train.features is not None
+        return {"mean": train.features.token_rows().mean(axis=0)}
+
+    def infer(self, params: Params, data: cv.Dataset) -> Inference:
+        self.seen = data.features
+        assert data.features is not None
+        labels = (data.features.token_rows()[:, 0] > params["mean"][0]).astype(np.int16)
+        return Inference(labels, np.eye(len(data.tags), dtype=np.float32)[labels])
+
+
+WIDTH = 256
+Parts = tuple[cv.Dataset, cv.Dataset, cv.Dataset]
+
+
+def hashed(data: cv.Dataset) -> tuple[np.ndarray, np.ndarray]:
+    """What the hashing encoder says, as it is stored, in float64."""
+    found = get("hashing").encode(data.tokens, data.offsets)
+    tokens, sentences = (as_stored(rows, "float16").astype(np.float64) for rows in found)
+    return tokens, sentences
+
+
+def standard(rows: np.ndarray, train: np.ndarray) -> np.ndarray:
+    spread = train.std(axis=0)
+    return (rows - train.mean(axis=0)) / np.where(spread > 1e-9, spread, 1)
+
+
+@pytest.fixture
+def parts(toy: cv.Dataset) -> Parts:
+    return toy[:20], toy[20:30], toy[30:]
+
+
+def test_a_model_encodes_by_itself_and_sees_standard_features(
+    parts: Parts,
+) -> None:
+    train, *_ = parts
+    model = Reader(encoder="hashing").fit(train)
+    assert model.train is not None
+    assert model.train.encoding == get("hashing").encoding
+    for rows, raw in zip(
+        (model.train.token_rows(), model.train.sentence_rows()), hashed(train), strict=True
+    ):
+        np.testing.assert_allclose(rows, standard(raw, raw), atol=1e-3)
+        moving = raw.std(axis=0) > 1e-6
+        assert moving.sum() > WIDTH / 2
+        np.testing.assert_allclose(rows.mean(axis=0), 0, atol=1e-3)
+        np.testing.assert_allclose(rows.std(axis=0)[moving], 1, atol=1e-3)
+    assert train.features is None
+
+
+def test_other_data_is_standardised_as_train_was(
+    parts: Parts,
+) -> None:
+    train, valid, test = parts
+    model = Reader(encoder="hashing").fit(train, valid)
+    labels = model.predict(test)
+    for seen, data in ((model.valid, valid), (model.seen, test)):
+        assert seen is not None
+        for rows, raw, base in zip(
+            (seen.token_rows(), seen.sentence_rows()), hashed(data), hashed(train), strict=True
+        ):
+            np.testing.assert_allclose(rows, standard(raw, base), atol=2e-3)
+    assert labels.data.features is None  # what it speaks of is what it was given
+
+
+def test_a_saved_model_knows_its_encoder_and_scaling(parts: Parts, tmp_path: Path) -> None:
+    train, _, test = parts
+    model = Reader().fit(cv.encode(train, "hashing", width=64, seed=3))
+    model.save(tmp_path / "m")
+    facts = json.loads((tmp_path / "m" / checkpoint.FACTS).read_text())
+    assert facts["encoding"]["name"] == "hashing"
+    assert facts["encoding"]["digest"] == get("hashing", width=64, seed=3).encoding.digest
+    assert facts["encoding"]["settings"]["width"] == 64
+    again = Reader().restore(*checkpoint.read(tmp_path / "m"))
+    expected, found = model.predict(test), again.predict(test)  # encoded as train was
+    np.testing.assert_array_equal(found.labels, expected.labels)
+    assert 0 < expected.labels.mean() < 1
+    assert again.seen is not None
+    assert again.seen.width == 64
+    for one, two in zip(again.fitted.scaling, model.fitted.scaling, strict=True):
+        np.testing.assert_array_equal(one, two)
+    assert again.fitted.encoding == model.fitted.encoding
+    assert again.fitted.encoding.settings == model.fitted.encoding.settings
+
+
+def test_a_model_that_reads_no_features_saves_none(toy: cv.Dataset, tmp_path: Path) -> None:
+    model = cv.MajorityVote().fit(cv.encode(toy, "hashing"))
+    assert model.fitted.encoding is None
+    assert model.fitted.scaling is None
+    model.save(tmp_path / "m")
+    assert "encoding" not in json.loads((tmp_path / "m" / checkpoint.FACTS).read_text())
+    assert cv.load(tmp_path / "m").fitted.scaling is None
+
+
+def test_features_that_are_there_are_used(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+    train, valid, test = (cv.encode(part, "hashing", width=32) for part in parts)
+    for name in ("get", "encode", "again"):
+        monkeypatch.delattr(sys.modules["convener.models.base"], name)
+    model = Reader(encoder="minilm").fit(train, valid)
+    model.predict(test)
+    for seen, data in ((model.train, train), (model.valid, valid)):
+        assert seen is not None
+        assert data.features is not None
+        assert np.shares_memory(seen.tokens, data.features.tokens)
+    assert model.fitted.encoding == get("hashing", width=32).encoding
+
+
+def test_data_without_features_is_encoded_as_train_was(
+    parts: Parts,
+) -> None:
+    train, valid, test = parts
+    model = Reader(encoder="minilm").fit(cv.encode(train, "hashing", width=32), valid)
+    model.predict(test)
+    for seen in (model.valid, model.seen):
+        assert seen is not None
+        assert seen.encoding == get("hashing", width=32).encoding
+
+
+def test_another_encoder_is_refused(parts: Parts) -> None:
+    train, valid, test = parts
+    names = r"test-base was fitted on features of hashing \(\w{12}\); these are of mine \(m\)"
+    mine = Features(*(a.astype(np.float32) for a in hashed(test)), Encoding("mine", "m"))
+    model = Reader(encoder="hashing").fit(train)
+    with pytest.raises(cv.MismatchError, match=names):
+        model.predict(test.with_features(mine))
+    with pytest.raises(cv.MismatchError, match=names):
+        model.fit(test.with_features(mine))
+    other = cv.encode(valid, "hashing", seed=1)
+    with pytest.raises(cv.MismatchError, match=r"features of hashing .* of hashing"):
+        Reader(encoder="hashing").fit(train, other)
+
+
+def test_features_of_another_width_are_refused(
+    parts: Parts,
+) -> None:
+    train, _, test = (cv.encode(part, "hashing", cache=False) for part in parts)
+    model = Reader().fit(train)
+    assert test.features is not None
+    narrow = replace(
+        test.features,
+        tokens=test.features.tokens[:, :9],
+        sentences=test.features.sentences[:, :9],
+    )
+    with pytest.raises(cv.MismatchError, match="must be 256 wide as in training, got 9"):
+        model.predict(test.with_features(narrow))
+
+
+def test_an_encoder_that_changed_since_is_refused(parts: Parts, tmp_path: Path) -> None:
+    train, _, test = parts
+    Reader(encoder="hashing").fit(train).save(tmp_path / "m")
+    facts, arrays = checkpoint.read(tmp_path / "m")
+    old = facts | {"encoding": facts["encoding"] | {"digest": "0" * 64}}
+    model = Reader().restore(old, arrays)
+    with pytest.raises(cv.ConfigError, match=r"'hashing' is another one now: hashing \(0{12}\)"):
+        model.predict(test)
+
+
+def test_a_fit_that_goes_on_keeps_the_encoder_and_the_scaling(
+    parts: Parts,
+) -> None:
+    train, valid, _ = parts
+    model = Reader(encoder="hashing").fit(train)
+    before = model.fitted
+    model.fit(valid)
+    assert model.start is before.params
+    assert model.fitted.scaling is before.scaling
+    assert model.train is not None
+    np.testing.assert_allclose(
+        model.train.token_rows(), standard(hashed(valid)[0], hashed(train)[0]), atol=2e-3
+    )
+
+
+def test_the_encoder_of_a_model_is_a_setting(toy: cv.Dataset) -> None:
+    assert Reader().config.encoder == "auto"
+    with pytest.raises(cv.UnknownNameError, match="did you mean 'hashing'"):
+        Reader(encoder="hashng").fit(toy)
+    assert Reader(encoder="hashing").encoded(toy).features is not None
+    assert cv.MajorityVote().encoded(toy) is toy

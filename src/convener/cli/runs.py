@@ -77,7 +77,7 @@ def fit(
     corpus = content if isinstance(content, Corpus) else Corpus(splits={"train": content})
     train, valid = run.training_data(corpus, resolved, str(data))
     with terminal.remarks():
-        facts = run.fit(chosen, train, valid, resolved, output)
+        facts = run.fit(chosen, train, valid, resolved, output, resume=resume)
     if as_json:
         terminal.show_json(facts | {"run": str(output)})
         return

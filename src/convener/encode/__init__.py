@@ -70,7 +70,7 @@ def get(name: str = AUTO, **settings: Any) -> Encoder:
         raise ConfigError(
             f"encoder {name!r} is not installed: {how} (installed: {', '.join(there)})"
         )
-    if name and Path(name).is_dir():
+    if _is_folder(name):
         return Transformer(name, Path(name), **settings)
     if "/" not in name and "did you mean" in (hint := _hint(name)):
         raise UnknownNameError(hint)
@@ -132,6 +132,13 @@ def _best(there: dict[str, Path | None]) -> str:
         why = f"{better[0]} would be better: {PACKAGED[better[0]].command}"
     LOG.info("encoder %s (%s)", name, why)
     return name
+
+
+def _is_folder(name: str) -> bool:
+    try:
+        return bool(name) and Path(name).is_dir()
+    except OSError:  # a name that no file can have
+        return False
 
 
 def _hint(name: str) -> str:

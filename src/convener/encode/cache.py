@@ -145,7 +145,7 @@ def prunable(
     *,
     encoder: str | None = None,
     older_than: float | None = None,
-    keep_bytes: int | None = None,
+    keep_bytes: float | None = None,
     unfinished: bool = False,
 ) -> list[Entry]:
     """Which entries to remove; each condition given takes some of what the others leave.

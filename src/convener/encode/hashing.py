@@ -16,7 +16,7 @@ from convener.encode.base import Encoded, Encoder, digest_of
 from convener.errors import ConfigError
 from convener.features import Encoding
 from convener.packed import Strings, offsets_of, ranges
-from convener.settings import at_least, from_mapping, to_mapping
+from convener.settings import from_mapping, to_mapping
 
 __all__ = ["Hashing", "HashingConfig"]
 
@@ -26,14 +26,12 @@ Indices = NDArray[np.int64]
 
 VERSION = "1"
 """Part of the digest: to be raised whenever a number changes."""
-TOKENS, WORDS = 1 << 14, 1 << 9
+TOKENS, WORDS = 1 << 14, 1 << 10
 """So many tokens, and so many different words, are worked on together."""
 EDGE = 64
 """Bytes looked at on either side of a word that is longer than both together."""
 SHARE = 16
-"""A neighbour gets one of so many parts of the width."""
-LONGEST = 16
-WIDEST = 4
+"""A neighbour has one of so many parts of the width."""
 
 START, END = 0x110000, 0x110001
 """The borders of a word; no character has these numbers."""
@@ -43,7 +41,7 @@ KINDS = ["Lu Lt", "Ll", "Lo Lm", "Nd Nl No", "Mn Mc Me", "Pd", "Pc Ps Pe Pi Pf P
 """Kinds of characters, by their categories in Unicode; what is of none of them is of kind 0."""
 CAPITAL, IDEOGRAPH, UNKNOWN = 1, 3, 9
 LENGTHS = (1, 2, 3, 4, 6, 9, 13)
-"""Where a class of lengths of words begins, in characters."""
+"""Where a class of lengths begins, in characters."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,24 +58,19 @@ class HashingConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        at_least(self, 1, "shortest")
-        at_least(self, 0, "window", "seed")
-        if not self.shortest <= self.longest <= LONGEST:
-            raise ConfigError(
-                f"longest must be in [{self.shortest}, {LONGEST}], got {self.longest}"
-            )
-        if self.window > WIDEST:
-            raise ConfigError(f"window must be at most {WIDEST}, got {self.window}")
-        if self.width <= 2 * self.window:
-            raise ConfigError(
-                f"width must be more than the {2 * self.window} neighbours, got {self.width}"
-            )
-        if self.seed >= 1 << 64:
-            raise ConfigError(f"seed must be below 2**64, got {self.seed}")
+        for name, least, most in (
+            ("shortest", 1, 16),
+            ("longest", self.shortest, 16),
+            ("window", 0, 4),
+            ("width", 2 * self.window + 1, 1 << 15),  # columns are drawn by fifteen bits
+            ("seed", 0, (1 << 64) - 1),
+        ):
+            if not least <= (value := getattr(self, name)) <= most:
+                raise ConfigError(f"{name} must be from {least} to {most}, got {value}")
 
 
 class Hashing(Encoder):
-    r"""Words by their spelling, and a little of their neighbours': a sketch of both.
+    """Words by their spelling, and a little of their neighbours': a sketch of both.
 
     A word w has properties f in F(w): its pieces of one to three characters, lower-cased, with
     the borders of the word; the changes of kind in it (capital, small, digit, ...); the class of
@@ -129,37 +122,38 @@ class Hashing(Encoder):
         words, which = _distinct(_shortened(tokens[first : start + len(block) + window]))
         vectors, others = self._vectors(words, own, side)
         here = np.arange(start, start + len(block))
-        block[:, :own] = vectors[which[here - first]]
-        sentence = np.searchsorted(offsets, here, side="right")
-        begin, end = offsets[sentence - 1], offsets[sentence]
-        for column, step in enumerate(step for step in range(-window, window + 1) if step):
-            there = here + step
+        # Whole rows at first, which is the fastest way to copy them.
+        np.take(vectors, which[here - first], axis=0, out=block, mode="clip")
+        if window:
+            sentence = np.searchsorted(offsets, here, side="right")
+            begin, end = offsets[sentence - 1, None], offsets[sentence, None]
+            there = here[:, None] + np.array([step for step in range(-window, window + 1) if step])
             inside = (there >= begin) & (there < end)
             # The last row is nobody's, and zero.
             index = np.where(inside, which[np.where(inside, there - first, 0)], len(words))
-            block[:, own + column * side : own + (column + 1) * side] = others[index]
+            block[:, own:] = others.take(index, axis=0).reshape(len(block), -1)
 
-    def _vectors(self, words: Strings, *widths: int) -> list[Floats]:
-        """Sketches of words, one for each width, with a row of zeros below."""
-        tables = [np.zeros((len(words) + 1, width), np.float32) for width in widths]
+    def _vectors(self, words: Strings, own: int, side: int) -> tuple[Floats, Floats]:
+        """Words as themselves, with room beside, and as neighbours, with a row of zeros below."""
+        vectors = np.zeros((len(words), self.width), np.float32)
+        others = np.zeros((len(words) + 1, side), np.float32)
         for start in range(0, len(words), WORDS):
             some = words[start : start + WORDS].compact()
             owner, hashes = _properties(some, self.config)
-            for table in tables:
-                table[start : start + len(some)] = _sketch(owner, hashes, len(some), table.shape[1])
-                hashes = _mixed(hashes)
-        return tables
+            rows = slice(start, start + len(some))
+            _sketch(owner, hashes, out=vectors[rows, :own])
+            _sketch(owner, _mixed(hashes), out=others[rows])
+        return vectors, others
 
 
 def _means(features: Floats, offsets: Indices) -> Floats:
     """The mean of each sentence's rows, zero for an empty one.  (N, D), (M+1,) -> (M, D)"""
-    means = np.zeros((len(offsets) - 1, features.shape[1]), np.float32)
-    bounds = offsets.tolist()
-    # One by one is five times as fast as numpy's reduceat, which goes through them by columns.
-    for number in np.flatnonzero(np.diff(offsets)).tolist():
-        rows = features[bounds[number] : bounds[number + 1]]
-        np.add.reduce(rows, axis=0, out=means[number])
-        means[number] /= len(rows)
+    bounds, lengths = offsets.tolist(), np.diff(offsets)
+    means = np.zeros((len(lengths), features.shape[1]), np.float32)
+    # One by one is several times as fast as numpy's reduceat, which goes by columns.
+    for number in np.flatnonzero(lengths).tolist():
+        np.add.reduce(features[bounds[number] : bounds[number + 1]], axis=0, out=means[number])
+    means /= np.maximum(lengths, 1)[:, None]
     return means
 
 
@@ -218,14 +212,18 @@ def _mixed(numbers: Hashes) -> Hashes:
     return numbers
 
 
-def _sketch(owner: Indices, hashes: Hashes, count: int, width: int) -> Floats:
-    """The sum of the properties of each owner, at length 1.  -> (count, width)"""
+def _sketch(owner: Indices, hashes: Hashes, *, out: Floats) -> None:
+    """Write the sum of each owner's properties, at length 1."""
+    count, width = out.shape
     # Sixteen bits a column; which come first is the machine's affair, for all count alike.
-    drawn = hashes.view(np.uint16).astype(np.int64)
-    cells = np.repeat(owner * width, 4) + ((drawn >> 1) * width >> 15)
-    sums = np.bincount(cells, 1.0 - 2.0 * (drawn & 1), count * width).reshape(count, width)
+    drawn = hashes.view(np.uint16).astype(np.uint32)
+    columns = (drawn >> np.uint32(1)) * np.uint32(width) >> np.uint32(15)
+    signs = 1.0 - 2.0 * (drawn & np.uint32(1))
+    places = np.repeat(owner * width, 4) + columns
+    sums = np.bincount(places, weights=signs, minlength=count * width).reshape(count, width)
     lengths = np.sqrt(np.einsum("ij,ij->i", sums, sums))
-    return (sums / np.maximum(lengths, 1)[:, None]).astype(np.float32)
+    # Whole numbers have a length below 1 only where all are zero.
+    np.divide(sums, np.maximum(lengths, 1)[:, None], out=out, casting="same_kind")
 
 
 class _Spelling(NamedTuple):
@@ -276,7 +274,7 @@ def _properties(words: Strings, config: HashingConfig) -> tuple[Indices, Hashes]
     """All properties of all words: whose it is, and its hash."""
     letters, kinds, owner, rest, lengths = _spelling(words)
     seeds = _mixed(np.arange(3, dtype=np.uint64) ^ _mixed(np.array([config.seed], np.uint64)))
-    hashed = _mixed(letters ^ seeds[0])
+    hashed = _mixed(letters.astype(np.uint64) ^ seeds[0])
     pieces, owners, found = hashed, [], []
     for size in range(1, config.longest + 1):
         if size > 1:

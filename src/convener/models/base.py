@@ -122,6 +122,8 @@ class LabelModel(ABC):
     def __init__(self, **settings: Any) -> None:
         self.config: Any = from_mapping(self.Config, settings, what=f"setting of {self.name}")
         self._fitted: Fitted | None = None
+        self.journal: Path | None = None
+        """Where training keeps what it needs to go on after a kill, while `fit` runs."""
 
     @abstractmethod
     def learn(self, train: Dataset, valid: Dataset | None, start: Params | None) -> Params:
@@ -136,12 +138,21 @@ class LabelModel(ABC):
         types = type_probabilities(self.infer(params, train).probabilities)
         return Reliability(*type_reliability(train.votes, types))
 
-    def fit(self, train: Dataset, valid: Dataset | None = None, *, use_gold: bool = False) -> Self:
+    def fit(
+        self,
+        train: Dataset,
+        valid: Dataset | None = None,
+        *,
+        use_gold: bool = False,
+        journal: str | Path | None = None,
+    ) -> Self:
         """Learn from the votes on `train`; on a fitted model, go on from what it knows.
 
         The gold of train is never seen. That of valid is seen only with `use_gold`, and only to
-        decide when to stop. Models declared supervised see both.
+        decide when to stop. Models declared supervised see both. With a folder for a journal,
+        models that train for long can be killed: the same call goes on from the last epoch.
         """
+        self.journal = None if journal is None else Path(journal)
         if not train.sources:
             raise DataError(f"{self.name}: there are no sources to learn from")
         warn_of_twins(train, self.name)

@@ -25,6 +25,7 @@ from convener.models.majority_vote import MajorityVote, simple_labels
 from convener.nets.sparse import Prior, SparseNet
 from convener.settings import at_least
 from convener.tables import PERCENT, Table
+from convener.train.journal import journal_of
 from convener.train.loop import Schedule, run
 from convener.train.neural import Judge, Reading, infer_all
 from convener.train.packing import Packing, sentence_features
@@ -170,6 +171,7 @@ class SparseCHMM(LabelModel):
             batch=config.batch,
             decay=config.decay,
             score=Judge(net, valid, self._reading()),
+            journal=journal_of(self.journal, config, train, valid),
         )
         run(net, Stages(config, net, begin, train, valid).all(), schedule)
         weights = {name: tensor.numpy() for name, tensor in net.state_dict().items()}

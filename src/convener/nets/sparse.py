@@ -47,7 +47,8 @@ class SparseNet(nn.Module):
     """Weights of all parts; they start at zero, so that biases alone speak at first.
 
     `columns` of reliability per source: L by label, 1 + E by entity type. `wxor` is zero, and with
-    it the addon prior, until it is computed. `turn` is g_r, which changes between stages.
+    it the addon prior, until it is computed; `target` is what the addon prior starts near.
+    `turn` is g_r, which changes between stages.
     """
 
     def __init__(
@@ -61,10 +62,12 @@ class SparseNet(nn.Module):
         self.expansion = nn.Linear(width, sources * labels)
         self.register_buffer("floor", torch.zeros(labels * labels))
         self.register_buffer("wxor", torch.zeros(sources, labels, labels))
+        self.register_buffer("target", torch.zeros(sources, labels, labels))
         self.register_buffer("turn", torch.tensor(turn))
         self.floor: Tensor
         self.turn: Tensor
         self.wxor: Tensor
+        self.target: Tensor
         for part in (self.transition, self.reliability, self.expansion):
             nn.init.zeros_(part.weight)
             nn.init.zeros_(part.bias)

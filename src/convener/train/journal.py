@@ -2,44 +2,53 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors import torch as safetensors
 from torch import Tensor
 
-FACTS, FILE = "facts", "training.safetensors"
+from convener.data import Dataset
+
+FACTS, WORK, FILE = "facts", "work", "training.safetensors"
 
 
 class Journal:
-    """One file in a folder, replaced whole: tensors, and facts fit for JSON."""
+    """One file in a folder, replaced whole: tensors, and facts fit for JSON.
 
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / FILE
+    `work` names what is trained, on what: a journal of other work is not gone on with.
+    """
+
+    def __init__(self, folder: Path, work: str) -> None:
+        self.path, self.work = folder / FILE, work
 
     def write(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
         """Replace what was kept."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         draft = self.path.with_suffix(".new")
         whole = {name: tensor.contiguous() for name, tensor in tensors.items()}
+        said = {FACTS: json.dumps(facts), WORK: self.work}
         with draft.open("wb") as file:
-            file.write(safetensors.save(whole, metadata={FACTS: json.dumps(facts)}))
+            file.write(safetensors.save(whole, metadata=said))
             file.flush()
             os.fsync(file.fileno())
         draft.replace(self.path)
 
     def read(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
         """What was kept; None where there is nothing one can use."""
-        from safetensors import safe_open
-
         try:
             with safe_open(self.path, framework="pt") as file:
-                facts = json.loads((file.metadata() or {})[FACTS])
+                said = file.metadata() or {}
+                if said[WORK] != self.work:
+                    return None
+                facts = json.loads(said[FACTS])
                 tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
         except (OSError, SafetensorError, LookupError, ValueError):
             return None
@@ -48,6 +57,20 @@ class Journal:
     def remove(self) -> None:
         """Forget all: the work is done."""
         self.path.unlink(missing_ok=True)
+
+
+def journal_of(folder: Path | None, settings: Any, *data: Dataset) -> Journal | None:
+    """A journal for a fit with these settings on these data; none without a folder."""
+    if folder is None:
+        return None
+    work = hashlib.sha256(repr(settings).encode())
+    for part in data:
+        words = part.tokens.compact()
+        features = "" if part.features is None else part.features.encoding.digest
+        for array in (words.data, words.offsets, part.offsets, part.votes):
+            work.update(np.ascontiguousarray(array).data)
+        work.update(f"{part.sources} {part.tags.types} {features}".encode())
+    return Journal(folder, work.hexdigest())
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:

@@ -130,21 +130,18 @@ class Stages:
 
     def _expansion(self, *, merged: bool) -> list[Stage]:
         """Stage 2: the table of weighted XOR, scales near the emissions so far, then the scales."""
-        config = self.config
-        target: list[Tensor] = []
+        config, net = self.config, self.net
 
         def before() -> None:
             self._turn()
-            mean = mean_emissions(self.net, self.packing)
+            mean = mean_emissions(net, self.packing)
             first = torch.from_numpy(self.start.emissions).float()
-            target.append(BLEND * first + (1 - BLEND) * mean)
-            self.net.wxor.copy_(torch.from_numpy(self._table()))
+            net.target.copy_(BLEND * first + (1 - BLEND) * mean)
+            net.wxor.copy_(torch.from_numpy(self._table()))
 
         def near(batch: Batch, _: Generator) -> Tensor:
-            return functional.mse_loss(
-                self.net.emissions(batch.sentences),
-                target[0].expand(len(batch.sentences), -1, -1, -1),
-            )
+            found = net.emissions(batch.sentences)
+            return functional.mse_loss(found, net.target.expand_as(found))
 
         scales = ("initial", "expansion")
         return [

@@ -1,0 +1,133 @@
+"""The five shapes: real votes and lengths where the data is at hand, features random."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+import convener as cv
+from benchmarks.record import DATA
+from convener.features import Encoding, Features
+from convener.models.majority_vote import MajorityVote, simple_labels
+from convener.models.sparse_chmm import SparseCHMMConfig
+from convener.nets.sparse import SparseNet
+from convener.packed import Strings, offsets_of
+from convener.train.packing import Packing
+from convener.train.sparse import Start, new_net, with_majority
+
+WIDTH = 768
+SPREAD = 0.02
+"""Of the weights: logits then vary between tokens by half a nat or so, as after some epochs."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A batch of B sentences with L labels and K sources."""
+
+    name: str
+    folder: str | None
+    batch: int
+    labels: int
+    sources: int
+
+
+SHAPES = (
+    Shape("NCBI", "NCBI-Disease", 128, 3, 6),
+    Shape("Laptop", "LaptopReview", 256, 3, 4),
+    Shape("BC5CDR", "BC5CDR", 128, 5, 9),
+    Shape("CoNLL", "CoNLL", 256, 9, 16),
+    Shape("OntoNotes", None, 32, 37, 17),
+)
+GENERATOR = (
+    "OntoNotes is not at hand: 18 types, lengths 1 + Poisson(Gamma(shape 2.2, mean 17)), at most "
+    "120; each source begins a span of one of its 6 types at 0.5 to 1.5 % of the tokens, which "
+    "goes on with probability 0.5, so that it marks about 1 to 3 % of them"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """One shape, laid out for training, and the settings and network that train on it."""
+
+    shape: Shape
+    config: SparseCHMMConfig
+    packing: Packing
+    net: SparseNet
+
+    @property
+    def batch(self) -> Any:
+        """The second batch of the packing: a view that does not begin at 0, as most do not."""
+        return self.packing.batch(self.shape.batch, 2 * self.shape.batch)
+
+
+def problems(seed: int) -> list[Problem]:
+    """All shapes whose data is there; the others are named."""
+    found = []
+    for shape in SHAPES:
+        if shape.folder is not None and not (DATA / shape.folder).is_dir():
+            print(f"{shape.name}: {DATA / shape.folder} is not there; skipped", file=sys.stderr)
+            continue
+        found.append(problem(shape, seed))
+    return found
+
+
+def problem(shape: Shape, seed: int) -> Problem:
+    """Two batches of random sentences; the network as training starts it, weights random."""
+    rng = np.random.default_rng(seed)
+    data = _generated(shape, rng) if shape.folder is None else _train(shape, rng)
+    config = SparseCHMMConfig(seed=seed)
+    columns = shape.labels if shape.labels == 3 else 1 + shape.labels // 2
+    net = new_net(config, data, columns)
+    Start(config, data, simple_labels(data), columns).give(net)
+    chance = torch.Generator().manual_seed(seed)
+    for part in (net.transition, net.reliability):
+        torch.nn.init.normal_(part.weight, std=SPREAD, generator=chance)
+    return Problem(shape, config, Packing.of(data), net)
+
+
+def _train(shape: Shape, rng: np.random.Generator) -> cv.Dataset:
+    """Sentences of train, or of valid where that is all, with the sources of the paper."""
+    corpus = cv.read(DATA / str(shape.folder))
+    data = corpus.train if "train" in corpus else corpus.valid.split(0.8)[0]
+    data = data.take(rng.choice(len(data), 2 * shape.batch, replace=False))
+    if len(data.sources) == shape.sources - 1:  # the paper's majority vote is a source, too
+        vote = MajorityVote(scheme="bio", ties="random", seed=0)
+        data = with_majority(data, vote.infer({}, data).labels)
+    if (len(data.tags), len(data.sources)) != (shape.labels, shape.sources):
+        raise SystemExit(f"{shape.name}: expected {shape}, got {data}")
+    return _with_features(data, rng)
+
+
+def _generated(shape: Shape, rng: np.random.Generator) -> cv.Dataset:
+    lengths = np.minimum(1 + rng.poisson(rng.gamma(2.2, 17 / 2.2, 2 * shape.batch)), 120)
+    offsets, types = offsets_of(lengths), shape.labels // 2
+    count = int(offsets[-1])
+    tags = cv.TagSet(tuple(f"T{n}" for n in range(types)))
+    votes = np.zeros((count, shape.sources), np.int16)
+    for source, rate in enumerate(rng.uniform(0.005, 0.015, shape.sources)):
+        own = rng.choice(types, 6, replace=False)
+        said = np.where(rng.random(count) < rate, 2 * rng.choice(own, count) + 1, 0)
+        for t in range(1, count):
+            if said[t] == 0 and said[t - 1] > 0 and rng.random() < 0.5:
+                said[t] = said[t - 1] + said[t - 1] % 2
+        votes[:, source] = tags.repair(said.astype(np.int16), offsets, "drop")[0]
+    data = cv.Dataset(
+        tags=tags,
+        tokens=Strings(np.full(count, ord("w"), np.uint8), np.arange(count + 1)),
+        offsets=offsets,
+        sources=tuple(f"source-{n}" for n in range(shape.sources)),
+        votes=votes,
+        silence=("O",) * shape.sources,
+    )
+    return _with_features(data, rng)
+
+
+def _with_features(data: cv.Dataset, rng: np.random.Generator) -> cv.Dataset:
+    """Standard normal ones, as standardised ones are on average; speed does not see the rest."""
+    tokens = rng.standard_normal((len(data.tokens), WIDTH), np.float32)
+    sentences = rng.standard_normal((len(data), WIDTH), np.float32)
+    return replace(data, features=Features(tokens, sentences, Encoding("random", "")))

@@ -1,0 +1,147 @@
+"""The step as textbooks and the public implementation have it: padded, log space, autograd.
+
+Alpha and beta are tensors that a loop over time fills step by step; votes are one-hot; every
+emission of every sentence is drawn. Nothing here is ours but the functions h and g, in torch.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.distributions import Dirichlet
+from torch.nn import functional
+
+from benchmarks.step.shapes import Problem
+from convener.kernels import expansion
+from convener.nets.sparse import SparseNet
+
+
+class Textbook(nn.Module):
+    """Stage 1 of Sparse-CHMM over padded batches, with the weights of a network of ours."""
+
+    def __init__(self, net: SparseNet) -> None:
+        super().__init__()
+        self.sources, self.labels, self.prior = net.sources, net.labels, net.prior
+        self.turn = float(net.turn)
+        self.initial = nn.Parameter(net.initial.detach().clone())
+        self.transition = nn.Linear(net.transition.in_features, self.labels**2)
+        self.reliability = nn.Linear(net.reliability.in_features, net.reliability.out_features)
+        self.transition.load_state_dict(net.transition.state_dict())
+        self.reliability.load_state_dict(net.reliability.state_dict())
+        with torch.no_grad():  # illegal moves are made unlikely once, by the bias
+            self.transition.bias += net.floor
+
+    def concentrations(self, sentences: Tensor) -> Tensor:
+        """(B, D) -> (B, K, L, L) [sentence, source, latent, said]"""
+        logits, prior = self.reliability(sentences), self.prior
+        scores = expansion.reliability_scores(
+            logits.view(len(sentences), self.sources, -1),
+            steepness=prior.steepness,
+            root=prior.root,
+        )
+        scores = expansion.by_label(scores, self.labels)
+        whole = expansion.base_prior(scores, exponent=prior.exponent, turn=self.turn)
+        return prior.expand * whole + prior.base
+
+    def forward(
+        self,
+        tokens: Tensor,
+        sentences: Tensor,
+        votes: Tensor,
+        lengths: Tensor,
+        tau: float,
+        *,
+        sample: bool = True,
+        lists: bool = False,
+    ) -> Tensor:
+        """Minus the mean objective.  tokens (B, T, D), votes (B, T, K, L) one-hot, lengths (B,)"""
+        omega = self.concentrations(sentences)
+        phi = Dirichlet(omega).rsample() if sample else omega / omega.sum(-1, keepdim=True)
+        log_like = torch.einsum("btkj,bkij->bti", votes, phi.log())
+        logits = self.transition(tokens).view(*tokens.shape[:2], self.labels, self.labels)
+        log_trans = torch.log_softmax(logits, -1)
+        objective = listed_objective if lists else filled_objective
+        value = objective(torch.log_softmax(self.initial, 0), log_trans, log_like, lengths, tau)
+        return -value.mean()
+
+
+def filled_objective(
+    log_init: Tensor, log_trans: Tensor, log_like: Tensor, lengths: Tensor, tau: float
+) -> Tensor:
+    """log p(x) for tau = 0, Q for tau = 1, of each sentence; tensors filled in place.  -> (B,)
+
+    log_trans (B, T, L, L), log_like (B, T, L).
+    """
+    batch, steps, labels = log_like.shape
+    alpha = log_like.new_zeros(batch, steps + 1, labels)
+    alpha[:, 0] = log_init
+    for t in range(steps):
+        before = alpha[:, t, :, None] + log_trans[:, t]
+        alpha[:, t + 1] = torch.logsumexp(before, 1) + log_like[:, t]
+    log_p = torch.logsumexp(alpha[torch.arange(batch), lengths], -1)
+    if tau == 0:
+        return log_p
+    inside = torch.arange(steps) < lengths[:, None]
+    beta = torch.zeros_like(alpha)
+    for t in reversed(range(steps)):
+        after = log_trans[:, t] + (log_like[:, t] + beta[:, t + 1])[:, None]
+        beta[:, t] = torch.where(inside[:, t, None], torch.logsumexp(after, 2), 0.0)
+    return _mixed(log_init, log_trans, log_like, inside, tau, alpha, beta, log_p)
+
+
+def listed_objective(
+    log_init: Tensor, log_trans: Tensor, log_like: Tensor, lengths: Tensor, tau: float
+) -> Tensor:
+    """The same with care for autograd: steps taken apart once, kept in lists, joined at the end.
+
+    Backward then fills no tensor of the whole for each step.
+    """
+    batch, steps, labels = log_like.shape
+    inside = torch.arange(steps) < lengths[:, None]
+    moves, like, live = log_trans.unbind(1), log_like.unbind(1), inside.unsqueeze(-1).unbind(1)
+    alphas = [log_init.expand(batch, labels)]
+    for t in range(steps):
+        alphas.append(torch.logsumexp(alphas[-1][:, :, None] + moves[t], 1) + like[t])
+    alpha = torch.stack(alphas, 1)
+    log_p = torch.logsumexp(alpha[torch.arange(batch), lengths], -1)
+    if tau == 0:
+        return log_p
+    betas = [torch.zeros_like(alphas[0])]
+    for t in reversed(range(steps)):
+        before = torch.logsumexp(moves[t] + (like[t] + betas[-1])[:, None], 2)
+        betas.append(torch.where(live[t], before, 0.0))
+    beta = torch.stack(betas[::-1], 1)
+    return _mixed(log_init, log_trans, log_like, inside, tau, alpha, beta, log_p)
+
+
+def _mixed(
+    log_init: Tensor,
+    log_trans: Tensor,
+    log_like: Tensor,
+    inside: Tensor,
+    tau: float,
+    alpha: Tensor,
+    beta: Tensor,
+    log_p: Tensor,
+) -> Tensor:
+    """(1 - tau) log p(x) + tau Q, with gradients through gamma and xi.  -> (B,)"""
+    after = (log_like + beta[:, 1:])[:, :, None]
+    log_xi = alpha[:, :-1, :, None] + log_trans + after - log_p[:, None, None, None]
+    xi = torch.where(inside[:, :, None, None], log_xi.exp(), 0.0)
+    log_gamma = alpha + beta - log_p[:, None, None]
+    gamma = torch.where(inside[:, :, None], log_gamma[:, 1:].exp(), 0.0)
+    expected = (xi * log_trans).sum((1, 2, 3)) + (gamma * log_like).sum((1, 2))
+    expected = expected + (log_gamma[:, 0].exp() * log_init).sum(-1)
+    return (1 - tau) * log_p + tau * expected
+
+
+def padded_inputs(problem: Problem) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """What a data loader would hand over: features, one-hot votes and lengths of the batch."""
+    batch, labels = problem.batch, problem.shape.labels
+    lengths = batch.offsets.diff()
+    onehot = functional.one_hot((batch.votes.long() + 1).clamp(min=0), labels + 1)[..., 1:].float()
+    parts = [
+        nn.utils.rnn.pad_sequence(x.split(lengths.tolist()), batch_first=True)
+        for x in (batch.tokens, onehot)
+    ]
+    return parts[0], batch.sentences, parts[1], lengths

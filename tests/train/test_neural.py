@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+
+import convener as cv
+from convener.kernels.chain import posterior
+from convener.nets.sparse import Prior, SparseNet
+from convener.train import neural
+from convener.train.neural import Judge, Reading, edges, infer_all, speaking
+from tests import generators
+
+PRIOR = Prior(steepness=1.2, root=1.5, exponent=4, base=2, expand=100)
+
+
+@pytest.fixture
+def net(encoded: cv.Dataset) -> SparseNet:
+    torch.manual_seed(1)
+    net = SparseNet(24, len(encoded.sources), 5, 5, PRIOR, 0.01)
+    for parameter in net.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    with torch.no_grad():
+        net.reliability.bias.view(-1, 5)[:, 0] = 4.0  # sources seldom mark what is O
+    return net
+
+
+@given(generators.datasets())
+def test_edges_are_what_the_definition_says(data: cv.Dataset) -> None:
+    found = edges(data)
+    for m in range(len(data)):
+        start, end = data.offsets[m], data.offsets[m + 1]
+        marked = [bool((data.votes[t] > 0).any()) for t in range(start, end)]
+        for place, is_marked in enumerate(marked):
+            beside = any(marked[max(0, place - 1) : place + 2])
+            assert found[start + place] == (beside and not is_marked)
+
+
+def test_an_opinion_of_o_stays_and_mere_silence_does_not(toy: cv.Dataset) -> None:
+    mixed = toy.with_sources(toy.sources, toy.votes, ("abstain", *["O"] * (len(toy.sources) - 1)))
+    votes = speaking(mixed)
+    np.testing.assert_array_equal(votes[:, 0], toy.votes[:, 0])
+    assert not (votes[:, 1:] == 0).any()
+    marked = toy.votes > 0
+    np.testing.assert_array_equal(votes[marked], toy.votes[marked])
+
+
+def test_the_plain_reading_is_the_plain_chain(encoded: cv.Dataset, net: SparseNet) -> None:
+    plain = infer_all(net, encoded, Reading())
+    batch = neural.Packing.of(encoded).batch()
+    with torch.no_grad():
+        expected = posterior(
+            net.log_initial().numpy(),
+            net.moves(batch.tokens).numpy(),
+            net.log_like(batch).numpy(),
+            encoded.offsets,
+        ).marginals
+    np.testing.assert_allclose(plain.marginals, expected, atol=1e-5)
+
+
+def test_silence_is_weighed_between_all_and_none(encoded: cv.Dataset, net: SparseNet) -> None:
+    mute = infer_all(net, encoded, Reading(0.0)).marginals
+    half = infer_all(net, encoded, Reading(0.5)).marginals
+    full = infer_all(net, encoded, Reading(1.0)).marginals
+    outside = [float(marginals[:, 0].mean()) for marginals in (mute, half, full)]
+    assert outside[0] < outside[1] < outside[2]
+
+
+def test_an_edge_is_less_of_an_entity(encoded: cv.Dataset, net: SparseNet) -> None:
+    before = infer_all(net, encoded, Reading()).marginals[:, 0]
+    after = infer_all(net, encoded, Reading(edge=12.0)).marginals[:, 0]
+    assert before[edges(encoded)].min() < 0.5
+    assert after[edges(encoded)].min() > 0.9
+
+
+def test_blocks_change_nothing(
+    encoded: cv.Dataset, net: SparseNet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = infer_all(net, encoded, Reading(0.3, 2.0))
+    monkeypatch.setattr(neural, "BLOCK", 11)
+    parts = infer_all(net, encoded, Reading(0.3, 2.0))
+    np.testing.assert_array_equal(whole.labels, parts.labels)
+    np.testing.assert_allclose(whole.marginals, parts.marginals, atol=1e-6)
+    np.testing.assert_allclose(whole.scores, parts.scores, atol=1e-6)
+    assert len(infer_all(net, encoded[:0], Reading()).labels) == 0
+
+
+def test_the_judge_gives_f1_with_gold_and_likelihood_without(
+    encoded: cv.Dataset, net: SparseNet
+) -> None:
+    labels = infer_all(net, encoded, Reading()).labels
+    expected = cv.evaluate(
+        cv.Predictions(data=encoded.without_gold(), labels=labels, model="x", settings={}), encoded
+    ).f1
+    assert Judge(net, encoded, Reading())() == pytest.approx(expected)
+    batch = neural.Packing.of(encoded).batch()
+    with torch.no_grad():
+        likelihood = posterior(
+            net.log_initial().numpy(),
+            net.moves(batch.tokens).numpy(),
+            net.log_like(batch).numpy(),
+            encoded.offsets,
+        ).log_likelihood.sum()
+    found = Judge(net, encoded.without_gold(), Reading())()
+    assert found == pytest.approx(likelihood / len(encoded.tokens), rel=1e-4)
