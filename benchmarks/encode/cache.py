@@ -48,7 +48,7 @@ def second_run() -> Table:
 def kills() -> Table:
     """Killed ten times at random moments, then run to the end: the bytes."""
     rng, rows = np.random.default_rng(SEED), []
-    for encoder, folder, longest in (("hashing", "BC5CDR", 1.5), ("minilm", "NCBI-Disease", 25.0)):
+    for encoder, folder, longest in (("hashing", "BC5CDR", 1.5), ("minilm", "LaptopReview", 25.0)):
         command = [*CONVENER, "encode", str(DATA / folder), "--encoder", encoder]
         with tempfile.TemporaryDirectory() as place:
             straight, killed = Path(place) / "straight", Path(place) / "killed"

@@ -237,3 +237,8 @@ def test_an_encoder_that_became_another_is_refused() -> None:
     old = Encoding("hashing", "0" * 64, dict(get("hashing").encoding.settings))
     with pytest.raises(ConfigError, match=r"another one now: hashing \(0{12}\) was used, hashing"):
         again(old)
+
+
+def test_features_of_ones_own_cannot_be_made_again() -> None:
+    with pytest.raises(cv.ConfigError, match="data without features, and my vectors .*cannot be had"):
+        again(Encoding("my vectors", "0123"))

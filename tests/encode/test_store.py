@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import os
 import random
@@ -258,15 +259,26 @@ def test_one_that_comes_late_finds_the_work_done(written: Path) -> None:
     content(written)
 
 
-def test_a_lock_whose_file_was_removed_locks_nothing(tmp_path: Path) -> None:
+def test_a_lock_whose_file_was_removed_locks_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One that waited for it must not write beside one that came later."""
-    draft = tmp_path / "key.partial"
+    draft, real = tmp_path / "key.partial", fcntl.flock
+    waited = []
+
+    def wait(file: Any, kind: int) -> None:
+        if not waited:  # the one that had it removes the file; then another makes it anew
+            store.lock_of(draft).unlink()
+            store.lock_of(draft).write_text("")
+        waited.append(kind)
+        real(file, kind)
+
+    monkeypatch.setattr(fcntl, "flock", wait)
     with store._locked(draft):
+        assert waited == [fcntl.LOCK_EX] * 2
         assert store.is_being_written(draft)
-        store.lock_of(draft).unlink()
-        with store._locked(draft):  # the file that others wait for is another one now
-            assert store.is_being_written(draft)
     assert not store.is_being_written(draft)
+    assert list(tmp_path.iterdir()) == []
 
 
 # Damage

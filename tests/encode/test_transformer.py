@@ -246,8 +246,12 @@ def test_settings_that_decide_no_number_are_not_part_of_the_encoding() -> None:
         assert get("minilm", **change).encoding != plain, change
 
 
-@pytest.mark.parametrize("file", ["model.safetensors", "tokenizer.json", "config.json"])
+@pytest.mark.parametrize(
+    "file", ["model.safetensors", "tokenizer.json", "config.json", "1_Pooling/config.json"]
+)
 def test_a_model_that_changes_is_another_encoder(broken: Path, file: str) -> None:
+    (broken / "1_Pooling").mkdir()
+    (broken / "1_Pooling" / "config.json").write_text("{}")
     before = get(str(broken)).encoding
     assert get(str(broken)).encoding == before
     raw = (broken / file).read_bytes()
@@ -262,7 +266,7 @@ def test_the_same_model_elsewhere_is_the_same_encoder(
     assert get(str(broken)).encoding == here
     monkeypatch.chdir(broken.parent)
     assert get("model").encoding == here
-    assert get("model").encoding.name == "model"
+    assert get("model").encoding.name == str(broken)
 
 
 # Folders that are no models
@@ -362,6 +366,20 @@ def test_code_that_comes_with_a_model_is_neither_run_nor_offered(
     assert capsys.readouterr() == ("", "")
 
 
-def test_a_model_loads_silently(broken: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    get(str(broken)).encode(*packed(SENTENCES))
-    assert capfd.readouterr() == ("", "")
+def test_a_model_loads_silently_and_leaves_the_logs_as_they_were(
+    broken: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from transformers.utils import logging
+
+    shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    logging.enable_progress_bar()
+    logging.set_verbosity_info()
+    try:
+        get(str(broken)).encode(*packed(SENTENCES))
+        assert capfd.readouterr() == ("", "")
+        assert logging.is_progress_bar_enabled()
+        assert logging.get_verbosity() == logging.INFO
+    finally:
+        logging.set_verbosity(level)
+        if not shown:
+            logging.disable_progress_bar()

@@ -71,7 +71,8 @@ def get(name: str = AUTO, **settings: Any) -> Encoder:
             f"encoder {name!r} is not installed: {how} (installed: {', '.join(there)})"
         )
     if _is_folder(name):
-        return Transformer(name, Path(name), **settings)
+        # By its whole path: a saved model must find it again from wherever it is loaded.
+        return Transformer(str(Path(name).absolute()), Path(name), **settings)
     if "/" not in name and "did you mean" in (hint := _hint(name)):
         raise UnknownNameError(hint)
     return Transformer(name, hub_folder(name, ", ".join(there)), **settings)
@@ -105,7 +106,12 @@ def encode(
 
 def again(encoding: Encoding) -> Encoder:
     """The encoder that made features once, to make more; an error where it is another by now."""
-    encoder = get(encoding.name, **encoding.settings)
+    try:
+        encoder = get(encoding.name, **encoding.settings)
+    except (ConfigError, UnknownNameError) as error:
+        raise ConfigError(
+            f"data without features, and {encoding}, which made the others, cannot be had: {error}"
+        ) from error
     if encoder.encoding != encoding:
         raise ConfigError(
             f"the encoder {encoding.name!r} is another one now: {encoding} was used, "

@@ -63,10 +63,10 @@ def sentence_means(words: NDArray[np.float32], offsets: NDArray[np.int64]) -> ND
     >>> sentence_means(np.array([[1], [3]], np.float32), np.array([0, 0, 2, 2])).ravel().tolist()
     [0.0, 2.0, 0.0]
     """
-    lengths = np.diff(offsets)
+    bounds, lengths = offsets.tolist(), np.diff(offsets)
     means = np.zeros((len(lengths), words.shape[1]), np.float32)
-    filled = lengths > 0
-    if filled.any():
-        sums = np.add.reduceat(words, offsets[:-1][filled], dtype=np.float32)
-        means[filled] = sums / lengths[filled, None]
+    # One by one is several times as fast as numpy's reduceat, which goes by columns.
+    for number in np.flatnonzero(lengths).tolist():
+        np.add.reduce(words[bounds[number] : bounds[number + 1]], axis=0, out=means[number])
+    means /= np.maximum(lengths, 1)[:, None]
     return means

@@ -12,7 +12,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from convener import expect
-from convener.encode.base import Encoded, Encoder, digest_of
+from convener.encode.base import Encoded, Encoder, digest_of, sentence_means
 from convener.errors import ConfigError
 from convener.features import Encoding
 from convener.packed import Strings, offsets_of, ranges
@@ -111,7 +111,7 @@ class Hashing(Encoder):
         features = np.empty((len(tokens), self.width), np.float32)
         for start in range(0, len(tokens), TOKENS):
             self._fill(features[start : start + TOKENS], start, tokens, offsets)
-        return Encoded(features, _means(features, offsets))
+        return Encoded(features, sentence_means(features, offsets))
 
     def _fill(self, block: Floats, start: int, tokens: Strings, offsets: Indices) -> None:
         """Write the features of the tokens from `start` on."""
@@ -144,17 +144,6 @@ class Hashing(Encoder):
             _sketch(owner, hashes, out=vectors[rows, :own])
             _sketch(owner, _mixed(hashes), out=others[rows])
         return vectors, others
-
-
-def _means(features: Floats, offsets: Indices) -> Floats:
-    """The mean of each sentence's rows, zero for an empty one.  (N, D), (M+1,) -> (M, D)"""
-    bounds, lengths = offsets.tolist(), np.diff(offsets)
-    means = np.zeros((len(lengths), features.shape[1]), np.float32)
-    # One by one is several times as fast as numpy's reduceat, which goes by columns.
-    for number in np.flatnonzero(lengths).tolist():
-        np.add.reduce(features[bounds[number] : bounds[number + 1]], axis=0, out=means[number])
-    means /= np.maximum(lengths, 1)[:, None]
-    return means
 
 
 def _shortened(words: Strings) -> Strings:

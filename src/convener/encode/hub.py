@@ -13,8 +13,9 @@ from convener.errors import ConfigError, UnknownNameError, require
 # Weights as safetensors only, and no code: nothing that is loaded can run.
 FILES = ["*.json", "*.safetensors", "*.txt", "*.model", "1_Pooling/*.json"]
 NAME = re.compile(r"[\w.-]+(/[\w.-]+)?", re.ASCII)
-PATIENCE = 8.0
-"""Seconds until a hub must have answered: its own library would wait for ever."""
+PATIENCE = 6.0
+"""Seconds until a hub must have answered: its own library would wait for ever, and spends three
+more on a question of its own."""
 
 
 def hub_folder(name: str, installed: str) -> Path:

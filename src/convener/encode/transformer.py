@@ -22,6 +22,11 @@ from convener.settings import at_least, from_mapping, to_mapping
 CONFIG, WEIGHTS = "config.json", "*.safetensors"
 TOKENIZERS = ("tokenizer.json", "vocab*", "*.model")
 POOLING = Path("1_Pooling") / CONFIG
+DECISIVE = (
+    *(CONFIG, str(POOLING), WEIGHTS),
+    *("tokenizer*", "vocab*", "merges*", "*.model", "special_tokens*", "added_tokens*"),
+)
+"""Files that decide the numbers."""
 _WIDTHS = ("hidden_size", "d_model", "dim", "n_embd")
 
 
@@ -80,13 +85,12 @@ class Transformer(Encoder):
     @cached_property
     def encoding(self) -> Encoding:
         """By the content of the model's files: a model that is exchanged is another one."""
-        files = [
-            file
-            for pattern in (CONFIG, str(POOLING), "tokenizer*", "vocab*", "merges*", WEIGHTS)
-            for file in sorted(self.folder.glob(pattern))
+        digests = {
+            file.relative_to(self.folder).as_posix(): _digest_of_file(file)
+            for pattern in DECISIVE
+            for file in self.folder.glob(pattern)
             if file.is_file()
-        ]
-        digests = {file.name: _digest_of_file(file) for file in files}
+        }
         settings = self.config.identity()
         return Encoding(self.name, digest_of(digests, settings), settings)
 
