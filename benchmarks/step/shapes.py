@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -12,11 +11,12 @@ import torch
 import convener as cv
 from benchmarks.record import DATA
 from convener.features import Encoding, Features
+from convener.kernels.compiled import Array
 from convener.models.majority_vote import MajorityVote, simple_labels
 from convener.models.sparse_chmm import SparseCHMMConfig
 from convener.nets.sparse import SparseNet
 from convener.packed import Strings, offsets_of
-from convener.train.packing import Packing
+from convener.train.packing import Batch, Packing
 from convener.train.sparse import Start, new_net, with_majority
 
 WIDTH = 768
@@ -59,9 +59,9 @@ class Problem:
     net: SparseNet
 
     @property
-    def batch(self) -> Any:
-        """The second batch of the packing: a view that does not begin at 0, as most do not."""
-        return self.packing.batch(self.shape.batch, 2 * self.shape.batch)
+    def batch(self) -> Batch:
+        """All of the packing, as the loop takes batches from it: views."""
+        return self.packing.batch(0, self.shape.batch)
 
 
 def problems(seed: int) -> list[Problem]:
@@ -76,7 +76,7 @@ def problems(seed: int) -> list[Problem]:
 
 
 def problem(shape: Shape, seed: int) -> Problem:
-    """Two batches of random sentences; the network as training starts it, weights random."""
+    """A usual batch; the network as training starts it, but with random weights."""
     rng = np.random.default_rng(seed)
     data = _generated(shape, rng) if shape.folder is None else _train(shape, rng)
     config = SparseCHMMConfig(seed=seed)
@@ -93,7 +93,7 @@ def _train(shape: Shape, rng: np.random.Generator) -> cv.Dataset:
     """Sentences of train, or of valid where that is all, with the sources of the paper."""
     corpus = cv.read(DATA / str(shape.folder))
     data = corpus.train if "train" in corpus else corpus.valid.split(0.8)[0]
-    data = data.take(rng.choice(len(data), 2 * shape.batch, replace=False))
+    data = data.take(usual_batch(data.lengths, shape.batch, rng))
     if len(data.sources) == shape.sources - 1:  # the paper's majority vote is a source, too
         vote = MajorityVote(scheme="bio", ties="random", seed=0)
         data = with_majority(data, vote.infer({}, data).labels)
@@ -102,8 +102,17 @@ def _train(shape: Shape, rng: np.random.Generator) -> cv.Dataset:
     return _with_features(data, rng)
 
 
+def usual_batch(lengths: Array, size: int, rng: np.random.Generator) -> Array:
+    """Of the batches of one epoch, that whose longest sentence is of median length.  -> (size,)"""
+    batches = rng.permutation(len(lengths))[: len(lengths) // size * size].reshape(-1, size)
+    longest = lengths[batches].max(axis=1)
+    chosen: Array = batches[np.argsort(longest, kind="stable")[len(batches) // 2]]
+    return chosen
+
+
 def _generated(shape: Shape, rng: np.random.Generator) -> cv.Dataset:
-    lengths = np.minimum(1 + rng.poisson(rng.gamma(2.2, 17 / 2.2, 2 * shape.batch)), 120)
+    lengths = np.minimum(1 + rng.poisson(rng.gamma(2.2, 17 / 2.2, 99 * shape.batch)), 120)
+    lengths = lengths[usual_batch(lengths, shape.batch, rng)]
     offsets, types = offsets_of(lengths), shape.labels // 2
     count = int(offsets[-1])
     tags = cv.TagSet(tuple(f"T{n}" for n in range(types)))

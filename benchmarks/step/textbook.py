@@ -1,7 +1,10 @@
-"""The step as textbooks and the public implementation have it: padded, log space, autograd.
+"""The step as the paper and its public implementation have it: padded, log space, autograd.
 
-Alpha and beta are tensors that a loop over time fills step by step; votes are one-hot; every
-emission of every sentence is drawn. Nothing here is ours but the functions h and g, in torch.
+Alpha, beta and xi are tensors that loops over time fill step by step; votes are one-hot, and the
+evidence is their product with the emissions in log space; every emission of every sentence is
+drawn. `careful` is the same with what a careful programmer would do for speed and still call it
+the textbook's: an ordinary matrix product for the evidence, steps taken apart once and kept in
+lists, xi without a loop. Of ours there are only the functions h and g, in torch.
 """
 
 from __future__ import annotations
@@ -52,17 +55,27 @@ class Textbook(nn.Module):
         tau: float,
         *,
         sample: bool = True,
-        lists: bool = False,
+        careful: bool = False,
     ) -> Tensor:
         """Minus the mean objective.  tokens (B, T, D), votes (B, T, K, L) one-hot, lengths (B,)"""
         omega = self.concentrations(sentences)
         phi = Dirichlet(omega).rsample() if sample else omega / omega.sum(-1, keepdim=True)
-        log_like = torch.einsum("btkj,bkij->bti", votes, phi.log())
+        log_like = (product if careful else log_product)(votes, phi)
         logits = self.transition(tokens).view(*tokens.shape[:2], self.labels, self.labels)
         log_trans = torch.log_softmax(logits, -1)
-        objective = listed_objective if lists else filled_objective
+        objective = listed_objective if careful else filled_objective
         value = objective(torch.log_softmax(self.initial, 0), log_trans, log_like, lengths, tau)
         return -value.mean()
+
+
+def log_product(votes: Tensor, phi: Tensor) -> Tensor:
+    """Evidence: the log of Phi x by source, in log space, summed over sources.  -> (B, T, L)"""
+    return torch.logsumexp(phi.log()[:, None] + votes.log()[..., None, :], -1).sum(2)
+
+
+def product(votes: Tensor, phi: Tensor) -> Tensor:
+    """The same as an ordinary product: log Phi times one-hot votes.  -> (B, T, L)"""
+    return torch.einsum("btkj,bkij->bti", votes, phi.log())
 
 
 def filled_objective(
@@ -86,16 +99,17 @@ def filled_objective(
     for t in reversed(range(steps)):
         after = log_trans[:, t] + (log_like[:, t] + beta[:, t + 1])[:, None]
         beta[:, t] = torch.where(inside[:, t, None], torch.logsumexp(after, 2), 0.0)
-    return _mixed(log_init, log_trans, log_like, inside, tau, alpha, beta, log_p)
+    log_xi = torch.zeros_like(log_trans)
+    for t in range(steps):
+        after = (log_like[:, t] + beta[:, t + 1])[:, None]
+        log_xi[:, t] = alpha[:, t, :, None] + log_trans[:, t] + after
+    return _mixed(log_init, log_trans, log_like, inside, tau, alpha + beta, log_xi, log_p)
 
 
 def listed_objective(
     log_init: Tensor, log_trans: Tensor, log_like: Tensor, lengths: Tensor, tau: float
 ) -> Tensor:
-    """The same with care for autograd: steps taken apart once, kept in lists, joined at the end.
-
-    Backward then fills no tensor of the whole for each step.
-    """
+    """The same with care for autograd, whose backward then fills no whole tensor for each step."""
     batch, steps, labels = log_like.shape
     inside = torch.arange(steps) < lengths[:, None]
     moves, like, live = log_trans.unbind(1), log_like.unbind(1), inside.unsqueeze(-1).unbind(1)
@@ -111,7 +125,8 @@ def listed_objective(
         before = torch.logsumexp(moves[t] + (like[t] + betas[-1])[:, None], 2)
         betas.append(torch.where(live[t], before, 0.0))
     beta = torch.stack(betas[::-1], 1)
-    return _mixed(log_init, log_trans, log_like, inside, tau, alpha, beta, log_p)
+    log_xi = alpha[:, :-1, :, None] + log_trans + (log_like + beta[:, 1:])[:, :, None]
+    return _mixed(log_init, log_trans, log_like, inside, tau, alpha + beta, log_xi, log_p)
 
 
 def _mixed(
@@ -120,28 +135,28 @@ def _mixed(
     log_like: Tensor,
     inside: Tensor,
     tau: float,
-    alpha: Tensor,
-    beta: Tensor,
+    log_gamma: Tensor,
+    log_xi: Tensor,
     log_p: Tensor,
 ) -> Tensor:
-    """(1 - tau) log p(x) + tau Q, with gradients through gamma and xi.  -> (B,)"""
-    after = (log_like + beta[:, 1:])[:, :, None]
-    log_xi = alpha[:, :-1, :, None] + log_trans + after - log_p[:, None, None, None]
-    xi = torch.where(inside[:, :, None, None], log_xi.exp(), 0.0)
-    log_gamma = alpha + beta - log_p[:, None, None]
-    gamma = torch.where(inside[:, :, None], log_gamma[:, 1:].exp(), 0.0)
-    expected = (xi * log_trans).sum((1, 2, 3)) + (gamma * log_like).sum((1, 2))
-    expected = expected + (log_gamma[:, 0].exp() * log_init).sum(-1)
+    """(1 - tau) log p(x) + tau Q, with gradients through gamma and xi, not yet divided.  -> (B,)"""
+    xi = torch.where(inside[:, :, None, None], (log_xi - log_p[:, None, None, None]).exp(), 0.0)
+    gamma = (log_gamma - log_p[:, None, None]).exp()
+    within = torch.where(inside[:, :, None], gamma[:, 1:], 0.0)
+    expected = (xi * log_trans).sum((1, 2, 3)) + (within * log_like).sum((1, 2))
+    expected = expected + (gamma[:, 0] * log_init).sum(-1)
     return (1 - tau) * log_p + tau * expected
 
 
 def padded_inputs(problem: Problem) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """What a data loader would hand over: features, one-hot votes and lengths of the batch."""
-    batch, labels = problem.batch, problem.shape.labels
+    batch = problem.batch
     lengths = batch.offsets.diff()
-    onehot = functional.one_hot((batch.votes.long() + 1).clamp(min=0), labels + 1)[..., 1:].float()
-    parts = [
-        nn.utils.rnn.pad_sequence(x.split(lengths.tolist()), batch_first=True)
-        for x in (batch.tokens, onehot)
-    ]
-    return parts[0], batch.sentences, parts[1], lengths
+    if int(batch.votes.min()) < 0:
+        raise ValueError("one-hot votes cannot say that a source abstains")
+    tokens, votes = (
+        nn.utils.rnn.pad_sequence(list(x.split(lengths.tolist())), batch_first=True)
+        for x in (batch.tokens, batch.votes)
+    )
+    onehot = functional.one_hot(votes.long(), problem.shape.labels).float()
+    return tokens, batch.sentences, onehot, lengths

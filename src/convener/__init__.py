@@ -41,20 +41,26 @@ from convener.tags import TagSet
 
 if TYPE_CHECKING:
     from convener.models.bsc import BSC
+    from convener.models.chmm import CHMM
+    from convener.models.chmm_fe import CHMMFE
     from convener.models.dawid_skene import DawidSkene
     from convener.models.hmm import HMM
     from convener.models.linked_hmm import LinkedHMM
     from convener.models.snorkel import Snorkel
+    from convener.models.sparse_chmm import SparseCHMM
 
 __version__ = version("convener")
 
-# Models that bring a compiler are imported when they are first asked for.
+# Models that bring a compiler or torch are imported when they are first asked for.
 _LATER = {
     "BSC": "bsc",
+    "CHMM": "chmm",
+    "CHMMFE": "chmm-fe",
     "DawidSkene": "dawid-skene",
     "HMM": "hmm",
     "LinkedHMM": "linked-hmm",
     "Snorkel": "snorkel",
+    "SparseCHMM": "sparse-chmm",
 }
 
 
@@ -66,6 +72,8 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "BSC",
+    "CHMM",
+    "CHMMFE",
     "HMM",
     "BestConsensus",
     "ConfigError",
@@ -89,6 +97,7 @@ __all__ = [
     "Snorkel",
     "Span",
     "Spans",
+    "SparseCHMM",
     "Strings",
     "Table",
     "TagSet",

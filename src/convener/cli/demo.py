@@ -17,7 +17,7 @@ from convener.corpus import Corpus
 from convener.errors import ConvenerWarning, DataError
 from convener.evaluate import analyze, evaluate
 from convener.io.files import whole
-from convener.models import available, get
+from convener.models import LabelModel, installed
 from convener.tables import PERCENT, Table
 
 README = """What `convener demo` wrote
@@ -41,11 +41,11 @@ def demo(
     ] = Path("convener-demo"),
     as_json: terminal.Json = False,
 ) -> None:
-    """See the whole way: sources, every model, a table, files written to a folder."""
+    """See the whole way: sources, models that need no encoder, a table, files in a folder."""
     if output.is_file():
         raise DataError(f"{output}: is a file; the demo writes a folder")
     corpus = embedded.corpus()
-    scores = [_score(name, corpus) for name in available()]
+    scores = [_score(model, corpus) for model in installed() if not model.needs_features]
     with whole(output) as draft:
         _write(corpus, scores, draft)
     if as_json:
@@ -59,16 +59,16 @@ def demo(
     terminal.show(NEXT.format(output))
 
 
-def _score(name: str, corpus: Corpus) -> dict[str, Any]:
+def _score(kind: type[LabelModel], corpus: Corpus) -> dict[str, Any]:
     """Fit one model on train, measure it on test."""
     if terminal.ERR.is_terminal:
-        terminal.note(f"fitting {name} (what is compiled is kept for the next time)")
-    model = get(name)()
+        terminal.note(f"fitting {kind.name} (what is compiled is kept for the next time)")
+    model = kind()
     with warnings.catch_warnings():  # the demo's sources link nothing, for one
         warnings.simplefilter("ignore", ConvenerWarning)
         result = evaluate(model.fit(corpus.train).predict(corpus.test), corpus.test)
     return {
-        "model": name,
+        "model": model.name,
         "sees_gold": model.supervised,
         "precision": result.precision,
         "recall": result.recall,

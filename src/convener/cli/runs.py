@@ -15,7 +15,7 @@ from convener.data import Dataset
 from convener.errors import ConfigError, NoTypesError
 from convener.evaluate import Mode
 from convener.evaluate import evaluate as evaluate_predictions
-from convener.models import LabelModel, available, get
+from convener.models import LabelModel, available, installed
 from convener.tables import Table
 
 
@@ -183,7 +183,8 @@ def _read_for(
 
 def models(as_json: terminal.Json = False) -> None:
     """The label models and what they need."""
-    classes = [get(name) for name in available()]
+    classes = installed()
+    missing = sorted(set(available()) - {item.name for item in classes})
     if as_json:
         terminal.show_json(
             {
@@ -213,5 +214,6 @@ def models(as_json: terminal.Json = False) -> None:
             title="Label models",
             columns=("model", "features", "sees gold", "what it does"),
             rows=tuple(rows),
+            notes=tuple(f"{name}: pip install 'convener[encoders]'" for name in missing),
         )
     )

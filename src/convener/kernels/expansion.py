@@ -13,8 +13,8 @@ from torch import Tensor
 
 from convener.kernels.said import Said
 
-# u of the scaling function stays this far from 0 and 1, where slopes may be infinite.
-_EDGE = 1e-6
+EDGE = 1e-6
+"""u of the scaling function stays this far from 0 and 1, where slopes may be infinite."""
 
 
 def scaled(shares: Tensor, *, steepness: float, root: float, turn: float) -> Tensor:
@@ -28,9 +28,9 @@ def scaled(shares: Tensor, *, steepness: float, root: float, turn: float) -> Ten
     >>> scaled(torch.tensor([0.04, 0.25, 0.49]), steepness=2, root=2, turn=0.5)
     tensor([0.0800, 0.5000, 0.8200])
     """
-    _check_scaling(steepness, root, turn)
+    check_scaling(steepness, root, turn)
     # The slope of a root at 0 is infinite, and nan after the clamp.
-    u = shares.clamp(min=torch.finfo(shares.dtype).tiny).pow(1 / root).clamp(_EDGE, 1 - _EDGE)
+    u = shares.clamp(min=torch.finfo(shares.dtype).tiny).pow(1 / root).clamp(EDGE, 1 - EDGE)
     low = turn ** (1 - steepness) * u.pow(steepness)
     high = 1 - (1 - turn) ** (1 - steepness) * (1 - u).pow(steepness)
     return torch.where(u < turn, low, high)
@@ -38,14 +38,15 @@ def scaled(shares: Tensor, *, steepness: float, root: float, turn: float) -> Ten
 
 def unscaled(scores: Tensor, *, steepness: float, root: float, turn: float) -> Tensor:
     """The inverse of `scaled`: shares from scores in [0, 1], of any shape."""
-    _check_scaling(steepness, root, turn)
+    check_scaling(steepness, root, turn)
     low = (turn ** (steepness - 1) * scores).pow(1 / steepness)
     high = 1 - ((1 - turn) ** (steepness - 1) * (1 - scores)).pow(1 / steepness)
     u = torch.where(scores < turn, low, high)  # h(r) = r
-    return u.clamp(_EDGE, 1 - _EDGE).pow(root)
+    return u.clamp(EDGE, 1 - EDGE).pow(root)
 
 
-def _check_scaling(steepness: float, root: float, turn: float) -> None:
+def check_scaling(steepness: float, root: float, turn: float) -> None:
+    """Refuse parameters that h does not have."""
     if not (steepness > 0 and root > 0 and 0 < turn < 1):
         raise ValueError(
             "expected steepness > 0, root > 0 and turn in (0, 1), "
@@ -101,8 +102,8 @@ def logits_for(
     if softmax and sources > 1:
         others = others.clamp(min=torch.finfo(torch.float32).tiny).log()
     else:
-        others = others.logit(_EDGE)
-    return torch.cat([outside.logit(_EDGE), others], -1).to(scores.dtype)
+        others = others.logit(EDGE)
+    return torch.cat([outside.logit(EDGE), others], -1).to(scores.dtype)
 
 
 def by_label(scores: Tensor, labels: int) -> Tensor:
@@ -113,11 +114,16 @@ def by_label(scores: Tensor, labels: int) -> Tensor:
     >>> by_label(torch.tensor([0.9, 0.5, 0.7]), labels=5)
     tensor([0.9000, 0.5000, 0.5000, 0.7000, 0.7000])
     """
+    check_columns(scores.shape[-1], labels)
     if scores.shape[-1] == labels:
         return scores
-    if 2 * scores.shape[-1] - 1 != labels:
-        raise ValueError(f"expected {labels} or {labels // 2 + 1} scores, got {scores.shape[-1]}")
     return torch.cat([scores[..., :1], scores[..., 1:].repeat_interleave(2, -1)], -1)
+
+
+def check_columns(columns: int, labels: int) -> None:
+    """Refuse scores that are neither by label nor by entity type."""
+    if columns not in (labels, (labels + 1) / 2):
+        raise ValueError(f"expected {labels} or {labels // 2 + 1} scores, got {columns}")
 
 
 class Rows(NamedTuple):
@@ -205,6 +211,16 @@ def _expanded(a: Tensor, labels: int, exponent: float, turn: float) -> tuple[Ten
     With x = a/r and d = n - (n-1) r, which is 1 or more, the latter is (L-2) r (x - x^n / d) up to
     the turn: so written, no digits are lost and no sign.
     """
+    d, slope = bend(labels, exponent, turn)
+    x = (a / turn).clamp(max=1)
+    others = (labels - 2) * turn * (x - x.pow(exponent) / d)
+    low = a <= turn
+    to_outside = torch.where(low, 1 - a - others, (1 - a) * (1 - slope))
+    return to_outside, torch.where(low, others, (1 - a) * slope)
+
+
+def bend(labels: int, exponent: float, turn: float) -> tuple[float, float]:
+    """The d of g, and what others get per 1 - a beyond the turn; parameters are checked."""
     if not (labels >= 3 and exponent >= 1 and 0 < turn < 1):
         raise ValueError(
             "expected labels >= 3, exponent >= 1 and turn in (0, 1), "
@@ -217,12 +233,7 @@ def _expanded(a: Tensor, labels: int, exponent: float, turn: float) -> tuple[Ten
             f"with {labels} labels and exponent {exponent}, a turn of {turn} makes g negative; "
             f"1/(labels-1) and less never does"
         )
-    slope = left / (1 - turn)
-    x = (a / turn).clamp(max=1)
-    others = (labels - 2) * turn * (x - x.pow(exponent) / d)
-    low = a <= turn
-    to_outside = torch.where(low, 1 - a - others, (1 - a) * (1 - slope))
-    return to_outside, torch.where(low, others, (1 - a) * slope)
+    return d, left / (1 - turn)
 
 
 def addon_prior(scales: Tensor, table: Tensor) -> Tensor:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import pkgutil
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
-from convener.errors import DataError, UnknownNameError, unknown_name
+from convener.errors import DataError, MissingExtraError, UnknownNameError, unknown_name
 from convener.io import checkpoint
 from convener.models.base import LabelModel
 
-__all__ = ["LabelModel", "available", "get", "load"]
+__all__ = ["LabelModel", "available", "get", "installed", "load"]
 
 
 def available() -> tuple[str, ...]:
@@ -31,7 +32,14 @@ def get(name: str) -> type[LabelModel]:
     """
     if name not in available():
         raise UnknownNameError(unknown_name("label model", name, available()))
-    module = import_module(f"convener.models.{name.replace('-', '_')}")
+    try:
+        module = import_module(f"convener.models.{name.replace('-', '_')}")
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise MissingExtraError(
+            f"{name} needs torch: pip install 'convener[encoders]'"
+        ) from error
     found = [
         item
         for item in vars(module).values()
@@ -40,6 +48,15 @@ def get(name: str) -> type[LabelModel]:
         and item.__module__ == module.__name__
     ]
     return found[0]
+
+
+def installed() -> tuple[type[LabelModel], ...]:
+    """All models whose libraries are here."""
+    found = []
+    for name in available():
+        with suppress(MissingExtraError):
+            found.append(get(name))
+    return tuple(found)
 
 
 def load(folder: str | Path) -> LabelModel:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -25,7 +25,20 @@ from convener.models.majority_vote import simple_labels
 from convener.nets.chmm import CHMMNet, FixedNet
 from convener.settings import at_least
 from convener.tables import PERCENT, Table
-from convener.train.chmm import Start, held_out, prepared, weights_of
+from convener.train.chain import Floats
+from convener.train.chmm import (
+    Start,
+    held_out,
+    load_weights,
+    paper_emissions,
+    paper_moves,
+    prepared,
+    sizes,
+    vote_emissions,
+    vote_moves,
+    weights_of,
+)
+from convener.train.journal import journal_of
 from convener.train.loop import Schedule, Stage, run
 from convener.train.neural import ChainNet, Judge, Reading, chain_loss, infer_all
 from convener.train.packing import Packing
@@ -37,9 +50,9 @@ class ChainConfig(FeatureConfig):
 
     tau: float = 0.0
     """Objective log p(x) - tau H(z|x): 0 is plain likelihood, 1 the published objective."""
-    epochs: int = 100
+    epochs: int = 10
     """At most so many epochs a stage."""
-    patience: int = 20
+    patience: int = 10
     """Epochs without a better score before a stage ends."""
     smooth: int = 1
     """Epochs over which scores are averaged before they are compared."""
@@ -52,10 +65,10 @@ class ChainConfig(FeatureConfig):
     """Starting matrices: estimated from the votes, or the paper's."""
     legal: bool = True
     """Forbid moves that BIO does not allow."""
-    silence: float = 0.0
+    silence: float = 1.0
     """Weight of an O in inference, for sources whose silence is O; 1 is the paper's model. See
     `train.neural.Reading`."""
-    edge: float = 5.0
+    edge: float = 0.0
     """Nats by which a token beside a mark, but itself not marked by anyone, is less likely part
     of an entity; 0 is the paper's model."""
     threads: int = 1
@@ -65,14 +78,19 @@ class ChainConfig(FeatureConfig):
         at_least(self, 1, "epochs", "patience", "smooth", "batch", "threads")
         at_least(self, 0, "tau", "lr", "initial_lr", "decay", "silence", "edge")
 
+    def rates(self) -> dict[str, float]:
+        """Learning rates of parts that have their own."""
+        return {"initial": self.initial_lr}
+
 
 @dataclass(frozen=True, kw_only=True)
 class CHMMConfig(ChainConfig):
     """Settings of CHMM."""
 
     emission_lr: float = 1e-5
-    """Learning rate of the emissions."""
-    precision: float = 0.97
+    """Learning rate of the emissions. Likelihood alone drives them to high precision and low
+    recall: they change slowly."""
+    precision: float = 0.9
     """Share of a source's marks that are presumed right, where the start is estimated."""
 
     def __post_init__(self) -> None:
@@ -80,6 +98,10 @@ class CHMMConfig(ChainConfig):
         at_least(self, 0, "emission_lr")
         if not 0 < self.precision <= 1:
             raise ConfigError(f"precision must be in (0, 1], got {self.precision}")
+
+    def rates(self) -> dict[str, float]:
+        """Learning rates of parts that have their own."""
+        return super().rates() | {"emission": self.emission_lr}
 
 
 class CHMM(LabelModel):
@@ -89,7 +111,7 @@ class CHMM(LabelModel):
     log phi[t,l] = sum of log Phi[t,k,l,x_k(t)] over the sources that did not abstain. Gradient
     ascent on log p(x) - tau H(z|x) from starting matrices, which the biases hold exactly. Li et
     al. 2021, "BERTifying the Hidden Markov Model for Multi-Source Weakly Supervised Named Entity
-    Recognition". By default silence is read as in `train.neural.Reading`.
+    Recognition".
 
     >>> data = Dataset.from_spans(
     ...     ["PER"],
@@ -115,7 +137,7 @@ class CHMM(LabelModel):
         if start is None:
             self.starting(train).give(net)
         else:
-            _load(net, start)
+            load_weights(net, start)
         packing = Packing.of(train, given=self.reading.given(train), seed=config.seed)
         stage = Stage(
             name="chain",
@@ -126,14 +148,15 @@ class CHMM(LabelModel):
             epochs=config.epochs,
             patience=config.patience,
             smooth=config.smooth,
-            rates=self.rates(),
+            rates=config.rates(),
         )
         schedule = Schedule(
             name=self.name,
             seed=config.seed,
             batch=config.batch,
             decay=config.decay,
-            score=Judge(net, valid, self.reading),
+            score=Judge(net, valid, self.reading) if len(valid.tokens) else None,
+            journal=journal_of(self.journal, config, train, valid),
         )
         run(net, [stage], schedule)
         return weights_of(net) | {"emissions": net.mean_emissions(packing.tokens).numpy()}
@@ -171,37 +194,32 @@ class CHMM(LabelModel):
         """How silence becomes evidence."""
         return Reading(self.config.silence, self.config.edge)
 
-    def start_labels(self, train: Dataset) -> NDArray[np.int16]:
-        """Labels of a simple vote to start from, with spans that begin where most do."""
-        counts = vote.label_counts(train.votes, train.opinions(), len(train.tags))
-        return vote.majority_begins(simple_labels(train), counts)
-
     def starting(self, train: Dataset) -> Start:
-        """The starting matrices."""
+        """The starting matrices, the paper's or by the labels of a simple vote."""
         if self.config.start == "paper":
-            return Start.paper(train, legal=self.config.legal)
-        return Start.votes(train, self.start_labels(train), precision=self.config.precision)
+            moves = paper_moves(train, legal=self.config.legal)
+        else:
+            moves = vote_moves(train, start_labels(train))
+        return Start(moves, self.first_emissions(train))
 
-    def rates(self) -> dict[str, float]:
-        """Learning rates of parts that have their own."""
-        return {"initial": self.config.initial_lr, "emission": self.config.emission_lr}
+    def first_emissions(self, train: Dataset) -> Floats:
+        """Emissions to start from.  -> (K, L, L)"""
+        if self.config.start == "paper":
+            return paper_emissions(train)
+        return vote_emissions(train, start_labels(train), precision=self.config.precision)
 
     def new_net(self, data: Dataset) -> CHMMNet | FixedNet:
-        """A network for these sources and labels."""
-        width = 0 if data.features is None else data.features.width
-        net = CHMMNet(width, len(data.sources), len(data.tags))
-        prepared(net, data, legal=self.config.legal)
-        return net
+        """A network for these sources and labels, as it is before it knows anything."""
+        return prepared(CHMMNet(*sizes(data)), data, legal=self.config.legal)
 
     def restored(self, params: Params, data: Dataset) -> tuple[ChainNet, Dataset]:
         """The network, and data with the sources it knows."""
         net = self.new_net(data)
-        _load(net, params)
+        load_weights(net, params)
         return net, data
 
 
-def _load(net: torch.nn.Module, params: Params) -> None:
-    weights: dict[str, Any] = {
-        name: torch.from_numpy(array) for name, array in params.items() if name != "emissions"
-    }
-    net.load_state_dict(weights)
+def start_labels(train: Dataset) -> NDArray[np.int16]:
+    """Labels of a simple vote to start from, with spans that begin where most do."""
+    counts = vote.label_counts(train.votes, train.opinions(), len(train.tags))
+    return vote.majority_begins(simple_labels(train), counts)

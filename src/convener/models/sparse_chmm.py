@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -11,36 +11,28 @@ from numpy.typing import NDArray
 
 from convener.data import Dataset
 from convener.errors import ConfigError
-from convener.kernels import vote
-from convener.kernels.confusion import emission_reliability
-from convener.models.base import (
-    FeatureConfig,
-    Inference,
-    LabelModel,
-    Params,
-    Reliability,
-    warn_of_silent_sources,
-)
-from convener.models.majority_vote import MajorityVote, simple_labels
+from convener.models.base import Params, warn_of_silent_sources
+from convener.models.chmm import CHMM, ChainConfig, start_labels
+from convener.models.majority_vote import MajorityVote
 from convener.nets.sparse import Prior, SparseNet
 from convener.settings import at_least
-from convener.tables import PERCENT, Table
+from convener.train.chmm import held_out, load_weights, weights_of
 from convener.train.journal import journal_of
 from convener.train.loop import Schedule, run
-from convener.train.neural import Judge, Reading, infer_all
+from convener.train.neural import Judge
 from convener.train.packing import Packing, sentence_features
 from convener.train.sparse import Stages, Start, mean_emissions, new_net, with_majority
 
 
 @dataclass(frozen=True, kw_only=True)
-class SparseCHMMConfig(FeatureConfig):
+class SparseCHMMConfig(ChainConfig):
     """Settings of Sparse-CHMM; the paper's symbols in brackets."""
 
     level: Literal["label", "entity"] | None = None
     """One reliability per label or per entity type; by default per label where one type is all."""
     steepness: float = 1.2
     """Of the scaling function [h_n]. With `root`, 1 and 1 leave it out."""
-    root: float = 1.5
+    root: float = 3.0
     """Of the scaling function [h_s]."""
     exponent: float = 4.0
     """Of the expansion function [g_n]."""
@@ -48,7 +40,7 @@ class SparseCHMMConfig(FeatureConfig):
     """Turning point of the expansion function in stage 1, as a share of 1/L [g_r (S1)]."""
     later_turn: float | None = None
     """The same in later stages [g_r (S2,3)]; as in stage 1 unless set."""
-    base: float = 2.0
+    base: float = 0.5
     """Least concentration of the Dirichlet laws [nu_base]."""
     expand: float = 1000.0
     """Concentration that the priors are given [nu_expan]."""
@@ -63,25 +55,17 @@ class SparseCHMMConfig(FeatureConfig):
     """Epochs without a better score before a stage ends; in stage 2 a quarter of it."""
     smooth: int = 1
     """Epochs over which scores of stage 1 are averaged before they are compared."""
-    lr: float = 1e-3
+    lr: float = 5e-4
     expansion_lr: float = 2e-4
     """Learning rate of stage 2."""
-    initial_lr: float = 1e-2
-    """Learning rate of p(z0)."""
-    decay: float = 1e-5
-    batch: int = 64
     use_mv: bool = False
     """Add a majority-vote source for stages 1 and 2."""
-    start: Literal["votes", "paper"] = "votes"
-    """Starting matrices: estimated from the votes, or the paper's."""
     precision: float = 0.97
     """Share of a source's marks that are presumed right, where the start is estimated."""
     pretraining: bool = False
     """Reach the starting matrices by the paper's epochs of squared error instead of at once."""
     uniform_start: bool = False
     """Start p(z0) uniform instead of almost surely O."""
-    legal: bool = True
-    """Forbid moves that BIO does not allow."""
     dirichlet: bool = True
     """Draw emissions from Dirichlet laws while training; otherwise take their mean."""
     softmax: bool = True
@@ -98,12 +82,11 @@ class SparseCHMMConfig(FeatureConfig):
     edge: float = 5.0
     """Nats by which a token beside a mark, but itself not marked by anyone, is less likely part
     of an entity; 0 is the paper's model."""
-    threads: int = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least(self, 1, "epochs", "patience", "smooth", "batch", "threads", "exponent")
-        at_least(self, 0, "tau", "lr", "expansion_lr", "initial_lr", "decay", "silence", "edge")
+        at_least(self, 1, "exponent")
+        at_least(self, 0, "expansion_lr")
         at_least(self, 1e-6, "steepness", "root", "base", "expand")
         for name in ("turn", "later_turn", "precision"):
             value = getattr(self, name)
@@ -123,7 +106,7 @@ class SparseCHMMConfig(FeatureConfig):
         )
 
 
-class SparseCHMM(LabelModel):
+class SparseCHMM(CHMM):
     """A chain whose moves are read off each token, and whose sources are trusted by sentence.
 
     Psi[t] = softmax(Linear(e[t])); scores A~ = h(softmax_k(Linear(e0))); emissions
@@ -144,17 +127,14 @@ class SparseCHMM(LabelModel):
 
     Config = SparseCHMMConfig
     summary = "neural transitions by token, source reliabilities by sentence (KDD 2022)"
-    needs_features = True
-    uses_valid_gold = True
 
     def learn(self, train: Dataset, valid: Dataset | None, start: Params | None) -> Params:
         """Three stages from starting matrices, or on from an earlier fit."""
         config = self.config
         warn_of_silent_sources(train, self.name)
         torch.set_num_threads(config.threads)
-        if valid is None:
-            train, valid = train.split(0.9, seed=config.seed)
-        labels = self._labels(train)
+        train, valid = held_out(train, valid, config.seed)
+        labels = start_labels(train)
         if config.use_mv:
             random = MajorityVote(scheme="bio", ties="random", seed=config.seed)
             train = with_majority(train, random.infer({}, train).labels)
@@ -162,7 +142,7 @@ class SparseCHMM(LabelModel):
         net = new_net(config, train, self._columns(train))
         begin = Start(config, train, labels, net.columns)
         if start is not None:
-            net.load_state_dict({name: torch.from_numpy(a) for name, a in _weights(start).items()})
+            load_weights(net, start)
         elif not config.pretraining:
             begin.give(net)
         schedule = Schedule(
@@ -170,71 +150,30 @@ class SparseCHMM(LabelModel):
             seed=config.seed,
             batch=config.batch,
             decay=config.decay,
-            score=Judge(net, valid, self._reading()),
+            score=Judge(net, valid, self.reading) if len(valid.tokens) else None,
             journal=journal_of(self.journal, config, train, valid),
         )
         run(net, Stages(config, net, begin, train, valid).all(), schedule)
-        weights = {name: tensor.numpy() for name, tensor in net.state_dict().items()}
         emissions = mean_emissions(net, Packing.of(train)).double().numpy()
-        return weights | {"emissions": emissions}
-
-    def infer(self, params: Params, data: Dataset) -> Inference:
-        """Best paths, marginals, and exact probabilities of the spans found."""
-        net, data = self._restored(params, data)
-        return Inference(*infer_all(net, data, self._reading(), threads=self.config.threads))
-
-    def reliability_of(self, params: Params, train: Dataset) -> Reliability:
-        """As the emissions have it, averaged over the sentences of train."""
-        mass = self.infer(params, train).probabilities.sum(axis=0, dtype=np.float64)
-        emissions = params["emissions"][: len(train.sources)]
-        return Reliability(*emission_reliability(emissions, mass))
+        return weights_of(net) | {"emissions": emissions}
 
     def scores(self, data: Dataset) -> NDArray[np.float32]:
         """Reliability scores of every source for every label, by sentence.  -> (M, K, L)"""
         data = self._scaled(self._matched(data))
-        net, _ = self._restored(self.fitted.params, data)
+        net, _ = self.restored(self.fitted.params, data)
         with torch.no_grad():
             found: NDArray[np.float32] = net.scores(sentence_features(data)).numpy()
         return found[:, : len(data.sources)]
-
-    def emissions(self) -> Table:
-        """What each source says where the truth is known, averaged over the sentences of train."""
-        fitted = self.fitted
-        tags = ["O", *(f"{prefix}-{kind}" for kind in fitted.types for prefix in "BI")]
-        rows = [
-            (source, truth, *fitted.params["emissions"][k, i].tolist())
-            for k, source in enumerate(fitted.sources)
-            for i, truth in enumerate(tags)
-        ]
-        return Table(
-            title=f"Emissions of the sources, as estimated by {self.name}",
-            columns=("source", "truth", *tags),
-            rows=rows,
-            formats=dict.fromkeys(tags, PERCENT),
-            notes=("P(source says the column | the truth is the row)",),
-        )
-
-    def _labels(self, train: Dataset) -> NDArray[np.int16]:
-        """Labels of a simple vote to start from, with spans that begin where most do."""
-        counts = vote.label_counts(train.votes, train.opinions(), len(train.tags))
-        return vote.majority_begins(simple_labels(train), counts)
 
     def _columns(self, data: Dataset) -> int:
         types = len(data.tags.types)
         level = self.config.level or ("label" if types == 1 else "entity")
         return len(data.tags) if level == "label" else 1 + types
 
-    def _reading(self) -> Reading:
-        return Reading(self.config.silence, self.config.edge)
-
-    def _restored(self, params: Params, data: Dataset) -> tuple[SparseNet, Dataset]:
+    def restored(self, params: Params, data: Dataset) -> tuple[SparseNet, Dataset]:
         """The network, and data with the sources it knows."""
         if self.config.use_mv:
             data = with_majority(data, np.full(len(data.tokens), -1, np.int16))
         net = new_net(self.config, data, self._columns(data))
-        net.load_state_dict({name: torch.from_numpy(a) for name, a in _weights(params).items()})
+        load_weights(net, params)
         return net, data
-
-
-def _weights(params: Params) -> dict[str, NDArray[Any]]:
-    return {name: array for name, array in params.items() if name != "emissions"}

@@ -56,6 +56,10 @@ class CHMMNet(MovesNet):
         """Tokens whose emissions are computed together."""
         return max(1, CELLS // max(1, self.emission.out_features))
 
+    def set_emissions(self, log_emissions: Tensor) -> None:
+        """Start from these emissions.  (K, L, L) [source, latent, said]"""
+        self.emission.bias.copy_(log_emissions.reshape(-1))
+
     def logits(self, tokens: Tensor) -> Tensor:
         """Logits of the emissions.  (n, D) -> (n, K, L, L) [token, source, latent, said]"""
         logits: Tensor = self.emission(tokens)
@@ -63,11 +67,12 @@ class CHMMNet(MovesNet):
 
     def log_like(self, batch: Words, generator: Generator | None = None) -> Tensor:
         """Log evidence; nothing is drawn.  -> (N, L)"""
-        pieces = zip(*(torch.split(x, self.piece) for x in (batch.tokens, batch.votes)), strict=True)
-        return torch.cat([self._evidence(self.logits(tokens), votes) for tokens, votes in pieces])
+        pieces = (torch.split(x, self.piece) for x in (batch.tokens, batch.votes))
+        return torch.cat([self._evidence(*piece) for piece in zip(*pieces, strict=True)])
 
-    def _evidence(self, logits: Tensor, votes: Tensor) -> Tensor:
+    def _evidence(self, tokens: Tensor, votes: Tensor) -> Tensor:
         """Log emissions of what was said, summed over the sources that did not abstain."""
+        logits = self.logits(tokens)
         said = votes.clamp(min=0).long()[:, :, None, None].expand(-1, -1, self.labels, 1)
         cells = logits.gather(3, said).squeeze(3) - logits.logsumexp(3)
         return cells.where((votes >= 0)[:, :, None], cells.new_zeros(())).sum(1)
@@ -93,9 +98,9 @@ class FixedNet(MovesNet):
         self.register_buffer("log_emissions", torch.zeros(sources, labels + 1, labels))
         self.log_emissions: Tensor
 
-    def fix(self, emissions: Tensor) -> None:
-        """Take these emissions.  (K, L, L) [source, latent, said], all above zero"""
-        self.log_emissions[:, 1:] = emissions.log().transpose(1, 2)
+    def set_emissions(self, log_emissions: Tensor) -> None:
+        """Take these emissions.  (K, L, L) [source, latent, said]"""
+        self.log_emissions[:, 1:] = log_emissions.log_softmax(2).transpose(1, 2)
 
     def log_like(self, batch: Words, generator: Generator | None = None) -> Tensor:
         """Log evidence; nothing is drawn.  -> (N, L)"""

@@ -7,13 +7,15 @@ from typing import Protocol
 
 import torch
 from torch import Generator, Tensor, nn
-from torch.nn import functional
 
-from convener.kernels import dirichlet, expansion
+from convener.kernels import columns, dirichlet, expansion
+from convener.kernels.linear import linear
 from convener.kernels.said import Said, log_evidence
 
-NEVER = -30.0
-"""Added to the logit of a move that is not allowed: a finite floor."""
+NEVER = -20.0
+"""Added to the logit of a move that is not allowed: a finite floor.  The start makes such moves
+1e-6 likely already; below 1e-18 the chain in single precision has to watch them all the time.
+"""
 
 
 class Words(Protocol):
@@ -79,19 +81,12 @@ class SparseNet(nn.Module):
     def moves(self, tokens: Tensor) -> Tensor:
         """Logits of the moves to each token's label.  (N, D) -> (N, L, L)"""
         bias = self.transition.bias + self.floor
-        logits = functional.linear(tokens, self.transition.weight, bias)
+        logits = linear(tokens, self.transition.weight, bias)
         return logits.view(-1, self.labels, self.labels)
 
     def scores(self, sentences: Tensor) -> Tensor:
         """Reliability scores A~ by label.  (M, D) -> (M, K, L)"""
-        logits, prior = self.reliability(sentences), self.prior
-        scores = expansion.reliability_scores(
-            logits.view(-1, self.sources, self.columns),
-            steepness=prior.steepness,
-            root=prior.root,
-            softmax=prior.softmax,
-        )
-        return expansion.by_label(scores, self.labels)
+        return self.rows(sentences).right
 
     def scales(self, sentences: Tensor) -> Tensor:
         """Scales C of the addon prior.  (M, D) -> (M, K, L)"""
@@ -100,20 +95,30 @@ class SparseNet(nn.Module):
 
     def rows(self, sentences: Tensor) -> expansion.Rows:
         """The base prior of these sentences, or its naive stand-in."""
-        scores = self.scores(sentences)
-        if self.prior.naive:
-            return expansion.naive_rows(scores)
-        return expansion.base_rows(scores, exponent=self.prior.exponent, turn=float(self.turn))
+        return columns.base_rows(self._reliabilities(sentences), self.labels, self._law())
 
     def concentrations(self, sentences: Tensor, said: Said) -> tuple[Tensor, Tensor]:
         """Omega of the labels said (C, L) [cell, latent], and its rows' sums (P, L)."""
-        columns, totals = self.rows(sentences).columns(said), sentences.new_ones(1, 1)
+        logits = self._reliabilities(sentences)
+        spoken = columns.base_columns(logits, self.labels, said, self._law())
+        totals = sentences.new_ones(1, 1)
         if bool(self.wxor.any()):
             scales = self.scales(sentences)
-            columns = columns + expansion.addon_columns(scales, self.wxor, said)
+            spoken = spoken + expansion.addon_columns(scales, self.wxor, said)
             totals = 1 + expansion.addon_totals(scales, self.wxor).reshape(-1, self.labels)
         expand, base = self.prior.expand, self.prior.base
-        return expand * columns + base, expand * totals + self.labels * base
+        return expand * spoken + base, expand * totals + self.labels * base
+
+    def _reliabilities(self, sentences: Tensor) -> Tensor:
+        """(M, D) -> (M, K, Q) logits"""
+        logits: Tensor = self.reliability(sentences)
+        return logits.view(-1, self.sources, self.columns)
+
+    def _law(self) -> columns.Law:
+        prior, turn = self.prior, float(self.turn)
+        return columns.Law(
+            prior.steepness, prior.root, prior.exponent, turn, prior.softmax, prior.naive
+        )
 
     def log_like(self, batch: Words, generator: Generator | None = None) -> Tensor:
         """Log evidence, with emissions drawn by a generator, else their mean.  -> (N, L)"""

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from convener.data import Dataset
+from convener.errors import DataError
 from convener.kernels import priors
 from convener.kernels.evidence import expected_emissions, sparse_votes
-from convener.nets.chmm import CHMMNet, MovesNet
+from convener.nets.chmm import CHMMNet, FixedNet, MovesNet
 from convener.nets.sparse import NEVER
 from convener.train.chain import Floats
 from convener.train.sparse import LEAST, OUTSIDE
 
+N = TypeVar("N", bound=MovesNet)
 HELD_OUT = 0.1
 """Share of train that decides when to stop, where there is no valid."""
 
@@ -26,40 +30,52 @@ class Start(NamedTuple):
     moves: Floats
     emissions: Floats
 
-    @classmethod
-    def paper(cls, data: Dataset, *, legal: bool) -> Start:
-        """As in the paper."""
-        size = len(data.tags)
-        allowed = data.tags.legal if legal else np.ones((size, size), bool)
-        usual = np.stack([(data.votes == label).sum(axis=0) for label in range(size)], axis=1)
-        return cls(
-            priors.paper_moves(data.votes, data.offsets, allowed),
-            priors.paper_emissions(usual.astype(np.float64)),
-        )
-
-    @classmethod
-    def votes(cls, data: Dataset, labels: NDArray[np.int16], *, precision: float) -> Start:
-        """Counted against the labels of a simple vote.
-
-        Such a vote holds all that sources say, so by its count none is ever wrong: instead,
-        (1 - precision) of a source's marks are presumed to be where the truth is O.
-        """
-        moves = priors.move_counts(labels, data.offsets, len(data.tags)) + data.tags.legal
-        counts = true_counts(data, labels)
-        emissions = priors.smoothed_emissions(counts, false_votes=0.0)
-        emissions /= emissions.sum(axis=2, keepdims=True)
-        usual = counts.sum(axis=1)
-        usual /= np.maximum(usual.sum(axis=1, keepdims=True), 1)
-        emissions[:, 0] = (1 - precision) * usual
-        emissions[:, 0, 0] = 1 - emissions[:, 0, 1:].sum(axis=1)
-        return cls(moves / moves.sum(axis=1, keepdims=True), emissions)
-
-    def give(self, net: MovesNet) -> None:
-        """Set the biases, so that with zero weights the network starts exactly here."""
+    def give(self, net: CHMMNet | FixedNet) -> None:
+        """Have the network start exactly here: its weights are zero, its biases are set."""
         with torch.no_grad():
-            net.transition.bias.copy_(_logs(self.moves))
-            if isinstance(net, CHMMNet):
-                net.emission.bias.copy_(_logs(self.emissions))
+            net.transition.bias.copy_(_logs(self.moves).reshape(-1))
+            net.set_emissions(_logs(self.emissions))
+
+
+def paper_moves(data: Dataset, *, legal: bool) -> Floats:
+    """Psi* as in the paper.  -> (L, L)"""
+    allowed = data.tags.legal if legal else np.ones_like(data.tags.legal)
+    return priors.paper_moves(data.votes, data.offsets, allowed)
+
+
+def paper_emissions(data: Dataset) -> Floats:
+    """Phi* as in the paper.  -> (K, L, L)"""
+    usual = np.stack([(data.votes == label).sum(axis=0) for label in range(len(data.tags))], axis=1)
+    return priors.paper_emissions(usual.astype(np.float64))
+
+
+def vote_moves(data: Dataset, labels: NDArray[np.int16]) -> Floats:
+    """Moves between the labels of a simple vote, one more for each legal one.  -> (L, L)"""
+    moves = priors.move_counts(labels, data.offsets, len(data.tags)) + data.tags.legal
+    return _shares(moves)
+
+
+def vote_emissions(data: Dataset, labels: NDArray[np.int16], *, precision: float) -> Floats:
+    """What each source says where a simple vote has these labels.  -> (K, L, L)
+
+    Such a vote holds all that sources say, so by its count none is ever wrong: instead,
+    (1 - precision) of a source's marks are presumed to be where the truth is O.
+    """
+    counts = true_counts(data, labels)
+    emissions = _shares(priors.smoothed_emissions(counts, false_votes=0.0))
+    usual = counts.sum(axis=1)
+    usual /= np.maximum(usual.sum(axis=1, keepdims=True), 1)
+    emissions[:, 0] = (1 - precision) * usual
+    emissions[:, 0, 0] = 1 - emissions[:, 0, 1:].sum(axis=1)
+    return emissions
+
+
+def true_emissions(data: Dataset, *, smoothing: float) -> Floats:
+    """What each source says where gold is known; so many votes more, spread as it speaks."""
+    if data.gold is None:
+        raise DataError("true emissions need gold, and there is none")
+    counts = true_counts(data, data.gold)
+    return _shares(priors.smoothed_emissions(counts, false_votes=0.0, floor=smoothing))
 
 
 def true_counts(data: Dataset, labels: NDArray[np.int16]) -> Floats:
@@ -68,13 +84,20 @@ def true_counts(data: Dataset, labels: NDArray[np.int16]) -> Floats:
     return expected_emissions(sparse_votes(data.votes), truth)
 
 
-def prepared(net: MovesNet, data: Dataset, *, legal: bool) -> None:
-    """Begin outside of entities, and forbid moves that BIO does not allow if so set."""
+def sizes(data: Dataset) -> tuple[int, int, int]:
+    """Width of features, number of sources, number of labels: what a network must know."""
+    width = 0 if data.features is None else data.features.width
+    return width, len(data.sources), len(data.tags)
+
+
+def prepared(net: N, data: Dataset, *, legal: bool) -> N:
+    """The network, to begin outside of entities, and without illegal moves if so set."""
     with torch.no_grad():
         net.initial[0] = OUTSIDE
         if legal:
             floor = np.where(data.tags.legal, 0.0, NEVER).reshape(-1)
             net.floor.copy_(torch.from_numpy(floor))
+    return net
 
 
 def held_out(train: Dataset, valid: Dataset | None, seed: int) -> tuple[Dataset, Dataset]:
@@ -82,10 +105,21 @@ def held_out(train: Dataset, valid: Dataset | None, seed: int) -> tuple[Dataset,
     return train.split(1 - HELD_OUT, seed=seed) if valid is None else (train, valid)
 
 
-def weights_of(net: torch.nn.Module) -> dict[str, NDArray[Any]]:
+def weights_of(net: nn.Module) -> dict[str, NDArray[Any]]:
     """All weights and buffers, as a model's parameters."""
     return {name: tensor.numpy() for name, tensor in net.state_dict().items()}
 
 
-def _logs(matrix: Floats) -> torch.Tensor:
-    return torch.from_numpy(np.log(np.maximum(matrix, LEAST))).reshape(-1)
+def load_weights(net: nn.Module, params: Mapping[str, NDArray[Any]]) -> None:
+    """Put a model's parameters back; the mean emissions beside them are no weights."""
+    weights = {name: torch.from_numpy(a) for name, a in params.items() if name != "emissions"}
+    net.load_state_dict(weights)
+
+
+def _logs(matrix: Floats) -> Tensor:
+    return torch.from_numpy(np.log(np.maximum(matrix, LEAST)))
+
+
+def _shares(counts: Floats) -> Floats:
+    shares: Floats = counts / counts.sum(axis=-1, keepdims=True)
+    return shares

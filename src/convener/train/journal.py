@@ -67,8 +67,9 @@ def journal_of(folder: Path | None, settings: Any, *data: Dataset) -> Journal | 
     for part in data:
         words = part.tokens.compact()
         features = "" if part.features is None else part.features.encoding.digest
-        for array in (words.data, words.offsets, part.offsets, part.votes):
-            work.update(np.ascontiguousarray(array).data)
+        for array in (words.data, words.offsets, part.offsets, part.votes, part.gold):
+            if array is not None:
+                work.update(np.ascontiguousarray(array).data)
         work.update(f"{part.sources} {part.tags.types} {features}".encode())
     return Journal(folder, work.hexdigest())
 

@@ -180,19 +180,18 @@ class _Work:
 
 def _optimizer(net: nn.Module, stage: Stage, decay: float) -> torch.optim.Optimizer:
     """Adam over the parts that the stage trains; matrices decay, biases do not."""
-    groups: list[dict[str, Any]] = []
+    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
     for name, parameter in net.named_parameters():
         part = name.partition(".")[0]
         parameter.requires_grad_(part in stage.trains)
         if part in stage.trains:
-            groups.append(
-                {
-                    "params": [parameter],
-                    "lr": stage.rates.get(part, stage.lr),
-                    "weight_decay": decay if parameter.ndim > 1 else 0.0,
-                }
-            )
-    return torch.optim.Adam(groups)
+            how = stage.rates.get(part, stage.lr), decay if parameter.ndim > 1 else 0.0
+            groups.setdefault(how, []).append(parameter)
+    # One pass over each matrix instead of a dozen: with many labels that is a third of a step.
+    return torch.optim.Adam(
+        [{"params": x, "lr": lr, "weight_decay": decay} for (lr, decay), x in groups.items()],
+        fused=True,
+    )
 
 
 def _weights(net: nn.Module) -> Weights:

@@ -28,6 +28,8 @@ LEAST = 1e-6
 """Probabilities below this start as this."""
 OUTSIDE = 9.2
 """Logit of O before a sentence: a probability of 0.9999 against one other label."""
+SMALL = -4.0
+"""Logit of the addon prior's scales at first: to be raised where the emissions ask for it."""
 MAJORITY = "majority-vote"
 FREE = ("initial", "transition")
 
@@ -85,6 +87,7 @@ class Start:
             moves = torch.from_numpy(np.log(np.maximum(self.moves, LEAST)))
             net.transition.bias.copy_(moves.reshape(-1))
             net.reliability.bias.copy_(logits.reshape(-1))
+            net.expansion.bias.fill_(SMALL)
 
 
 class Stages:

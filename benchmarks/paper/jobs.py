@@ -1,0 +1,273 @@
+"""Fits as values: each is one small file under `results/paper`, made once and read ever after."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import convener as cv
+from benchmarks.paper import watch
+from benchmarks.record import DATA, RESULTS, machine, versions
+from convener import progress
+from convener.evaluate.metrics import correct, score_labels, score_spans, spans_of
+from convener.settings import to_mapping
+
+FOLDER = RESULTS / "paper"
+PACKAGES = ("torch", "numba", "transformers")
+SHARE = 0.8
+"""Of valid that becomes train, where a data set has none."""
+Outcome = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What the command line asks for, reduced to what is there."""
+
+    data: tuple[str, ...]
+    encoders: tuple[str, ...]
+    seeds: int | None = None
+    recipe: str = "ours"
+    fits: bool = True
+    """Whether fits that are missing are made; otherwise tables show what there is."""
+    fresh: bool = False
+    failed: list[str] = field(default_factory=list)
+    """Names of the fits that ended in an error."""
+
+    def seeds_for(self, usual: int) -> range:
+        """As many as were asked for, else as many as the part usually takes."""
+        return range(usual if self.seeds is None else self.seeds)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """One fit: which model, with which settings, on what."""
+
+    part: str
+    data: str
+    model: str
+    variant: str = ""
+    encoder: str = ""
+    """Empty for models that read no features."""
+    seed: int = 0
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """Its name, which is that of its file."""
+        words = (self.data, self.encoder, self.model, self.variant, f"seed{self.seed}")
+        return "_".join(word for word in words if word)
+
+    @property
+    def path(self) -> Path:
+        return FOLDER / self.part / f"{self.key}.json"
+
+    def model_for(self) -> Any:
+        """The model, set up."""
+        return cv.get(self.model)(seed=self.seed, **self.settings)
+
+    def stored(self) -> Outcome | None:
+        """What an earlier run found, if it was with these settings."""
+        try:
+            found: Outcome = json.loads(self.path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        wanted = json.loads(json.dumps(to_mapping(self.model_for().config)))
+        return found if found.get("settings") == wanted else None
+
+
+class Splits(NamedTuple):
+    """A data set as the models see it."""
+
+    train: cv.Dataset
+    valid: cv.Dataset
+    test: cv.Dataset
+
+
+@lru_cache(maxsize=1)
+def splits(name: str, encoder: str = "") -> Splits:
+    """Train, valid and test; a data set without train gives up the first 80 % of its valid."""
+    corpus = cv.read(DATA / name)
+    if encoder:
+        corpus = cv.encode(corpus, encoder)
+    if "train" in corpus:
+        return Splits(corpus.train, corpus.valid, corpus.test)
+    return Splits(*corpus.valid.split(SHARE), corpus.test)
+
+
+def outcomes(jobs: Iterable[Job], options: Options) -> list[tuple[Job, Outcome]]:
+    """What came of the jobs: from their files, or by fitting. Failures are named, not raised."""
+    jobs = present(jobs)
+    found = {job.path: None if options.fresh else job.stored() for job in jobs}
+    missing = [job for job in jobs if found[job.path] is None]
+    if stale := [job.key for job in missing if job.path.exists() and not options.fresh]:
+        print(f"{jobs[0].part}: fits with other settings: {', '.join(stale)}", file=sys.stderr)
+    if options.fits and missing:
+        with progress.bar(jobs[0].part, len(jobs), done=len(jobs) - len(missing)) as advance:
+            for number, job in enumerate(missing, start=1):
+                found[job.path] = _tried(job, options, lambda said: advance(said, by=0))
+                advance(job.key)
+                _log(f"{number}/{len(missing)} {job.part} {_spoken(job, found[job.path])}")
+    elif missing:
+        print(f"{jobs[0].part}: {len(missing)} of {len(jobs)} fits are missing", file=sys.stderr)
+    return [(job, outcome) for job in jobs if (outcome := found[job.path]) is not None]
+
+
+def present(jobs: Iterable[Job]) -> list[Job]:
+    """The jobs whose models are there, data set by data set; the others are named."""
+    jobs = list(jobs)
+    for name in sorted({job.model for job in jobs} - set(cv.available())):
+        print(f"{name}: no such model here; skipped", file=sys.stderr)
+    return [job for job in jobs if job.model in cv.available()]
+
+
+def _tried(job: Job, options: Options, say: Any) -> Outcome | None:
+    try:
+        with watch.one_bar(say), warnings.catch_warnings():
+            warnings.simplefilter("ignore", cv.ConvenerWarning)
+            outcome = outcome_of(job)
+    except Exception:
+        options.failed.append(f"{job.part}/{job.key}")
+        traceback.print_exc()
+        return None
+    job.path.parent.mkdir(parents=True, exist_ok=True)
+    draft = job.path.with_suffix(f".{os.getpid()}.new")
+    draft.write_text(json.dumps(outcome) + "\n", encoding="utf-8")
+    draft.replace(job.path)
+    return outcome
+
+
+def outcome_of(job: Job) -> Outcome:
+    """Fit and measure. Gold of valid decides when to stop; test is read for its figures alone."""
+    data, model = splits(job.data, job.encoder), job.model_for()
+    with_valid = model.uses_valid_gold or model.supervised
+    wall, cpu = time.perf_counter(), time.process_time()
+    with watch.epochs() as stages:
+        model.fit(data.train, data.valid if with_valid else None, use_gold=with_valid)
+        cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    return {
+        "job": asdict(job),
+        "settings": to_mapping(model.config),
+        "gold": gold_of(job.model),
+        "valid": _score(model, data.valid),
+        "test": _score(model, data.test),
+        "seconds": round(wall, 3),
+        "cpu_seconds": round(cpu, 3),
+        "stages": stages,
+        **_learned(job, model, data.train),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": machine(),
+        "versions": versions(PACKAGES),
+        "code": code(),
+    }
+
+
+def gold_of(model: str) -> str:
+    """Which gold a model has seen."""
+    kind = cv.get(model)
+    if kind.supervised:
+        return "all: a reference"
+    return "valid: stopping" if kind.uses_valid_gold else "none"
+
+
+def _score(model: Any, data: cv.Dataset) -> dict[str, Any]:
+    """Micro scores, and how many right spans are beyond the best choice among the sources."""
+    labels = model.predict(data).labels
+    found, gold, chosen = (
+        spans_of(each, data.offsets, data.tags) for each in (labels, data.gold, _oracle(data))
+    )
+    hits = found.take(correct(found, gold))
+    score = score_spans(found, gold, data.tags.types).micro.to_json()
+    return score | {"beyond": int((~correct(hits, chosen)).sum())}
+
+
+def _oracle(data: cv.Dataset) -> np.ndarray:
+    return cv.BestConsensus().fit(data).predict(data).labels
+
+
+def _learned(job: Job, model: Any, train: cv.Dataset) -> dict[str, Any]:
+    """What a model holds of its sources: (K, L) and (K, E) arrays, and its size."""
+    fitted, count = model.fitted, len(train.sources)
+    facts: dict[str, Any] = {
+        "sources": list(train.sources),
+        "types": list(train.tags.types),
+        "width": None if train.features is None else train.features.width,
+        "parameters": {
+            name: array.size
+            for name, array in fitted.params.items()
+            if name.rpartition(".")[2] in ("weight", "bias")
+        },
+        "reliability": {
+            "recall": _list(fitted.reliability.recall),
+            "precision": _list(fitted.reliability.precision),
+        },
+    }
+    emissions = fitted.params.get("emissions")
+    if emissions is not None and np.ndim(emissions) == 3:
+        facts["diagonal"] = _list(np.einsum("kii->ki", emissions[:count]))
+        if job.seed == 0:
+            facts["emissions"] = _list(emissions[:count])
+    if hasattr(model, "scores"):
+        facts["scores"] = _list(model.scores(train).mean(axis=0, dtype=np.float64))
+    return facts
+
+
+def _list(array: np.ndarray) -> list[Any]:
+    """Nested lists of five digits; None for what is not known."""
+    return [
+        _list(row) if np.ndim(row) else (None if np.isnan(row) else round(float(row), 5))
+        for row in array
+    ]
+
+
+def source_f1(data: cv.Dataset) -> np.ndarray:
+    """True F1 of every source for every entity type.  -> (K, E)"""
+    scores = [score_labels(votes, data.gold, data.offsets, data.tags) for votes in data.votes.T]
+    return np.array([[each.f1 for each in score.per_type.values()] for score in scores])
+
+
+@cache
+def code() -> str:
+    """A digest of what computes: models, networks, training, kernels."""
+    digest = hashlib.sha256()
+    root = Path(cv.__file__).parent
+    for room in ("kernels", "models", "nets", "train"):
+        for path in sorted((root / room).glob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _spoken(job: Job, outcome: Outcome | None) -> str:
+    if outcome is None:
+        return f"{job.key}: failed"
+    valid, test = (100 * outcome[name]["f1"] for name in ("valid", "test"))
+    seconds = outcome["cpu_seconds"]
+    return f"{job.key}: F1 {valid:.2f} valid, {test:.2f} test; {seconds:.1f} s of CPU"
+
+
+def _log(line: str) -> None:
+    """A line a fit, where no bar is drawn."""
+    if not sys.stderr.isatty():
+        print(line, file=sys.stderr, flush=True)
+
+
+def grouped(
+    found: Sequence[tuple[Job, Outcome]], *names: str
+) -> dict[tuple[str, ...], list[Outcome]]:
+    """Outcomes by these attributes of their jobs; the seeds of one thing come together."""
+    groups: dict[tuple[str, ...], list[Outcome]] = {}
+    for job, outcome in found:
+        groups.setdefault(tuple(getattr(job, name) for name in names), []).append(outcome)
+    return groups

@@ -1,0 +1,264 @@
+"""The base prior of the labels said, straight from a network's logits: one kernel, one gradient.
+
+The functions of `expansion` in torch are the twin: some sixty small operations, and as many for
+their gradients, which cost several times the work.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from convener.kernels import expansion
+from convener.kernels.compiled import REGROUP, compiled
+from convener.kernels.expansion import EDGE
+from convener.kernels.exponent import exp_in_place, log_in_place
+from convener.kernels.said import Said
+
+# exp in single precision is not asked for less.
+_DEEP = -80.0
+
+
+class Law(NamedTuple):
+    """How logits become a prior; symbols as in the paper."""
+
+    steepness: float
+    """h_n"""
+    root: float
+    """h_s"""
+    exponent: float
+    """g_n"""
+    turn: float
+    """g_r, as such and not as a share of 1/L"""
+    softmax: bool = True
+    naive: bool = False
+
+
+def base_columns(logits: Tensor, labels: int, said: Said, law: Law) -> Tensor:
+    """The base prior of the labels said, with gradient.  -> (C, L) [cell, latent]
+
+    logits (M, K, Q): Q = L by label, 1 + E by entity type.  The kernel on CPU, the twin elsewhere.
+    """
+    if logits.device.type != "cpu":
+        return base_rows(logits, labels, law).columns(said)
+    columns: Tensor = _Columns.apply(logits, labels, said, law)  # type: ignore[no-untyped-call]
+    return columns
+
+
+def base_rows(logits: Tensor, labels: int, law: Law) -> expansion.Rows:
+    """All of it by rows, in torch: the base prior or its naive stand-in.  logits (M, K, Q)"""
+    scores = expansion.reliability_scores(
+        logits, steepness=law.steepness, root=law.root, softmax=law.softmax
+    )
+    scores = expansion.by_label(scores, labels)
+    if law.naive:
+        return expansion.naive_rows(scores)
+    return expansion.base_rows(scores, exponent=law.exponent, turn=law.turn)
+
+
+class _Columns(torch.autograd.Function):
+    """Slopes come with the values, each of the shape of the logits."""
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, labels: int, said: Said, law: Law) -> Tensor:
+        given = logits.detach().contiguous().numpy()
+        number, sources = given.dtype.type, given.shape[1]
+        expansion.check_columns(given.shape[2], labels)
+        shared, scaled = law.softmax and sources > 1, sources > 1 and law[:2] != (1, 1)
+        if scaled:
+            expansion.check_scaling(law.steepness, law.root, 1 / sources)
+        # In the network's precision, or all would be computed in double.
+        shares, scores, slopes = (np.empty_like(given) for _ in range(3))
+        _shares(given, shared, shares, slopes)
+        _scores(shares, number(law.steepness), number(law.root), scaled, scores, slopes)
+        outside, others, by_outside, by_others = (np.empty_like(given) for _ in range(4))
+        if law.naive:
+            _naive(scores, labels, outside, others, by_outside, by_others)
+        else:
+            d, fall = expansion.bend(labels, law.exponent, law.turn)
+            how = (number(x) for x in (law.exponent, law.turn, d, fall))
+            _expand(scores, labels, *how, outside, others, by_outside, by_others)
+        columns = np.empty((len(said.label), labels), given.dtype)
+        _gather(said.bounds, said.label, scores, outside, others, columns)
+        ctx.kept = said, shared, shares, slopes, by_outside, by_others
+        return torch.from_numpy(columns)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        said, shared, shares, slopes, by_outside, by_others = ctx.kept
+        out = np.empty_like(shares)
+        _scatter(said.bounds, said.label, grad.contiguous().numpy(), by_outside, by_others, out)
+        _through_shares(shared, shares, slopes, out)
+        return torch.from_numpy(out), None, None, None
+
+
+@compiled(REGROUP)
+def _shares(logits, shared, shares, logs):  # type: ignore[no-untyped-def]
+    """Softmax over the sources, or sigmoid (always for O), and its logarithm."""
+    M, K, Q = logits.shape
+    one, zero, deep = logits.dtype.type(1), logits.dtype.type(0), logits.dtype.type(_DEEP)
+    begin = 1 if shared else Q
+    top, total = np.empty(Q, logits.dtype), np.empty((M, Q), logits.dtype)
+    for m in range(M):
+        top[:] = logits[m, 0]
+        for k in range(1, K):
+            for q in range(begin, Q):
+                top[q] = max(top[q], logits[m, k, q])
+        for k in range(K):
+            for q in range(begin):
+                shares[m, k, q] = max(-abs(logits[m, k, q]), deep)
+            for q in range(begin, Q):
+                logs[m, k, q] = logits[m, k, q] - top[q]
+                shares[m, k, q] = max(logs[m, k, q], deep)
+    exp_in_place(shares.reshape(-1), M * K * Q)
+    total[:] = one
+    for m in range(M):
+        total[m, begin:] = zero
+        for k in range(K):
+            for q in range(begin, Q):
+                total[m, q] += shares[m, k, q]
+    log_total = total.copy()
+    log_in_place(log_total.reshape(-1), M * Q)
+    for m in range(M):
+        for k in range(K):
+            for q in range(begin):
+                x = shares[m, k, q]
+                shares[m, k, q] = (one if logits[m, k, q] > zero else x) / (one + x)
+                logs[m, k, q] = min(logits[m, k, q], zero) - math.log1p(x)
+            for q in range(begin, Q):
+                shares[m, k, q] /= total[m, q]
+                logs[m, k, q] -= log_total[m, q]
+
+
+@compiled(REGROUP)
+def _scores(shares, n, root, scaled, scores, slopes):  # type: ignore[no-untyped-def]
+    """Scores A~ = h(share), O's as they are; the logs in slopes become slopes by the logs."""
+    M, K, Q = shares.shape
+    flat, logs, out = shares.reshape(-1), slopes.reshape(-1), scores.reshape(-1)
+    number, count = shares.dtype.type, shares.size
+    one, deep, turn = number(1), number(_DEEP), number(1 / K)
+    least, most = number(math.log(EDGE)), number(math.log1p(-EDGE))
+    low, high = turn ** (one - n), (one - turn) ** (one - n) if K > 1 else one
+    if scaled:
+        u, left = np.empty_like(flat), np.empty_like(flat)
+        for k in range(count):
+            u[k] = min(max(logs[k] / root, least), most)
+            out[k] = u[k]
+        exp_in_place(u, count)
+        for k in range(count):
+            left[k] = one - u[k]
+        log_in_place(left, count)
+        for k in range(count):
+            out[k] = max(n * (out[k] if u[k] < turn else left[k]), deep)
+        exp_in_place(out, count)
+        for k in range(count):
+            slope = n * out[k] / root
+            x = logs[k] / root
+            rising = one if x >= least and x <= most else one - one
+            below = u[k] < turn
+            logs[k] = rising * (slope * low if below else slope * high * u[k] / (one - u[k]))
+            out[k] = out[k] * low if below else one - out[k] * high
+    for m in range(M):
+        for k in range(K):
+            for q in range(1 if scaled else Q):
+                scores[m, k, q] = slopes[m, k, q] = shares[m, k, q]
+
+
+@compiled(REGROUP)
+def _naive(scores, L, outside, others, by_outside, by_others):  # type: ignore[no-untyped-def]
+    """Rows of the ablation "naive emission", and their slopes by the scores."""
+    one = scores.dtype.type(1)
+    share = one / scores.dtype.type(L - 1)
+    outside[:] = (one - scores) * share
+    others[:] = outside
+    by_outside[:] = by_others[:] = -share
+
+
+@compiled(REGROUP)
+def _expand(scores, L, n, turn, d, fall, outside, others, by_outside, by_others):  # type: ignore[no-untyped-def]
+    """Rows of the base prior, as in `expansion`, and their slopes by the scores."""
+    number = scores.dtype.type
+    one, first, size = number(1), number(1 / (L - 1)), number(L - 2)
+    M, K, Q = scores.shape
+    for m in range(M):
+        for k in range(K):
+            others[m, k, 0] = (one - scores[m, k, 0]) * first
+            by_others[m, k, 0] = -first
+            outside[m, k, 0] = by_outside[m, k, 0] = 0
+            for q in range(1, Q):
+                a = scores[m, k, q]
+                if a <= turn:
+                    x = a / turn
+                    power = x ** (n - one) / d
+                    each, slope = turn * x * (one - power), one - n * power
+                    outside[m, k, q] = one - a - size * each
+                else:
+                    each, slope = (one - a) * fall / size, -fall / size
+                    outside[m, k, q] = (one - a) * (one - fall)
+                others[m, k, q], by_others[m, k, q] = each, slope
+                by_outside[m, k, q] = -one - size * slope
+
+
+@compiled(REGROUP)
+def _gather(bounds, label, scores, outside, others, columns):  # type: ignore[no-untyped-def]
+    K, Q, L = scores.shape[1], scores.shape[2], columns.shape[1]
+    for p in range(len(bounds) - 1):
+        m, k = p // K, p % K
+        for c in range(bounds[p] - bounds[0], bounds[p + 1] - bounds[0]):
+            j = label[c]
+            rows = others if j > 0 else outside
+            if Q == L:
+                for i in range(L):
+                    columns[c, i] = rows[m, k, i]
+                columns[c, j] = scores[m, k, j]
+            else:
+                columns[c, 0] = rows[m, k, 0]
+                for q in range(1, Q):
+                    columns[c, 2 * q - 1] = columns[c, 2 * q] = rows[m, k, q]
+                columns[c, j] = scores[m, k, (j + 1) // 2]
+
+
+@compiled(REGROUP)
+def _scatter(bounds, label, grad, by_outside, by_others, out):  # type: ignore[no-untyped-def]
+    """Gradients by the scores: what a row gives to its own label is the score itself."""
+    K, Q, L = out.shape[1], out.shape[2], grad.shape[1]
+    out[:] = 0
+    for p in range(len(bounds) - 1):
+        m, k = p // K, p % K
+        for c in range(bounds[p] - bounds[0], bounds[p + 1] - bounds[0]):
+            j = label[c]
+            slopes = by_others if j > 0 else by_outside
+            own = j if Q == L else (j + 1) // 2
+            out[m, k, own] += grad[c, j] * (1 - slopes[m, k, own])
+            if Q == L:
+                for i in range(L):
+                    out[m, k, i] += grad[c, i] * slopes[m, k, i]
+            else:
+                out[m, k, 0] += grad[c, 0] * slopes[m, k, 0]
+                for q in range(1, Q):
+                    out[m, k, q] += (grad[c, 2 * q - 1] + grad[c, 2 * q]) * slopes[m, k, q]
+
+
+@compiled(REGROUP)
+def _through_shares(shared, shares, slopes, out):  # type: ignore[no-untyped-def]
+    """From gradients by the scores to gradients by the logits."""
+    M, K, Q = out.shape
+    begin = 1 if shared else Q
+    total = np.empty(Q, out.dtype)
+    for m in range(M):
+        total[:] = 0
+        for k in range(K):
+            for q in range(Q):
+                out[m, k, q] *= slopes[m, k, q]
+                total[q] += out[m, k, q]
+        for k in range(K):
+            for q in range(begin):
+                out[m, k, q] *= 1 - shares[m, k, q]
+            for q in range(begin, Q):
+                out[m, k, q] -= shares[m, k, q] * total[q]

@@ -1,0 +1,217 @@
+"""CHMM as a model: its start, its settings, and what it learns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import convener as cv
+from convener.models.chmm import CHMM, start_labels
+from convener.train.chmm import paper_emissions, true_counts
+from convener.train.packing import Packing
+from tests.models.test_hmm import drawn
+
+pytestmark = pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
+QUICK: dict[str, Any] = {"encoder": "hashing", "epochs": 2}
+VOCABULARY = (("the", "of", "goes", "with"), ("Ada", "Bo", "Cy"), ("Smith", "Jones", "Lee"))
+
+
+def planted(seed: int = 0, sentences: int = 300) -> tuple[cv.Dataset, np.ndarray]:
+    """A chain with three sources of known emissions, and words that give the truth away mostly."""
+    data, emissions = drawn(seed, sentences)
+    rng = np.random.default_rng(seed)
+    assert data.gold is not None
+    shown = np.where(rng.random(len(data.gold)) < 0.9, data.gold, 0)
+    words = cv.Strings.of(str(rng.choice(VOCABULARY[label])) for label in shown)
+    return replace(data, tokens=words), emissions
+
+
+def f1(model: cv.LabelModel, data: cv.Dataset) -> float:
+    return cv.evaluate(model.predict(data), data).f1
+
+
+@pytest.mark.parametrize("start", ["votes", "paper"])
+def test_it_starts_exactly_from_the_starting_matrices(toy: cv.Dataset, start: str) -> None:
+    model = CHMM(encoder="hashing", start=start)
+    data = model.encoded(toy)
+    wanted, net = model.starting(data), model.new_net(data)
+    wanted.give(net)
+    batch = Packing.of(data).batch()
+    with torch.no_grad():
+        moves = net.moves(batch.tokens).softmax(-1).numpy()
+        emissions = net.logits(batch.tokens).softmax(-1).numpy()
+    for found, expected in ((moves, wanted.moves), (emissions, wanted.emissions)):
+        np.testing.assert_allclose(expected.sum(axis=-1), 1)
+        np.testing.assert_allclose(found, np.broadcast_to(expected, found.shape), atol=1e-5)
+
+
+def test_a_fit_that_may_not_move_stays_at_the_start(toy: cv.Dataset) -> None:
+    still = {"lr": 0, "initial_lr": 0, "emission_lr": 0, "decay": 0}
+    model = CHMM(**QUICK, **still, start="paper").fit(toy, toy)
+    expected = paper_emissions(toy)
+    np.testing.assert_allclose(model.fitted.params["emissions"], expected, atol=1e-5)
+
+
+def test_the_estimated_start_leaves_few_marks_to_be_false(toy: cv.Dataset) -> None:
+    model = CHMM(encoder="hashing", precision=0.8)
+    start = model.starting(toy)
+    for k in range(len(toy.sources)):
+        heard = toy.votes[:, k] >= 0
+        marks = np.mean(toy.votes[heard, k] > 0)
+        np.testing.assert_allclose(start.emissions[k, 0, 1:].sum(), 0.2 * marks)
+    counts = true_counts(toy, start_labels(toy))
+    shares = counts[0, 1] / counts[0, 1].sum()
+    np.testing.assert_allclose(start.emissions[0, 1], shares, atol=0.05)
+
+
+def test_it_recovers_planted_emissions_and_beats_majority_vote() -> None:
+    data, emissions = planted()
+    model = CHMM(encoder="hashing", lr=1e-2, emission_lr=1e-3, epochs=30).fit(data, data)
+    start, found = model.starting(data).emissions, model.fitted.params["emissions"]
+    assert np.abs(found - emissions).mean() < min(0.055, 0.9 * np.abs(start - emissions).mean())
+    assert f1(model, data) > f1(cv.MajorityVote().fit(data), data) + 0.2
+
+
+def test_words_help_where_no_source_speaks() -> None:
+    data, _ = planted(1)
+    model = CHMM(encoder="hashing", lr=1e-2, emission_lr=1e-3, epochs=10).fit(data, data)
+    rng = np.random.default_rng(0)
+    votes = data.votes.copy()
+    votes[rng.random(len(votes)) < 0.3] = -1
+    fewer = data.with_sources(data.sources, votes, data.silence)
+    labels = model.predict(fewer).labels
+    unheard = (votes == -1).all(axis=1) & (data.gold > 0)
+    assert np.mean(labels[unheard] > 0) > 0.5
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"tau": 1.0},
+        {"start": "paper"},
+        {"precision": 0.5},
+        {"lr": 1e-2},
+        {"emission_lr": 1e-2},
+        {"initial_lr": 0.5},
+        {"legal": False},
+        {"silence": 0.5},
+        {"edge": 3.0},
+        {"batch": 4},
+        {"seed": 4},
+    ],
+    ids=str,
+)
+def test_every_setting_changes_the_result(toy: cv.Dataset, setting: dict[str, Any]) -> None:
+    base = QUICK | {"batch": 8}
+    usual = CHMM(**base).fit(toy, toy[:15]).predict(toy).probabilities
+    other = CHMM(**(base | setting)).fit(toy, toy[:15]).predict(toy).probabilities
+    assert usual is not None
+    assert other is not None
+    assert np.isfinite(other).all()
+    assert not np.array_equal(usual, other)
+
+
+def test_the_same_seed_gives_the_same_weights(toy: cv.Dataset) -> None:
+    first, second = (CHMM(**QUICK).fit(toy).fitted.params for _ in range(2))
+    assert set(first) == set(second)
+    assert all(first[name].tobytes() == second[name].tobytes() for name in first)
+
+
+def test_abstaining_is_no_evidence(toy: cv.Dataset) -> None:
+    model = CHMM(**QUICK).fit(toy, toy)
+    mute = toy.votes.copy()
+    mute[:, toy.sources.index("poor")] = -1
+    quiet = toy.with_sources(toy.sources, mute, toy.silence)
+    with_all, without = (model.predict(data).probabilities for data in (toy, quiet))
+    assert not np.array_equal(with_all, without)
+    nobody = toy.with_sources(toy.sources, np.full_like(toy.votes, -1), toy.silence)
+    guessed = model.predict(nobody).probabilities
+    assert guessed is not None
+    assert np.isfinite(guessed).all()
+
+
+def test_a_single_source_and_tiny_data_work(toy: cv.Dataset) -> None:
+    alone = toy.select_sources(["good"])
+    assert len(CHMM(**QUICK).fit(alone).predict(alone).spans)
+    one = cv.Dataset.from_spans(["PER"], [["Ada", "sang"]], {"a": [[(0, 1, "PER")]]})
+    assert CHMM(**QUICK).fit(one).predict(one).tags() == [["B-PER", "O"]]
+
+
+def test_silence_may_weigh_less(toy: cv.Dataset) -> None:
+    some = toy.select_sources(["fair", "poor", "silent"])
+    full, none = (
+        CHMM(**QUICK, silence=weight).fit(some, some).predict(some).probabilities
+        for weight in (1.0, 0.0)
+    )
+    assert full is not None
+    assert none is not None
+    assert none[:, 0].mean() < full[:, 0].mean()
+
+
+def test_emissions_and_reliability_are_tables(toy: cv.Dataset) -> None:
+    model = CHMM(**QUICK).fit(toy, toy)
+    table = model.emissions()
+    assert table.columns == ("source", "truth", "O", "B-PER", "I-PER", "B-LOC", "I-LOC")
+    assert len(table.rows) == len(toy.sources) * len(toy.tags)
+    np.testing.assert_allclose([sum(row[2:]) for row in table.rows], 1, atol=1e-6)
+    recall = {row["source"]: row["recall"] for row in model.reliability().to_records()}
+    assert recall["good"] > recall["fair"] > recall["poor"]
+
+
+def test_gold_of_valid_decides_only_if_allowed(toy: cv.Dataset) -> None:
+    how = {"encoder": "hashing", "epochs": 6, "lr": 0.05}
+    late = CHMM(**how).fit(toy, toy).predict(toy).labels
+
+    def weights(gold: np.ndarray, *, use_gold: bool) -> bytes:
+        model = CHMM(**how).fit(toy, toy.with_gold(gold), use_gold=use_gold)
+        return model.fitted.params["transition.weight"].tobytes()
+
+    nothing = np.zeros_like(late)
+    assert weights(late, use_gold=False) == weights(nothing, use_gold=False)
+    assert weights(late, use_gold=True) != weights(nothing, use_gold=True)
+
+
+def test_a_second_fit_goes_on(toy: cv.Dataset) -> None:
+    once = CHMM(**QUICK).fit(toy, toy)
+    before = {name: array.copy() for name, array in once.fitted.params.items()}
+    once.fit(toy, toy)
+    moved = once.fitted.params["transition.weight"] - before["transition.weight"]
+    fresh = CHMM(**QUICK).fit(toy, toy).fitted.params["transition.weight"]
+    assert moved.any()
+    assert not np.array_equal(once.fitted.params["transition.weight"], fresh)
+
+
+def test_a_killed_fit_goes_on_from_its_journal(
+    toy: cv.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    straight = CHMM(**QUICK, batch=16).fit(toy, toy).fitted.params["transition.weight"]
+    real, steps = torch.optim.Adam.step, 0
+
+    def step(self, *args):  # type: ignore[no-untyped-def]
+        nonlocal steps
+        steps += 1
+        if steps == 5:
+            raise KeyboardInterrupt
+        return real(self, *args)
+
+    monkeypatch.setattr(torch.optim.Adam, "step", step)
+    with pytest.raises(KeyboardInterrupt):
+        CHMM(**QUICK, batch=16).fit(toy, toy, journal=tmp_path)
+    monkeypatch.setattr(torch.optim.Adam, "step", real)
+    assert any(tmp_path.iterdir())
+    again = CHMM(**QUICK, batch=16).fit(toy, toy, journal=tmp_path)
+    assert again.fitted.params["transition.weight"].tobytes() == straight.tobytes()
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "bad", [{"precision": 0}, {"precision": 2}, {"emission_lr": -1}, {"epochs": 0}, {"edge": -1}]
+)
+def test_bad_settings_are_refused(bad: dict[str, Any]) -> None:
+    with pytest.raises(cv.ConfigError, match=next(iter(bad))):
+        CHMM(**bad)

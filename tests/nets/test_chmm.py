@@ -1,0 +1,157 @@
+"""The networks of CHMM against their definitions, written out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import convener as cv
+from convener.kernels.chain_torch import objective_twin
+from convener.nets import chmm
+from convener.nets.chmm import CHMMNet, FixedNet
+from convener.train.neural import chain_loss
+from convener.train.packing import Batch, Packing
+from tests.train.conftest import encoded  # noqa: F401
+
+KINDS = [CHMMNet, FixedNet]
+
+
+def net_for(data: cv.Dataset, kind: Any = CHMMNet, width: int = 24) -> Any:
+    """A network that knows something: random weights and emissions, in float64."""
+    torch.manual_seed(1)
+    net = kind(width, len(data.sources), len(data.tags))
+    shape = len(data.sources), len(data.tags), len(data.tags)
+    with torch.no_grad():
+        net.set_emissions(torch.randn(shape).log_softmax(2))
+    for parameter in net.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    return net.double()
+
+
+def batch_of(data: cv.Dataset, width: int = 24) -> Batch:
+    batch = Packing.of(data).batch()
+    return replace(batch, tokens=batch.tokens[:, :width].double(), given=batch.given.double())
+
+
+def emission_of(net: Any, token: torch.Tensor, k: int, i: int, j: int) -> float:
+    """Phi[t, k, i, j] from the definition, with plain numbers."""
+    if isinstance(net, FixedNet):
+        return float(net.log_emissions[k, j + 1, i].exp())
+    size, layer = net.labels, net.emission
+    first = (k * size + i) * size
+    logits = [
+        float(layer.weight[first + q] @ token + layer.bias[first + q]) for q in range(net.labels)
+    ]
+    return float(np.exp(logits[j]) / np.sum(np.exp(logits)))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_evidence_is_the_product_over_sources_that_speak(
+    encoded: cv.Dataset,  # noqa: F811
+    kind: Any,
+) -> None:
+    data = encoded[:6]
+    assert (data.votes == -1).any()
+    assert (data.votes > 0).any()
+    net, batch = net_for(data, kind), batch_of(data)
+    with torch.no_grad():
+        found = net.log_like(batch)
+        assert found.shape == (len(data.tokens), len(data.tags))
+        for t, row in enumerate(data.votes):
+            for label in range(len(data.tags)):
+                expected = sum(
+                    np.log(emission_of(net, batch.tokens[t], k, label, said))
+                    for k, said in enumerate(row)
+                    if said >= 0
+                )
+                assert abs(float(found[t, label]) - expected) < 1e-6  # sums of float32 logs
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sentence_on_which_all_abstain_has_no_evidence(
+    encoded: cv.Dataset,  # noqa: F811
+    kind: Any,
+) -> None:
+    mute = encoded.with_sources(encoded.sources, np.full_like(encoded.votes, -1), encoded.silence)
+    found = net_for(mute, kind).log_like(batch_of(mute))
+    assert not found.any()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_tokens_give_no_rows(encoded: cv.Dataset, kind: Any) -> None:  # noqa: F811
+    net = net_for(encoded, kind)
+    assert net.log_like(batch_of(encoded[:0])).shape == (0, 5)
+    assert torch.isfinite(net.mean_emissions(torch.zeros(0, 24).double())).all()
+
+
+def test_pieces_change_nothing(encoded: cv.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    net, batch = net_for(encoded), batch_of(encoded)
+    whole, mean = net.log_like(batch), net.mean_emissions(batch.tokens)
+    monkeypatch.setattr(chmm, "CELLS", 7 * net.emission.out_features)
+    assert net.piece == 7
+    torch.testing.assert_close(net.log_like(batch), whole)
+    torch.testing.assert_close(net.mean_emissions(batch.tokens), mean)
+    dense = net.logits(batch.tokens).softmax(3).mean(0)
+    torch.testing.assert_close(mean, dense)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("tau", [0.0, 1.0])
+def test_the_whole_gradient_is_right(encoded: cv.Dataset, kind: Any, tau: float) -> None:  # noqa: F811
+    data = encoded.take([3, 6]).select_sources(["good", "guest"])
+    net, batch = net_for(data, kind, width=3), batch_of(data, width=3)
+    names = [name for name, _ in net.named_parameters()]
+    loss = chain_loss(net, tau, sample=False)
+
+    class Whole(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = net
+
+        def forward(self) -> torch.Tensor:
+            return loss(batch, torch.Generator())
+
+    def value(*weights: torch.Tensor) -> torch.Tensor:
+        given = {f"net.{name}": weight for name, weight in zip(names, weights, strict=True)}
+        found: torch.Tensor = torch.func.functional_call(Whole(), given, ())
+        return found
+
+    weights = tuple(p.detach().clone().requires_grad_() for p in net.parameters())
+    assert torch.autograd.gradcheck(value, weights, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_loss_is_that_of_the_twin(encoded: cv.Dataset, kind: Any) -> None:  # noqa: F811
+    net, batch = net_for(encoded, kind), batch_of(encoded)
+    for tau in (0.0, 1.0):
+        with torch.no_grad():
+            ours = chain_loss(net, tau, sample=False)(batch, torch.Generator())
+            value, _ = objective_twin(
+                net.log_initial(),
+                net.moves(batch.tokens),
+                net.log_like(batch),
+                batch.offsets,
+                tau=tau,
+            )
+        torch.testing.assert_close(ours, -value.mean())
+
+
+def test_known_emissions_come_back(encoded: cv.Dataset) -> None:  # noqa: F811
+    known = torch.rand(5, 5, 5).double().log_softmax(2)
+    for kind in KINDS:
+        net = kind(24, 5, 5).double()
+        with torch.no_grad():
+            net.set_emissions(known)
+        torch.testing.assert_close(net.mean_emissions(torch.randn(9, 24).double()), known.exp())
+
+
+def test_fixed_emissions_are_not_trained() -> None:
+    assert {name for name, _ in FixedNet(3, 2, 3).named_parameters()} == {
+        "initial",
+        "transition.weight",
+        "transition.bias",
+    }
