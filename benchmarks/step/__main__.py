@@ -38,7 +38,8 @@ WANTED = {
 }
 NOTE = (
     f"One step of stage 1 (forward, backward, Adam), width {WIDTH}, float32, default settings: "
-    "median CPU time of one thread in ms, contenders in turns. Real votes and lengths, of the batch of an epoch whose "
+    "median CPU time of one thread in ms, contenders in turns. Real votes and lengths, of the "
+    "batch of an epoch whose "
     "longest sentence is of median length; features are standard normal numbers, for speed does "
     f"not see their values; {GENERATOR}. textbook: the public implementation's structure (padded, "
     "log space, alpha, beta and xi filled by loops over time, one-hot votes times emissions in log "

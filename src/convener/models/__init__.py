@@ -37,9 +37,7 @@ def get(name: str) -> type[LabelModel]:
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        raise MissingExtraError(
-            f"{name} needs torch: pip install 'convener[encoders]'"
-        ) from error
+        raise MissingExtraError(f"{name} needs torch: pip install 'convener[encoders]'") from error
     found = [
         item
         for item in vars(module).values()
