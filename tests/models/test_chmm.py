@@ -11,9 +11,10 @@ import pytest
 import torch
 
 import convener as cv
-from convener.models.chmm import CHMM, start_labels
-from convener.train.chmm import paper_emissions, true_counts
+from convener.models.chmm import CHMM
+from convener.models.majority_vote import start_labels
 from convener.train.packing import Packing
+from convener.train.start import paper_emissions, true_counts
 from tests.models.test_hmm import drawn
 
 pytestmark = pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")

@@ -9,7 +9,7 @@ import pytest
 
 import convener as cv
 from convener.models.chmm_fe import CHMMFE
-from convener.train.chmm import true_emissions
+from convener.train.start import true_emissions
 from tests.models.test_chmm import f1, planted
 
 pytestmark = pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")

@@ -12,6 +12,8 @@ from convener.io import checkpoint
 from convener.models.base import LabelModel
 
 __all__ = ["LabelModel", "available", "get", "installed", "load"]
+SHARED = ("base", "neural")
+"""Files that hold no model, but what models share."""
 
 
 def available() -> tuple[str, ...]:
@@ -21,7 +23,7 @@ def available() -> tuple[str, ...]:
     True
     """
     files = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    return tuple(name.replace("_", "-") for name in files if name != "base")
+    return tuple(name.replace("_", "-") for name in files if name not in SHARED)
 
 
 def get(name: str) -> type[LabelModel]:

@@ -3,30 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from convener.data import Dataset
 from convener.errors import ConfigError
-from convener.kernels import vote
-from convener.kernels.confusion import emission_reliability
-from convener.models.base import (
-    FeatureConfig,
-    Inference,
-    LabelModel,
-    Params,
-    Reliability,
-    warn_of_silent_sources,
-)
-from convener.models.majority_vote import simple_labels
+from convener.models.base import Params, warn_of_silent_sources
+from convener.models.majority_vote import start_labels
+from convener.models.neural import ChainConfig, NeuralChain
 from convener.nets.chmm import CHMMNet, FixedNet
 from convener.settings import at_least
-from convener.tables import PERCENT, Table
 from convener.train.chain import Floats
-from convener.train.chmm import (
+from convener.train.loop import Stage, run
+from convener.train.neural import ChainNet, chain_loss
+from convener.train.packing import Packing
+from convener.train.start import (
     Start,
     held_out,
     load_weights,
@@ -38,49 +30,6 @@ from convener.train.chmm import (
     vote_moves,
     weights_of,
 )
-from convener.train.journal import journal_of
-from convener.train.loop import Schedule, Stage, run
-from convener.train.neural import ChainNet, Judge, Reading, chain_loss, infer_all
-from convener.train.packing import Packing
-
-
-@dataclass(frozen=True, kw_only=True)
-class ChainConfig(FeatureConfig):
-    """Settings of every chain with a network."""
-
-    tau: float = 0.0
-    """Objective log p(x) - tau H(z|x): 0 is plain likelihood, 1 the published objective."""
-    epochs: int = 10
-    """At most so many epochs a stage."""
-    patience: int = 10
-    """Epochs without a better score before a stage ends."""
-    smooth: int = 1
-    """Epochs over which scores are averaged before they are compared."""
-    lr: float = 1e-3
-    initial_lr: float = 1e-2
-    """Learning rate of p(z0)."""
-    decay: float = 1e-5
-    batch: int = 64
-    start: Literal["votes", "paper"] = "votes"
-    """Starting matrices: estimated from the votes, or the paper's."""
-    legal: bool = True
-    """Forbid moves that BIO does not allow."""
-    silence: float = 1.0
-    """Weight of an O in inference, for sources whose silence is O; 1 is the paper's model. See
-    `train.neural.Reading`."""
-    edge: float = 0.0
-    """Nats by which a token beside a mark, but itself not marked by anyone, is less likely part
-    of an entity; 0 is the paper's model."""
-    threads: int = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        at_least(self, 1, "epochs", "patience", "smooth", "batch", "threads")
-        at_least(self, 0, "tau", "lr", "initial_lr", "decay", "silence", "edge")
-
-    def rates(self) -> dict[str, float]:
-        """Learning rates of parts that have their own."""
-        return {"initial": self.initial_lr}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +53,7 @@ class CHMMConfig(ChainConfig):
         return super().rates() | {"emission": self.emission_lr}
 
 
-class CHMM(LabelModel):
+class CHMM(NeuralChain):
     """A chain whose moves and whose sources' reliabilities are read off each token.
 
     Psi[t] = softmax(Linear(e[t])), L x L; Phi[t,k,i,:] = softmax(Linear(e[t])), K x L x L;
@@ -124,8 +73,6 @@ class CHMM(LabelModel):
 
     Config: ClassVar[type[ChainConfig]] = CHMMConfig
     summary = "neural transitions and emissions by token (ACL 2021)"
-    needs_features = True
-    uses_valid_gold = True
 
     def learn(self, train: Dataset, valid: Dataset | None, start: Params | None) -> Params:
         """One stage from starting matrices, or on from an earlier fit."""
@@ -150,49 +97,8 @@ class CHMM(LabelModel):
             smooth=config.smooth,
             rates=config.rates(),
         )
-        schedule = Schedule(
-            name=self.name,
-            seed=config.seed,
-            batch=config.batch,
-            decay=config.decay,
-            score=Judge(net, valid, self.reading) if len(valid.tokens) else None,
-            journal=journal_of(self.journal, config, train, valid),
-        )
-        run(net, [stage], schedule)
+        run(net, [stage], self.schedule(net, train, valid))
         return weights_of(net) | {"emissions": net.mean_emissions(packing.tokens).numpy()}
-
-    def infer(self, params: Params, data: Dataset) -> Inference:
-        """Best paths, marginals, and exact probabilities of the spans found."""
-        net, data = self.restored(params, data)
-        return Inference(*infer_all(net, data, self.reading, threads=self.config.threads))
-
-    def reliability_of(self, params: Params, train: Dataset) -> Reliability:
-        """As the emissions have it, averaged over train."""
-        mass = self.infer(params, train).probabilities.sum(axis=0, dtype=np.float64)
-        emissions = params["emissions"][: len(train.sources)]
-        return Reliability(*emission_reliability(emissions, mass))
-
-    def emissions(self) -> Table:
-        """What each source says where the truth is known, averaged over train."""
-        fitted = self.fitted
-        tags = ["O", *(f"{prefix}-{kind}" for kind in fitted.types for prefix in "BI")]
-        rows = [
-            (source, truth, *fitted.params["emissions"][k, i].tolist())
-            for k, source in enumerate(fitted.sources)
-            for i, truth in enumerate(tags)
-        ]
-        return Table(
-            title=f"Emissions of the sources, as estimated by {self.name}",
-            columns=("source", "truth", *tags),
-            rows=rows,
-            formats=dict.fromkeys(tags, PERCENT),
-            notes=("P(source says the column | the truth is the row)",),
-        )
-
-    @property
-    def reading(self) -> Reading:
-        """How silence becomes evidence."""
-        return Reading(self.config.silence, self.config.edge)
 
     def starting(self, train: Dataset) -> Start:
         """The starting matrices, the paper's or by the labels of a simple vote."""
@@ -217,9 +123,3 @@ class CHMM(LabelModel):
         net = self.new_net(data)
         load_weights(net, params)
         return net, data
-
-
-def start_labels(train: Dataset) -> NDArray[np.int16]:
-    """Labels of a simple vote to start from, with spans that begin where most do."""
-    counts = vote.label_counts(train.votes, train.opinions(), len(train.tags))
-    return vote.majority_begins(simple_labels(train), counts)

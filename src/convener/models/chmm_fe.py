@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from convener.data import Dataset
 from convener.errors import DataError
 from convener.models.base import Params
-from convener.models.chmm import CHMM, ChainConfig
+from convener.models.chmm import CHMM
+from convener.models.neural import ChainConfig
 from convener.nets.chmm import FixedNet
 from convener.settings import at_least
 from convener.train.chain import Floats
-from convener.train.chmm import prepared, sizes, true_emissions
+from convener.train.start import prepared, sizes, true_emissions
 
 
 @dataclass(frozen=True, kw_only=True)

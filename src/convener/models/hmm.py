@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from convener.data import Dataset
 from convener.errors import ConvenerWarning
-from convener.kernels import vote
 from convener.kernels.chain import IMPOSSIBLE, expected_counts
 from convener.kernels.confusion import emission_reliability
 from convener.kernels.evidence import (
@@ -29,7 +28,7 @@ from convener.models.base import (
     Reliability,
     warn_of_silent_sources,
 )
-from convener.models.majority_vote import simple_labels
+from convener.models.majority_vote import start_labels
 from convener.settings import at_least
 from convener.train.chain import Chain, decoded, log_begin, log_of
 from convener.train.em import maximise
@@ -96,7 +95,7 @@ class HMM(LabelModel):
         """EM from labels of a simple vote, or on from an earlier fit."""
         warn_of_silent_sources(train, self.name)
         votes = sparse_votes(train.votes)
-        first = self._start(train, votes, self._labels(train))
+        first = self._start(train, votes, start_labels(train, self.config.start))
         prior = self._weights(train)[:, None, None] * first.emissions
         begins = [first.normalised(self._allowed(train))]
         if start is not None:
@@ -122,11 +121,6 @@ class HMM(LabelModel):
         emissions[:, :, 0] /= params["silence"][:, None]
         emissions /= emissions.sum(axis=2, keepdims=True)
         return Reliability(*emission_reliability(emissions, params["mass"]))
-
-    def _labels(self, train: Dataset) -> NDArray[np.int16]:
-        """Labels to start from: those of a simple vote, with spans that begin where most do."""
-        counts = vote.label_counts(train.votes, train.opinions(), len(train.tags))
-        return vote.majority_begins(simple_labels(train, self.config.start), counts)
 
     def _start(self, train: Dataset, votes: SparseVotes, labels: NDArray[np.int16]) -> Chain:
         """Counts of moves and emissions by these labels."""

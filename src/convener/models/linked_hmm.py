@@ -15,6 +15,7 @@ from convener.kernels.evidence import expected_emissions, log_evidence, sparse_v
 from convener.kernels.links import extended, link_evidence, linked_moves, same_label
 from convener.models.base import Inference, LabelModel, Params, Reliability, warn_of_silent_sources
 from convener.models.hmm import HMM, HMMConfig
+from convener.models.majority_vote import start_labels
 from convener.train.chain import Chain, decoded, log_begin
 from convener.train.em import maximise
 
@@ -76,7 +77,8 @@ class LinkedHMM(HMM):
                 stacklevel=3,
             )
         linked: NDArray[np.bool_] = np.logical_or.reduce(links, axis=1)
-        labels = extended(self._labels(tagging), linked, tagging.offsets)
+        simple = start_labels(tagging, self.config.start)
+        labels = extended(simple, linked, tagging.offsets)
         first = self._start(tagging, votes, labels)
         # Where no link is heard, nothing says that a span ends: moves keep to their start, too.
         prior = replace(

@@ -98,6 +98,14 @@ def simple_labels(
     return MajorityVote(scheme={"union": "span", "majority": "io"}[kind]).infer({}, data).labels
 
 
+def start_labels(
+    data: Dataset, kind: Literal["union", "majority"] | None = None
+) -> NDArray[np.int16]:
+    """Simple labels, with spans that begin where most sources begin one."""
+    counts = vote.label_counts(data.votes, data.opinions(), len(data.tags))
+    return vote.majority_begins(simple_labels(data, kind), counts)
+
+
 def distinct(parts: list[Spans], offsets: NDArray[np.int64]) -> Spans:
     """Every span that occurs in any part, once, in the order of the text."""
     at, length, kind = np.concatenate(

@@ -12,16 +12,14 @@ from numpy.typing import NDArray
 from convener.data import Dataset
 from convener.errors import ConfigError
 from convener.models.base import Params, warn_of_silent_sources
-from convener.models.chmm import CHMM, ChainConfig, start_labels
-from convener.models.majority_vote import MajorityVote
+from convener.models.majority_vote import MajorityVote, start_labels
+from convener.models.neural import ChainConfig, NeuralChain
 from convener.nets.sparse import Prior, SparseNet
 from convener.settings import at_least
-from convener.train.chmm import held_out, load_weights, weights_of
-from convener.train.journal import journal_of
-from convener.train.loop import Schedule, run
-from convener.train.neural import Judge
-from convener.train.packing import Packing, sentence_features
-from convener.train.sparse import Stages, Start, mean_emissions, new_net, with_majority
+from convener.train.loop import run
+from convener.train.packing import sentence_features
+from convener.train.sparse import Stages, Start, new_net, with_majority
+from convener.train.start import held_out, load_weights, weights_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,7 +104,7 @@ class SparseCHMMConfig(ChainConfig):
         )
 
 
-class SparseCHMM(CHMM):
+class SparseCHMM(NeuralChain):
     """A chain whose moves are read off each token, and whose sources are trusted by sentence.
 
     Psi[t] = softmax(Linear(e[t])); scores A~ = h(softmax_k(Linear(e0))); emissions
@@ -145,16 +143,9 @@ class SparseCHMM(CHMM):
             load_weights(net, start)
         elif not config.pretraining:
             begin.give(net)
-        schedule = Schedule(
-            name=self.name,
-            seed=config.seed,
-            batch=config.batch,
-            decay=config.decay,
-            score=Judge(net, valid, self.reading) if len(valid.tokens) else None,
-            journal=journal_of(self.journal, config, train, valid),
-        )
-        run(net, Stages(config, net, begin, train, valid).all(), schedule)
-        emissions = mean_emissions(net, Packing.of(train)).double().numpy()
+        stages = Stages(config, net, begin, train, valid).all()
+        run(net, stages, self.schedule(net, train, valid))
+        emissions = net.mean_emissions(sentence_features(train)).double().numpy()
         return weights_of(net) | {"emissions": emissions}
 
     def scores(self, data: Dataset) -> NDArray[np.float32]:

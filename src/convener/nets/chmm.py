@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Protocol
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Generator, Tensor
 from torch.nn import functional
+
+from convener.nets.moves import MovesNet, silent_linear
 
 CELLS = 1 << 24
 """Emission parameters that are computed together: tokens are taken in pieces."""
@@ -21,34 +23,11 @@ class Words(Protocol):
     def votes(self) -> Tensor: ...
 
 
-class MovesNet(nn.Module):
-    """The start and the moves of a chain; weights start at zero, so that biases alone speak."""
-
-    def __init__(self, width: int, labels: int) -> None:
-        super().__init__()
-        self.labels = labels
-        self.initial = nn.Parameter(torch.zeros(labels))
-        self.transition = silent_linear(width, labels * labels)
-        self.register_buffer("floor", torch.zeros(labels * labels))
-        self.floor: Tensor
-
-    def log_initial(self) -> Tensor:
-        """Log-probabilities of the hidden label before a sentence.  -> (L,)"""
-        return self.initial.log_softmax(0)
-
-    def moves(self, tokens: Tensor) -> Tensor:
-        """Logits of the moves to each token's label.  (N, D) -> (N, L, L)"""
-        bias = self.transition.bias + self.floor
-        logits = functional.linear(tokens, self.transition.weight, bias)
-        return logits.view(-1, self.labels, self.labels)
-
-
 class CHMMNet(MovesNet):
     """Every token has its own emissions: L x L for each source."""
 
     def __init__(self, width: int, sources: int, labels: int) -> None:
-        super().__init__(width, labels)
-        self.sources = sources
+        super().__init__(width, sources, labels)
         self.emission = silent_linear(width, sources * labels * labels)
 
     @property
@@ -92,8 +71,7 @@ class FixedNet(MovesNet):
     """Emissions that are known: the same for every token, and not trained."""
 
     def __init__(self, width: int, sources: int, labels: int) -> None:
-        super().__init__(width, labels)
-        self.sources = sources
+        super().__init__(width, sources, labels)
         # By what was said, abstain first, which is no evidence: its row stays zero.
         self.register_buffer("log_emissions", torch.zeros(sources, labels + 1, labels))
         self.log_emissions: Tensor
@@ -111,11 +89,3 @@ class FixedNet(MovesNet):
     def mean_emissions(self, tokens: Tensor) -> Tensor:
         """The emissions it has, whatever the tokens.  -> (K, L, L)"""
         return self.log_emissions[:, 1:].transpose(1, 2).double().exp()
-
-
-def silent_linear(width: int, columns: int) -> nn.Linear:
-    """A linear layer that gives zero until it is told otherwise."""
-    layer = nn.Linear(width, columns)
-    nn.init.zeros_(layer.weight)
-    nn.init.zeros_(layer.bias)
-    return layer

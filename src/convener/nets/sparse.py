@@ -6,16 +6,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import torch
-from torch import Generator, Tensor, nn
+from torch import Generator, Tensor
 
 from convener.kernels import columns, dirichlet, expansion
-from convener.kernels.linear import linear
 from convener.kernels.said import Said, log_evidence
+from convener.nets.moves import MovesNet, silent_linear
 
-NEVER = -20.0
-"""Added to the logit of a move that is not allowed: a finite floor.  The start makes such moves
-1e-6 likely already; below 1e-18 the chain in single precision has to watch them all the time.
-"""
+PIECE = 256
+"""Sentences whose emissions are computed together."""
 
 
 class Words(Protocol):
@@ -45,8 +43,8 @@ class Prior:
     naive: bool = False
 
 
-class SparseNet(nn.Module):
-    """Weights of all parts; they start at zero, so that biases alone speak at first.
+class SparseNet(MovesNet):
+    """Reliabilities and addon scales of sentences beside the moves.
 
     `columns` of reliability per source: L by label, 1 + E by entity type. `wxor` is zero, and with
     it the addon prior, until it is computed; `target` is what the addon prior starts near.
@@ -56,33 +54,16 @@ class SparseNet(nn.Module):
     def __init__(
         self, width: int, sources: int, labels: int, columns: int, prior: Prior, turn: float
     ) -> None:
-        super().__init__()
-        self.sources, self.labels, self.columns, self.prior = sources, labels, columns, prior
-        self.initial = nn.Parameter(torch.zeros(labels))
-        self.transition = nn.Linear(width, labels * labels)
-        self.reliability = nn.Linear(width, sources * columns)
-        self.expansion = nn.Linear(width, sources * labels)
-        self.register_buffer("floor", torch.zeros(labels * labels))
+        super().__init__(width, sources, labels)
+        self.columns, self.prior = columns, prior
+        self.reliability = silent_linear(width, sources * columns)
+        self.expansion = silent_linear(width, sources * labels)
         self.register_buffer("wxor", torch.zeros(sources, labels, labels))
         self.register_buffer("target", torch.zeros(sources, labels, labels))
         self.register_buffer("turn", torch.tensor(turn))
-        self.floor: Tensor
-        self.turn: Tensor
         self.wxor: Tensor
         self.target: Tensor
-        for part in (self.transition, self.reliability, self.expansion):
-            nn.init.zeros_(part.weight)
-            nn.init.zeros_(part.bias)
-
-    def log_initial(self) -> Tensor:
-        """Log-probabilities of the hidden label before a sentence.  -> (L,)"""
-        return self.initial.log_softmax(0)
-
-    def moves(self, tokens: Tensor) -> Tensor:
-        """Logits of the moves to each token's label.  (N, D) -> (N, L, L)"""
-        bias = self.transition.bias + self.floor
-        logits = linear(tokens, self.transition.weight, bias)
-        return logits.view(-1, self.labels, self.labels)
+        self.turn: Tensor
 
     def scores(self, sentences: Tensor) -> Tensor:
         """Reliability scores A~ by label.  (M, D) -> (M, K, L)"""
@@ -135,3 +116,11 @@ class SparseNet(nn.Module):
         omega = omega + expansion.addon_prior(self.scales(sentences), self.wxor)
         omega = self.prior.expand * omega + self.prior.base
         return omega / omega.sum(-1, keepdim=True)
+
+    def mean_emissions(self, sentences: Tensor) -> Tensor:
+        """Mean emissions, averaged over sentences.  (M, D) -> (K, L, L)"""
+        total = torch.zeros_like(self.wxor)
+        with torch.no_grad():
+            for part in torch.split(sentences, PIECE):
+                total += self.emissions(part).sum(0)
+        return total / max(1, len(sentences))

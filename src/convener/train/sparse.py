@@ -12,22 +12,28 @@ from torch.nn import functional
 
 from convener.data import ABSTAIN, Dataset
 from convener.kernels import expansion, priors
-from convener.kernels.evidence import expected_emissions, sparse_votes
 from convener.kernels.wxor import Disagreement, disagreement
-from convener.nets.sparse import NEVER, SparseNet
+from convener.nets.sparse import SparseNet
 from convener.train.loop import Stage
 from convener.train.neural import Reading, chain_loss
 from convener.train.packing import Batch, Packing, sentence_features
+from convener.train.start import (
+    LEAST,
+    logs,
+    paper_emissions,
+    paper_moves,
+    prepared,
+    shares,
+    sizes,
+    true_counts,
+    vote_moves,
+)
 
 PLAN = {"1": (1,), "1-2": (1, 2), "1-3": (1, 3), "1-2-3": (1, 2, 3), "1-23": (1, 23)}
 PRETRAINING_EPOCHS, PRETRAINING_RATE = 5, 5e-4
 """Of the paper's pre-training by squared error."""
 BLEND = 0.2
 """Share of the starting emissions in what the addon prior is pre-trained on."""
-LEAST = 1e-6
-"""Probabilities below this start as this."""
-OUTSIDE = 9.2
-"""Logit of O before a sentence: a probability of 0.9999 against one other label."""
 SMALL = -4.0
 """Logit of the addon prior's scales at first: to be raised where the emissions ask for it."""
 MAJORITY = "majority-vote"
@@ -52,20 +58,16 @@ class Start:
 
     def __init__(self, config: Any, data: Dataset, labels: NDArray[np.int16], columns: int) -> None:
         size = len(data.tags)
-        votes = sparse_votes(data.votes)
-        counts = expected_emissions(votes, np.eye(size, dtype=np.float32)[labels])
-        usual = counts.sum(axis=1)
         if config.start == "paper":
-            legal = data.tags.legal if config.legal else np.ones((size, size), bool)
-            self.moves = priors.paper_moves(data.votes, data.offsets, legal)
-            self.emissions = priors.paper_emissions(usual)
+            self.moves = paper_moves(data, legal=config.legal)
+            self.emissions = paper_emissions(data)
             scores = np.einsum("kii->ki", self.emissions)
         else:
-            moves = priors.move_counts(labels, data.offsets, size) + data.tags.legal
-            self.moves = moves / moves.sum(axis=1, keepdims=True)
-            scores = priors.vote_scores(counts, usual, precision=config.precision)
+            counts = true_counts(data, labels)
+            self.moves = vote_moves(data, labels)
             smooth = priors.smoothed_emissions(counts, false_votes=1 - config.precision)
-            self.emissions = smooth / smooth.sum(axis=2, keepdims=True)
+            self.emissions = shares(smooth)
+            scores = priors.vote_scores(counts, counts.sum(axis=1), precision=config.precision)
         # An emission is its prior, diluted: ask for the prior that gives the wanted one.
         whole = config.expand + size * config.base
         wanted = np.clip((scores * whole - config.base) / config.expand, LEAST, 1 - LEAST)
@@ -84,8 +86,7 @@ class Start:
             softmax=prior.softmax,
         )
         with torch.no_grad():
-            moves = torch.from_numpy(np.log(np.maximum(self.moves, LEAST)))
-            net.transition.bias.copy_(moves.reshape(-1))
+            net.transition.bias.copy_(logs(self.moves).reshape(-1))
             net.reliability.bias.copy_(logits.reshape(-1))
             net.expansion.bias.fill_(SMALL)
 
@@ -137,7 +138,7 @@ class Stages:
 
         def before() -> None:
             self._turn()
-            mean = mean_emissions(net, self.packing)
+            mean = net.mean_emissions(self.packing.sentences)
             first = torch.from_numpy(self.start.emissions).float()
             net.target.copy_(BLEND * first + (1 - BLEND) * mean)
             net.wxor.copy_(torch.from_numpy(self._table()))
@@ -207,23 +208,7 @@ class Stages:
         )
 
 
-def mean_emissions(net: SparseNet, packing: Packing, size: int = 256) -> Tensor:
-    """Mean emissions, averaged over sentences.  -> (K, L, L)"""
-    total = torch.zeros(net.sources, net.labels, net.labels)
-    with torch.no_grad():
-        for first in range(0, len(packing), size):
-            total += net.emissions(packing.sentences[first : first + size]).sum(0)
-    return total / max(1, len(packing))
-
-
 def new_net(config: Any, data: Dataset, columns: int) -> SparseNet:
-    """A network for these sources and labels, its illegal moves forbidden if so set."""
-    labels, width = len(data.tags), 0 if data.features is None else data.features.width
-    net = SparseNet(width, len(data.sources), labels, columns, config.prior(), config.turn / labels)
-    if config.legal:
-        floor = np.where(data.tags.legal, 0.0, NEVER).reshape(-1)
-        net.floor.copy_(torch.from_numpy(floor))
-    if not config.uniform_start:
-        with torch.no_grad():
-            net.initial[0] = OUTSIDE
-    return net
+    """A network for these sources and labels, as it is before it knows anything."""
+    net = SparseNet(*sizes(data), columns, config.prior(), config.turn / len(data.tags))
+    return prepared(net, data, legal=config.legal, uniform=config.uniform_start)

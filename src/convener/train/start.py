@@ -1,4 +1,4 @@
-"""How CHMM is trained: its starting matrices, and what is held out."""
+"""Where chains with a network start: matrices, weights, and what is held out."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ from convener.data import Dataset
 from convener.errors import DataError
 from convener.kernels import priors
 from convener.kernels.evidence import expected_emissions, sparse_votes
-from convener.nets.chmm import CHMMNet, FixedNet, MovesNet
-from convener.nets.sparse import NEVER
+from convener.nets.chmm import CHMMNet, FixedNet
+from convener.nets.moves import NEVER, MovesNet
 from convener.train.chain import Floats
-from convener.train.sparse import LEAST, OUTSIDE
 
 N = TypeVar("N", bound=MovesNet)
+LEAST = 1e-6
+"""Probabilities below this start as this."""
+OUTSIDE = 9.2
+"""Logit of O before a sentence: a probability of 0.9999 against one other label."""
 HELD_OUT = 0.1
 """Share of train that decides when to stop, where there is no valid."""
 
@@ -33,8 +36,8 @@ class Start(NamedTuple):
     def give(self, net: CHMMNet | FixedNet) -> None:
         """Have the network start exactly here: its weights are zero, its biases are set."""
         with torch.no_grad():
-            net.transition.bias.copy_(_logs(self.moves).reshape(-1))
-            net.set_emissions(_logs(self.emissions))
+            net.transition.bias.copy_(logs(self.moves).reshape(-1))
+            net.set_emissions(logs(self.emissions))
 
 
 def paper_moves(data: Dataset, *, legal: bool) -> Floats:
@@ -52,7 +55,7 @@ def paper_emissions(data: Dataset) -> Floats:
 def vote_moves(data: Dataset, labels: NDArray[np.int16]) -> Floats:
     """Moves between the labels of a simple vote, one more for each legal one.  -> (L, L)"""
     moves = priors.move_counts(labels, data.offsets, len(data.tags)) + data.tags.legal
-    return _shares(moves)
+    return shares(moves)
 
 
 def vote_emissions(data: Dataset, labels: NDArray[np.int16], *, precision: float) -> Floats:
@@ -62,7 +65,7 @@ def vote_emissions(data: Dataset, labels: NDArray[np.int16], *, precision: float
     (1 - precision) of a source's marks are presumed to be where the truth is O.
     """
     counts = true_counts(data, labels)
-    emissions = _shares(priors.smoothed_emissions(counts, false_votes=0.0))
+    emissions = shares(priors.smoothed_emissions(counts, false_votes=0.0))
     usual = counts.sum(axis=1)
     usual /= np.maximum(usual.sum(axis=1, keepdims=True), 1)
     emissions[:, 0] = (1 - precision) * usual
@@ -75,7 +78,7 @@ def true_emissions(data: Dataset, *, smoothing: float) -> Floats:
     if data.gold is None:
         raise DataError("true emissions need gold, and there is none")
     counts = true_counts(data, data.gold)
-    return _shares(priors.smoothed_emissions(counts, false_votes=0.0, floor=smoothing))
+    return shares(priors.smoothed_emissions(counts, false_votes=0.0, floor=smoothing))
 
 
 def true_counts(data: Dataset, labels: NDArray[np.int16]) -> Floats:
@@ -90,10 +93,10 @@ def sizes(data: Dataset) -> tuple[int, int, int]:
     return width, len(data.sources), len(data.tags)
 
 
-def prepared(net: N, data: Dataset, *, legal: bool) -> N:
-    """The network, to begin outside of entities, and without illegal moves if so set."""
+def prepared(net: N, data: Dataset, *, legal: bool, uniform: bool = False) -> N:
+    """The network, to begin outside of entities or anywhere, without illegal moves if so set."""
     with torch.no_grad():
-        net.initial[0] = OUTSIDE
+        net.initial[0] = 0.0 if uniform else OUTSIDE
         if legal:
             floor = np.where(data.tags.legal, 0.0, NEVER).reshape(-1)
             net.floor.copy_(torch.from_numpy(floor))
@@ -116,10 +119,12 @@ def load_weights(net: nn.Module, params: Mapping[str, NDArray[Any]]) -> None:
     net.load_state_dict(weights)
 
 
-def _logs(matrix: Floats) -> Tensor:
+def logs(matrix: Floats) -> Tensor:
+    """Logarithms to start from, none of them too low."""
     return torch.from_numpy(np.log(np.maximum(matrix, LEAST)))
 
 
-def _shares(counts: Floats) -> Floats:
-    shares: Floats = counts / counts.sum(axis=-1, keepdims=True)
-    return shares
+def shares(counts: Floats) -> Floats:
+    """Rows that sum to one."""
+    found: Floats = counts / counts.sum(axis=-1, keepdims=True)
+    return found

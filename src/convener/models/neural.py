@@ -1,0 +1,118 @@
+"""What label models share whose chain has a network."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from convener.data import Dataset
+from convener.kernels.confusion import emission_reliability
+from convener.models.base import FeatureConfig, Inference, LabelModel, Params, Reliability
+from convener.settings import at_least
+from convener.tables import PERCENT, Table
+from convener.train.journal import journal_of
+from convener.train.loop import Schedule
+from convener.train.neural import ChainNet, Judge, Reading, infer_all
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChainConfig(FeatureConfig):
+    """Settings of every chain with a network."""
+
+    tau: float = 0.0
+    """Objective log p(x) - tau H(z|x): 0 is plain likelihood, 1 the published objective."""
+    epochs: int = 10
+    """At most so many epochs a stage."""
+    patience: int = 10
+    """Epochs without a better score before a stage ends."""
+    smooth: int = 1
+    """Epochs over which scores are averaged before they are compared."""
+    lr: float = 1e-3
+    initial_lr: float = 1e-2
+    """Learning rate of p(z0)."""
+    decay: float = 1e-5
+    batch: int = 64
+    start: Literal["votes", "paper"] = "votes"
+    """Starting matrices: estimated from the votes, or the paper's."""
+    legal: bool = True
+    """Forbid moves that BIO does not allow."""
+    silence: float = 1.0
+    """Weight of an O in inference, for sources whose silence is O; 1 is the paper's model. See
+    `train.neural.Reading`."""
+    edge: float = 0.0
+    """Nats by which a token beside a mark, but itself not marked by anyone, is less likely part
+    of an entity; 0 is the paper's model."""
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least(self, 1, "epochs", "patience", "smooth", "batch", "threads")
+        at_least(self, 0, "tau", "lr", "initial_lr", "decay", "silence", "edge")
+
+    def rates(self) -> dict[str, float]:
+        """Learning rates of parts that have their own."""
+        return {"initial": self.initial_lr}
+
+
+class NeuralChain(LabelModel):
+    """A chain whose moves a network reads off each token.
+
+    A model of the kind has its own `learn`, which trains by `schedule`, and `restored`. Beside the
+    weights it keeps `emissions`, averaged over train.  (K, L, L) [source, truth, said]
+    """
+
+    Config: ClassVar[type[ChainConfig]] = ChainConfig
+    needs_features = True
+    uses_valid_gold = True
+
+    @abstractmethod
+    def restored(self, params: Params, data: Dataset) -> tuple[ChainNet, Dataset]:
+        """The network, and data with the sources it knows."""
+
+    def schedule(self, net: ChainNet, train: Dataset, valid: Dataset) -> Schedule:
+        """How all stages are trained, and by what they are judged."""
+        config = self.config
+        return Schedule(
+            name=self.name,
+            seed=config.seed,
+            batch=config.batch,
+            decay=config.decay,
+            score=Judge(net, valid, self.reading) if len(valid.tokens) else None,
+            journal=journal_of(self.journal, config, train, valid),
+        )
+
+    def infer(self, params: Params, data: Dataset) -> Inference:
+        """Best paths, marginals, and exact probabilities of the spans found."""
+        net, data = self.restored(params, data)
+        return Inference(*infer_all(net, data, self.reading, threads=self.config.threads))
+
+    def reliability_of(self, params: Params, train: Dataset) -> Reliability:
+        """As the emissions have it, averaged over train."""
+        mass = self.infer(params, train).probabilities.sum(axis=0, dtype=np.float64)
+        emissions = params["emissions"][: len(train.sources)]
+        return Reliability(*emission_reliability(emissions, mass))
+
+    def emissions(self) -> Table:
+        """What each source says where the truth is known, averaged over train."""
+        fitted = self.fitted
+        tags = ["O", *(f"{prefix}-{kind}" for kind in fitted.types for prefix in "BI")]
+        rows = [
+            (source, truth, *fitted.params["emissions"][k, i].tolist())
+            for k, source in enumerate(fitted.sources)
+            for i, truth in enumerate(tags)
+        ]
+        return Table(
+            title=f"Emissions of the sources, as estimated by {self.name}",
+            columns=("source", "truth", *tags),
+            rows=rows,
+            formats=dict.fromkeys(tags, PERCENT),
+            notes=("P(source says the column | the truth is the row)",),
+        )
+
+    @property
+    def reading(self) -> Reading:
+        """How silence becomes evidence."""
+        return Reading(self.config.silence, self.config.edge)
