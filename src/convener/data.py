@@ -10,16 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener import expect
-from convener.errors import DataError, MismatchError, UnknownNameError, unknown_name
+from convener.errors import DataError, UnknownNameError, unknown_name
 from convener.features import Features
-from convener.packed import Strings, offsets_of, positions, ranges
-from convener.spans import Spans
-from convener.tags import TagSet
+from convener.listed import Marks, labels_of
+from convener.packed import Strings, numbered, offsets_of, positions, ranges
+from convener.tags import ABSTAIN, TagSet
 from convener.text import Text
 
 __all__ = ["ABSTAIN", "SILENCES", "Dataset", "Sentence", "Silence", "Text"]
 
-ABSTAIN = -1
 Silence = Literal["O", "abstain"]
 SILENCES: tuple[Silence, ...] = get_args(Silence)
 
@@ -112,9 +111,9 @@ class Dataset:
         cls,
         types: Sequence[str],
         tokens: Sequence[Sequence[str]],
-        votes: Mapping[str, Sequence[Sequence[tuple[int, int, str]] | None]],
+        votes: Mapping[str, Sequence[Marks | None]],
         *,
-        gold: Sequence[Sequence[tuple[int, int, str]]] | None = None,
+        gold: Sequence[Marks] | None = None,
         silence: Silence = "O",
     ) -> Self:
         """Build a dataset from lists of (start, end, type); None where a source abstains."""
@@ -122,22 +121,7 @@ class Dataset:
         for words in tokens:
             expect.that(not isinstance(words, str), f"tokens must be lists of words, got {words!r}")
         offsets = offsets_of(len(words) for words in tokens)
-
-        def column(sentences: Sequence[Sequence[tuple[int, int, str]] | None]) -> NDArray[np.int16]:
-            expect.shape("spans", (len(sentences),), (len(tokens),))
-            rows = [
-                (number, start, end, tags.type_number(name))
-                for number, spans in enumerate(sentences)
-                for start, end, name in spans or ()
-            ]
-            whole = all(isinstance(item, int | np.integer) for row in rows for item in row)
-            expect.that(whole, "starts and ends of spans must be whole numbers")
-            labels = tags.labels(Spans.of(rows), offsets)
-            unseen = np.array([spans is None for spans in sentences], bool)
-            labels[np.repeat(unseen, np.diff(offsets))] = ABSTAIN
-            return labels
-
-        columns = [column(sentences) for sentences in votes.values()]
+        columns = [labels_of(sentences, tags, offsets) for sentences in votes.values()]
         count = int(offsets[-1])
         return cls(
             tags=tags,
@@ -146,7 +130,7 @@ class Dataset:
             sources=tuple(votes),
             votes=np.stack(columns, axis=1) if columns else np.zeros((count, 0), np.int16),
             silence=(silence,) * len(votes),
-            gold=None if gold is None else column(gold),
+            gold=None if gold is None else labels_of(gold, tags, offsets),
         )
 
     def __len__(self) -> int:
@@ -243,13 +227,16 @@ class Dataset:
             raise UnknownNameError(unknown_name("source", name, self.sources))
         return self.sources.index(name)
 
+    def quiet(self) -> NDArray[np.bool_]:
+        """Which sources' silence is O.  -> (K,)"""
+        return np.array([silence == "O" for silence in self.silence], bool)
+
     def opinions(self) -> NDArray[np.bool_]:
         """Where a source truly says something: neither abstain, nor an O that is mere silence.
 
         -> (N, K)
         """
-        quiet = np.array([silence == "O" for silence in self.silence], bool)
-        said: NDArray[np.bool_] = (self.votes > 0) | ((self.votes == 0) & ~quiet)
+        said: NDArray[np.bool_] = (self.votes > 0) | ((self.votes == 0) & ~self.quiet())
         return said
 
     def with_gold(self, gold: NDArray[np.int16]) -> Self:
@@ -305,7 +292,7 @@ class Dataset:
         if by_document:
             if self.documents is None:
                 raise DataError("a split by document needs document ids, and there are none")
-            units = _first_seen_order(self.documents.to_list())
+            units = numbered(self.documents)
         sizes = np.bincount(units)
         order = np.arange(len(sizes))
         if seed is not None:
@@ -321,23 +308,17 @@ class Dataset:
         """All sentences of all parts; they must agree in types, sources and what they hold."""
         if not parts:
             raise DataError("nothing to concatenate")
-        head = parts[0]
-        for part in parts[1:]:
-            for name in ("tags", "sources", "silence"):
-                if getattr(part, name) != getattr(head, name):
-                    raise MismatchError(
-                        f"cannot concatenate: {name} differ, "
-                        f"{getattr(head, name)} and {getattr(part, name)}"
-                    )
-            for name in ("gold", "text", "documents", "features"):
-                if (getattr(part, name) is None) != (getattr(head, name) is None):
-                    raise MismatchError(f"cannot concatenate: only some parts have {name}")
+        expect.joinable(
+            parts,
+            same=("tags", "sources", "silence"),
+            held=("gold", "text", "documents", "features"),
+        )
 
         def joined(name: str, concat: Callable[[list[Any]], Any]) -> Any:
             pieces = [getattr(part, name) for part in parts]
             return None if pieces[0] is None else concat(pieces)
 
-        return head._with(
+        return parts[0]._with(
             tokens=joined("tokens", Strings.concat),
             offsets=offsets_of(np.concatenate([part.lengths for part in parts])),
             votes=joined("votes", np.concatenate),
@@ -346,8 +327,3 @@ class Dataset:
             documents=joined("documents", Strings.concat),
             features=joined("features", Features.concat),
         )
-
-
-def _first_seen_order(names: Sequence[str]) -> NDArray[np.int64]:
-    numbers: dict[str, int] = {}
-    return np.array([numbers.setdefault(name, len(numbers)) for name in names], np.int64)

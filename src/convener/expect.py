@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.errors import DataError
+from convener.errors import DataError, MismatchError
 
 
 def that(holds: bool, message: str) -> None:
@@ -42,3 +43,16 @@ def distinct(what: str, names: tuple[str, ...]) -> None:
     """No name twice."""
     twice = sorted({str(name) for name in names if names.count(name) > 1})
     that(not twice, f"{what} must have different names, got twice: {', '.join(twice)}")
+
+
+def joinable(parts: Sequence[Any], *, same: Sequence[str], held: Sequence[str]) -> None:
+    """Parts that are the same in some attributes, and have the others all or none."""
+    head = parts[0]
+    for part in parts[1:]:
+        for name in same:
+            ours, theirs = getattr(head, name), getattr(part, name)
+            if ours != theirs:
+                raise MismatchError(f"cannot concatenate: {name} differ, {ours} and {theirs}")
+        for name in held:
+            if (getattr(part, name) is None) != (getattr(head, name) is None):
+                raise MismatchError(f"cannot concatenate: only some parts have {name}")

@@ -65,6 +65,16 @@ def positions(index: Iterable[int] | NDArray[Any]) -> NDArray[np.int64]:
     return np.flatnonzero(array) if array.dtype == bool else array.astype(np.int64)
 
 
+def numbered(names: Iterable[str]) -> NDArray[np.int64]:
+    """The number of each name, counted in the order in which they first come.
+
+    >>> numbered(["b", "a", "b"]).tolist()
+    [0, 1, 0]
+    """
+    numbers: dict[str, int] = {}
+    return np.array([numbers.setdefault(name, len(numbers)) for name in names], np.int64)
+
+
 @dataclass(frozen=True, eq=False)
 class Strings:
     """Many strings in one UTF-8 buffer: string i is `data[offsets[i]:offsets[i + 1]]`.

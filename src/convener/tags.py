@@ -22,6 +22,9 @@ from convener.schemes import (
 )
 from convener.spans import Spans
 
+ABSTAIN = -1
+"""The label of a source that has no opinion."""
+
 
 @dataclass(frozen=True)
 class TagSet:
@@ -161,7 +164,7 @@ class TagSet:
         """
         lost = -2
         ids = np.full(len(self) + 1, lost, np.int16)
-        ids[[0, -1]] = 0, -1  # O, and abstain: label -1 finds the last place
+        ids[[0, ABSTAIN]] = 0, ABSTAIN  # label -1 finds the last place
         for number, name in enumerate(self.types):
             if name in other._numbers:
                 target = 2 * other.type_number(name)
