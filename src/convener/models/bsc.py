@@ -160,7 +160,7 @@ class BSC(LabelModel):
         config = self.config
         votes = presumed_counts(
             first.votes,
-            np.where(np.array(data.silence) == "O", config.prior, 0.0),
+            np.where(data.quiet(), config.prior, 0.0),
             false_votes=config.false_votes,
             pooled=config.pooled,
             diagonal=config.diagonal,

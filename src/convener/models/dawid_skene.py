@@ -147,13 +147,13 @@ class DawidSkene(LabelModel):
     def _weights(self, data: Dataset) -> Array:
         """How much each vote counts.  -> (K, 1, C)"""
         weights = np.ones((len(data.sources), 1, self._classes(data)))
-        weights[np.array(data.silence) == "O", :, 0] = self.config.silence
+        weights[data.quiet(), :, 0] = self.config.silence
         return weights
 
     def _prior(self, data: Dataset, first: Counts) -> Counts:
         """Counts beforehand."""
         config, size = self.config, self._classes(data)
-        quiet = (np.array(data.silence) == "O")[:, None, None]
+        quiet = data.quiet()[:, None, None]
         # In the units of the counts, or hundreds of silent sources would seem to have good recall.
         units = np.where(quiet, config.silence, 1.0)
         votes = units * (config.diagonal * np.eye(size) + config.rest / size)

@@ -124,7 +124,7 @@ class HMM(LabelModel):
 
     def _start(self, train: Dataset, votes: SparseVotes, labels: NDArray[np.int16]) -> Chain:
         """Counts of moves and emissions by these labels."""
-        size, silent = len(train.tags), quiet(train)
+        size, silent = len(train.tags), train.quiet()
         weight = self.config.silence
         if weight is None:
             weight = silence_weight(train.votes[:, silent], labels, len(train.tags.types))
@@ -136,7 +136,7 @@ class HMM(LabelModel):
         return Chain(moves, emissions, mass, np.where(silent, weight, 1.0))
 
     def _weights(self, train: Dataset) -> NDArray[np.float64]:
-        return np.where(quiet(train), self.config.prior, OPEN_PRIOR)
+        return np.where(train.quiet(), self.config.prior, OPEN_PRIOR)
 
     def _allowed(self, data: Dataset) -> NDArray[np.bool_]:
         """Which moves are possible: into types that somebody marks, and legal if so set."""
@@ -200,8 +200,3 @@ class HMM(LabelModel):
             limits=self.config,
         )
         return chain, trace.objective[-1]
-
-
-def quiet(data: Dataset) -> NDArray[np.bool_]:
-    """Which sources' silence is O.  -> (K,)"""
-    return np.array([silence == "O" for silence in data.silence], bool)

@@ -13,6 +13,7 @@ from convener.kernels.confusion import emission_reliability
 from convener.models.base import FeatureConfig, Inference, LabelModel, Params, Reliability
 from convener.settings import at_least
 from convener.tables import PERCENT, Table
+from convener.tags import TagSet
 from convener.train.journal import journal_of
 from convener.train.loop import Schedule
 from convener.train.neural import ChainNet, Judge, Reading, infer_all
@@ -98,7 +99,7 @@ class NeuralChain(LabelModel):
     def emissions(self) -> Table:
         """What each source says where the truth is known, averaged over train."""
         fitted = self.fitted
-        tags = ["O", *(f"{prefix}-{kind}" for kind in fitted.types for prefix in "BI")]
+        tags = TagSet(fitted.types).names
         rows = [
             (source, truth, *fitted.params["emissions"][k, i].tolist())
             for k, source in enumerate(fitted.sources)

@@ -69,10 +69,7 @@ def edges(data: Dataset) -> NDArray[np.bool_]:
 
 def speaking(data: Dataset) -> NDArray[np.int16]:
     """Votes with the O of sources whose silence is O taken for an abstention.  -> (N, K)"""
-    quiet = np.array([silence == "O" for silence in data.silence], bool)
-    votes = data.votes.copy()
-    votes[(votes == 0) & quiet] = ABSTAIN
-    return votes
+    return np.where(data.opinions(), data.votes, np.int16(ABSTAIN))
 
 
 def chain_loss(net: ChainNet, tau: float, *, sample: bool) -> Callable[[Batch, Generator], Tensor]:
