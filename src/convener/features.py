@@ -66,8 +66,7 @@ class Scaling(NamedTuple):
         >>> scaling.token_mean.tolist(), scaling.token_scale.tolist()
         ([2.0, 5.0], [1.0, 1.0])
         """
-        raw = replace(features, scaling=None)
-        return cls(*_moments(raw.tokens), *_moments(raw.sentences))
+        return cls(*_moments(features.tokens), *_moments(features.sentences))
 
 
 @dataclass(frozen=True, eq=False)
