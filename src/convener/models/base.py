@@ -19,13 +19,23 @@ from convener.errors import ConvenerWarning, DataError, MismatchError, NotFitted
 from convener.features import Encoding, Scaling
 from convener.io import checkpoint
 from convener.kernels.confusion import type_probabilities, type_reliability
+from convener.models.fitted import Fitted, Params, Reliability, matching
 from convener.packed import Ragged
 from convener.predictions import SAW_GOLD, Predictions
 from convener.settings import at_least, from_mapping, to_mapping
 from convener.tables import PERCENT, Table
 
-Params = Mapping[str, NDArray[Any]]
-"""What a model has learned: named arrays."""
+__all__ = [
+    "EMConfig",
+    "FeatureConfig",
+    "Fitted",
+    "Inference",
+    "LabelModel",
+    "ModelConfig",
+    "Params",
+    "Reliability",
+    "warn_of_silent_sources",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,32 +79,6 @@ class Inference:
     labels: NDArray[np.int16]
     probabilities: NDArray[np.float32]
     scores: NDArray[np.float32] | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Reliability:
-    """How good each source is for each entity type; NaN where it cannot be known.
-
-    recall (K, E): P(source says x | truth is x); precision (K, E): P(truth is x | source says x).
-    """
-
-    recall: NDArray[np.float64]
-    precision: NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """A fitted model's memory: what it was fitted on and what it learned."""
-
-    types: tuple[str, ...]
-    sources: tuple[str, ...]
-    silence: tuple[str, ...]
-    params: Params
-    reliability: Reliability
-    encoding: Encoding | None = None
-    """Which encoder made the features it was fitted on."""
-    scaling: Scaling | None = None
-    """Mean and spread of those features; part of what a feature means to the model."""
 
 
 class LabelModel(ABC):
@@ -229,16 +213,10 @@ class LabelModel(ABC):
     def reliability(self) -> Table:
         """How good each source is for each entity type, as the model sees it."""
         fitted = self.fitted
-        rows = [
-            (source, kind, *(_known(array[k, e]) for array in (judged.recall, judged.precision)))
-            for judged in [fitted.reliability]
-            for k, source in enumerate(fitted.sources)
-            for e, kind in enumerate(fitted.types)
-        ]
         return Table(
             title=f"Reliability of the sources, as estimated by {self.name}",
             columns=("source", "type", "recall", "precision"),
-            rows=rows,
+            rows=fitted.reliability.rows(fitted.sources, fitted.types),
             formats=dict.fromkeys(("recall", "precision"), PERCENT),
             notes=(
                 "recall: P(source says x | truth is x); precision: P(truth is x | source says x)",
@@ -259,34 +237,12 @@ class LabelModel(ABC):
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """All that a fitted model is: facts fit for JSON, and arrays."""
-        fitted = self.fitted
-        facts = {
-            "model": self.name,
-            "settings": to_mapping(self.config),
-            "types": list(fitted.types),
-            "sources": list(fitted.sources),
-            "silence": list(fitted.silence),
-            **({"encoding": fitted.encoding.to_json()} if fitted.encoding else {}),
-        }
-        judged = {
-            "reliability.recall": fitted.reliability.recall,
-            "reliability.precision": fitted.reliability.precision,
-        }
-        if fitted.scaling is not None:
-            judged |= {f"scaling.{name}": a for name, a in fitted.scaling._asdict().items()}
-        return facts, judged | {f"params.{name}": a for name, a in fitted.params.items()}
+        facts, arrays = self.fitted.state()
+        return {"model": self.name, "settings": to_mapping(self.config)} | facts, arrays
 
     def restore(self, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over what a saved model had learned."""
-        self._fitted = Fitted(
-            tuple(facts["types"]),
-            tuple(facts["sources"]),
-            tuple(facts["silence"]),
-            _named("params.", arrays),
-            Reliability(**_named("reliability.", arrays)),
-            Encoding.from_json(facts["encoding"]) if "encoding" in facts else None,
-            Scaling(**_named("scaling.", arrays)) if "encoding" in facts else None,
-        )
+        self._fitted = Fitted.of_state(facts, arrays)
         return self
 
     def _matched(self, data: Dataset) -> Dataset:
@@ -296,34 +252,6 @@ class LabelModel(ABC):
     def __repr__(self) -> str:
         state = "fitted" if self._fitted is not None else "not fitted"
         return f"{type(self).__name__}({self.config}, {state})"
-
-
-def matching(
-    data: Dataset,
-    types: tuple[str, ...],
-    sources: tuple[str, ...],
-    silence: tuple[str, ...],
-    model: str,
-) -> Dataset:
-    """The data over the types and sources that a model was fitted on, or a named error."""
-    missing = [name for name in sources if name not in data.sources]
-    if missing:
-        raise MismatchError(
-            f"{model} was fitted with sources that are missing here: {', '.join(missing)} "
-            f"(here: {', '.join(data.sources) or 'none'})"
-        )
-    try:
-        data = data.with_types(types)
-    except DataError as error:
-        raise MismatchError(f"{model} was fitted on types {', '.join(types)}: {error}") from None
-    if data.sources != sources:
-        data = data.select_sources(sources)
-    for name, expected, found in zip(sources, silence, data.silence, strict=True):
-        if expected != found:
-            raise MismatchError(
-                f"{model} was fitted with silence of {name} meaning {expected}; here it is {found}"
-            )
-    return data
 
 
 def warn_of_silent_sources(data: Dataset, model: str) -> None:
@@ -362,16 +290,3 @@ def _scaled(data: Dataset, scaling: Scaling) -> Dataset:
     if data.features is None:
         return data
     return replace(data, features=data.features.scaled(scaling))
-
-
-def _named(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Arrays whose names begin so, by the rest of their names."""
-    return {
-        name.removeprefix(prefix): array
-        for name, array in arrays.items()
-        if name.startswith(prefix)
-    }
-
-
-def _known(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)
