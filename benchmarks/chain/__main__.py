@@ -10,19 +10,17 @@ os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_paralleli
 os.environ["JAX_PLATFORMS"] = "cpu"
 
 import argparse
-import math
 import statistics
-import time
 from typing import Any
 
 import torch
 
-from benchmarks.chain.peers import Step, constant, error, time_varying
+from benchmarks.chain.peers import constant, error, time_varying
 from benchmarks.chain.shapes import GENERATOR, SHAPES, Batch, make_batch
 from benchmarks.record import save
+from benchmarks.turns import measured
 from convener.tables import Table
 
-WINDOW = 0.1
 NOTE = (
     "Median CPU time of one thread, contenders in turns; a ratio is the other's time over ours. "
     "textbook: padded, log space, a loop over time that indexes x[:, t], autograd; unbound: the "
@@ -31,28 +29,6 @@ NOTE = (
     "float64, marginals only. Lengths are those of random sentences of the real data sets; "
     f"OntoNotes: {GENERATOR}."
 )
-
-
-def measured(steps: dict[str, Step], rounds: int) -> dict[str, float]:
-    """Median CPU milliseconds of each step over the rounds, all contenders in turns.
-
-    A turn lasts at least `WINDOW` seconds: over less, the clock can miss the time of a library's
-    own threads (one step of dynamax on Laptop was seen as 0.14 ms of CPU in 1.5 ms of wall time).
-    """
-    times: dict[str, list[float]] = {name: [] for name in steps}
-    repeats = {}
-    for name, step in steps.items():
-        step()  # compiles, allocates
-        begin = time.perf_counter()
-        step()
-        repeats[name] = max(1, math.ceil(WINDOW / (time.perf_counter() - begin)))
-    for _ in range(rounds):
-        for name, step in steps.items():
-            begin = time.process_time()
-            for _ in range(repeats[name]):
-                step()
-            times[name].append(1e3 * (time.process_time() - begin) / repeats[name])
-    return {name: statistics.median(values) for name, values in times.items()}
 
 
 def compared(title: str, batches: list[Batch], rounds: int, tau: float | None) -> Table:

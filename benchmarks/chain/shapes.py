@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.record import DATA
 from convener.kernels.evidence import log_evidence, sparse_votes
 
 Array = np.ndarray[Any, Any]
@@ -56,16 +55,16 @@ class Batch:
         return np.concatenate([[0], np.cumsum(self.lengths)]).astype(np.int64)
 
 
-def data_folder() -> Path:
-    return Path(os.environ.get("CONVENER_DATA", "../shared/data"))
+def drawn_lengths(count: int, rng: np.random.Generator) -> Array:
+    """As `GENERATOR` says."""
+    return np.minimum(1 + rng.poisson(rng.gamma(2.2, 17 / 2.2, count)), 120)
 
 
 def lengths_of(shape: Shape, rng: np.random.Generator) -> tuple[Array, str]:
     """Lengths of a random batch, and where they come from."""
     if shape.folder is None:
-        rates = rng.gamma(2.2, 17 / 2.2, shape.batch)
-        return np.minimum(1 + rng.poisson(rates), 120), GENERATOR
-    path = data_folder() / shape.folder / f"{shape.split}.json"
+        return drawn_lengths(shape.batch, rng), GENERATOR
+    path = DATA / shape.folder / f"{shape.split}.json"
     if not path.exists():
         raise SystemExit(f"{path} is missing: set CONVENER_DATA to the folder of the data sets")
     rows = json.loads(path.read_text())

@@ -11,9 +11,6 @@ import os
 os.environ.update(OMP_NUM_THREADS="1", MKL_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1")
 
 import argparse
-import math
-import statistics
-import time
 import warnings
 from typing import Any
 
@@ -23,9 +20,9 @@ import convener as cv
 from benchmarks.record import save
 from benchmarks.step.fits import ENCODER, fits
 from benchmarks.step.shapes import GENERATOR, WIDTH, Problem, problems
-from benchmarks.step.steps import Step, contenders, disagreement
+from benchmarks.step.steps import contenders, disagreement
+from benchmarks.turns import measured
 
-WINDOW = 0.1
 ALIKE = 1e-3
 """The objectives may differ by so much, relative."""
 # At least so many times as fast as the textbook, at most so many times as slow as the layer.
@@ -51,24 +48,6 @@ NOTE = (
     "same. alike: the largest relative difference of the textbooks' objectives from ours, on "
     "mean emissions."
 )
-
-
-def measured(steps: dict[str, Step], rounds: int) -> dict[str, float]:
-    """Median CPU milliseconds of each step over the rounds, all contenders in turns."""
-    times: dict[str, list[float]] = {name: [] for name in steps}
-    repeats = {}
-    for name, step in steps.items():
-        step()  # compiles, allocates
-        begin = time.perf_counter()
-        step()
-        repeats[name] = max(1, math.ceil(WINDOW / (time.perf_counter() - begin)))
-    for _ in range(rounds):
-        for name, step in steps.items():
-            begin = time.process_time()
-            for _ in range(repeats[name]):
-                step()
-            times[name].append(1e3 * (time.process_time() - begin) / repeats[name])
-    return {name: statistics.median(values) for name, values in times.items()}
 
 
 def row_of(problem: Problem, tau: float, rounds: int) -> list[Any]:

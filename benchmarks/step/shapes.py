@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 import convener as cv
+from benchmarks.chain.shapes import SHAPES, Shape, drawn_lengths
 from benchmarks.record import DATA
 from convener.features import Encoding, Features
 from convener.kernels.compiled import Array
@@ -22,26 +23,6 @@ from convener.train.sparse import Start, new_net, with_majority
 WIDTH = 768
 SPREAD = 0.02
 """Of the weights: logits then vary between tokens by half a nat or so, as after some epochs."""
-
-
-@dataclass(frozen=True)
-class Shape:
-    """A batch of B sentences with L labels and K sources."""
-
-    name: str
-    folder: str | None
-    batch: int
-    labels: int
-    sources: int
-
-
-SHAPES = (
-    Shape("NCBI", "NCBI-Disease", 128, 3, 6),
-    Shape("Laptop", "LaptopReview", 256, 3, 4),
-    Shape("BC5CDR", "BC5CDR", 128, 5, 9),
-    Shape("CoNLL", "CoNLL", 256, 9, 16),
-    Shape("OntoNotes", None, 32, 37, 17),
-)
 GENERATOR = (
     "OntoNotes is not at hand: 18 types, lengths 1 + Poisson(Gamma(shape 2.2, mean 17)), at most "
     "120; each source begins a span of one of its 6 types at 0.5 to 1.5 % of the tokens, which "
@@ -111,7 +92,7 @@ def usual_batch(lengths: Array, size: int, rng: np.random.Generator) -> Array:
 
 
 def _generated(shape: Shape, rng: np.random.Generator) -> cv.Dataset:
-    lengths = np.minimum(1 + rng.poisson(rng.gamma(2.2, 17 / 2.2, 99 * shape.batch)), 120)
+    lengths = drawn_lengths(99 * shape.batch, rng)
     lengths = lengths[usual_batch(lengths, shape.batch, rng)]
     offsets, types = offsets_of(lengths), shape.labels // 2
     count = int(offsets[-1])
