@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import settings
 
 import convener as cv
+from convener.features import Scaling
 
 # Machines are shared: no example is late, and fifty of them are enough for every run. What is
 # drawn differs from run to run, but not where a submission is judged.
@@ -48,6 +50,14 @@ def real_data() -> Path:
 def toy() -> cv.Dataset:
     """Forty random sentences, five sources: two good, one poor, one that abstains, one silent."""
     return crowd(seed=3, sentences=40)
+
+
+@pytest.fixture(scope="session")
+def encoded(toy: cv.Dataset) -> cv.Dataset:
+    """The toy data with standardised features, 24 wide."""
+    data = cv.encode(toy, "hashing", width=24, cache=False)
+    assert data.features is not None
+    return replace(data, features=data.features.scaled(Scaling.of(data.features)))
 
 
 def crowd(seed: int, sentences: int) -> cv.Dataset:

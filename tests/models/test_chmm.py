@@ -15,6 +15,7 @@ from convener.models.chmm import CHMM
 from convener.models.majority_vote import start_labels
 from convener.train.packing import Packing
 from convener.train.start import paper_emissions, true_counts
+from tests.models.kills import killed_at
 from tests.models.test_hmm import drawn
 
 pytestmark = pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
@@ -187,23 +188,10 @@ def test_a_second_fit_goes_on(toy: cv.Dataset) -> None:
     assert not np.array_equal(once.fitted.params["transition.weight"], fresh)
 
 
-def test_a_killed_fit_goes_on_from_its_journal(
-    toy: cv.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_fit_goes_on_from_its_journal(toy: cv.Dataset, tmp_path: Path) -> None:
     straight = CHMM(**QUICK, batch=16).fit(toy, toy).fitted.params["transition.weight"]
-    real, steps = torch.optim.Adam.step, 0
-
-    def step(self, *args):  # type: ignore[no-untyped-def]
-        nonlocal steps
-        steps += 1
-        if steps == 5:
-            raise KeyboardInterrupt
-        return real(self, *args)
-
-    monkeypatch.setattr(torch.optim.Adam, "step", step)
-    with pytest.raises(KeyboardInterrupt):
+    with killed_at(5):
         CHMM(**QUICK, batch=16).fit(toy, toy, journal=tmp_path)
-    monkeypatch.setattr(torch.optim.Adam, "step", real)
     assert any(tmp_path.iterdir())
     again = CHMM(**QUICK, batch=16).fit(toy, toy, journal=tmp_path)
     assert again.fitted.params["transition.weight"].tobytes() == straight.tobytes()

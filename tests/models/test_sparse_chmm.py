@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 import convener as cv
 from convener.models.sparse_chmm import SparseCHMM
 from convener.train.loop import Stage
 from convener.train.sparse import Stages
+from tests.models.kills import killed_at
 
 pytestmark = pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
 QUICK = {"encoder": "hashing", "epochs": 2}
@@ -147,23 +147,10 @@ def test_gold_of_valid_decides_only_if_allowed(toy: cv.Dataset) -> None:
     assert probabilities(late, use_gold=True) != probabilities(nothing, use_gold=True)
 
 
-def test_a_killed_fit_goes_on_from_its_journal(
-    toy: cv.Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_fit_goes_on_from_its_journal(toy: cv.Dataset, tmp_path: Path) -> None:
     straight = SparseCHMM(**QUICK).fit(toy, toy).predict(toy).probabilities
-    real, steps = torch.optim.Adam.step, 0
-
-    def step(self, *args):  # type: ignore[no-untyped-def]
-        nonlocal steps
-        steps += 1
-        if steps == 4:
-            raise KeyboardInterrupt
-        return real(self, *args)
-
-    monkeypatch.setattr(torch.optim.Adam, "step", step)
-    with pytest.raises(KeyboardInterrupt):
+    with killed_at(4):
         SparseCHMM(**QUICK).fit(toy, toy, journal=tmp_path)
-    monkeypatch.setattr(torch.optim.Adam, "step", real)
     assert any(tmp_path.iterdir())
     again = SparseCHMM(**QUICK).fit(toy, toy, journal=tmp_path).predict(toy).probabilities
     assert straight is not None

@@ -10,12 +10,10 @@ import pytest
 import torch
 
 import convener as cv
-from convener.kernels.chain_torch import objective_twin
 from convener.nets import chmm
 from convener.nets.chmm import CHMMNet, FixedNet
-from convener.train.neural import chain_loss
 from convener.train.packing import Batch, Packing
-from tests.train.conftest import encoded  # noqa: F401
+from tests.nets.whole import assert_loss_is_that_of_the_twin, gradient_is_right
 
 KINDS = [CHMMNet, FixedNet]
 
@@ -51,7 +49,7 @@ def emission_of(net: Any, token: torch.Tensor, k: int, i: int, j: int) -> float:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_evidence_is_the_product_over_sources_that_speak(
-    encoded: cv.Dataset,  # noqa: F811
+    encoded: cv.Dataset,
     kind: Any,
 ) -> None:
     data = encoded[:6]
@@ -73,7 +71,7 @@ def test_evidence_is_the_product_over_sources_that_speak(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_sentence_on_which_all_abstain_has_no_evidence(
-    encoded: cv.Dataset,  # noqa: F811
+    encoded: cv.Dataset,
     kind: Any,
 ) -> None:
     mute = encoded.with_sources(encoded.sources, np.full_like(encoded.votes, -1), encoded.silence)
@@ -82,13 +80,13 @@ def test_a_sentence_on_which_all_abstain_has_no_evidence(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_no_tokens_give_no_rows(encoded: cv.Dataset, kind: Any) -> None:  # noqa: F811
+def test_no_tokens_give_no_rows(encoded: cv.Dataset, kind: Any) -> None:
     net = net_for(encoded, kind)
     assert net.log_like(batch_of(encoded[:0])).shape == (0, 5)
     assert torch.isfinite(net.mean_emissions(torch.zeros(0, 24).double())).all()
 
 
-def test_pieces_change_nothing(encoded: cv.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+def test_pieces_change_nothing(encoded: cv.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     net, batch = net_for(encoded), batch_of(encoded)
     whole, mean = net.log_like(batch), net.mean_emissions(batch.tokens)
     monkeypatch.setattr(chmm, "CELLS", 7 * net.emission.out_features)
@@ -101,46 +99,18 @@ def test_pieces_change_nothing(encoded: cv.Dataset, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("tau", [0.0, 1.0])
-def test_the_whole_gradient_is_right(encoded: cv.Dataset, kind: Any, tau: float) -> None:  # noqa: F811
+def test_the_whole_gradient_is_right(encoded: cv.Dataset, kind: Any, tau: float) -> None:
     data = encoded.take([3, 6]).select_sources(["good", "guest"])
     net, batch = net_for(data, kind, width=3), batch_of(data, width=3)
-    names = [name for name, _ in net.named_parameters()]
-    loss = chain_loss(net, tau, sample=False)
-
-    class Whole(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.net = net
-
-        def forward(self) -> torch.Tensor:
-            return loss(batch, torch.Generator())
-
-    def value(*weights: torch.Tensor) -> torch.Tensor:
-        given = {f"net.{name}": weight for name, weight in zip(names, weights, strict=True)}
-        found: torch.Tensor = torch.func.functional_call(Whole(), given, ())
-        return found
-
-    weights = tuple(p.detach().clone().requires_grad_() for p in net.parameters())
-    assert torch.autograd.gradcheck(value, weights, atol=1e-6)
+    assert gradient_is_right(net, batch, tau, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_loss_is_that_of_the_twin(encoded: cv.Dataset, kind: Any) -> None:  # noqa: F811
-    net, batch = net_for(encoded, kind), batch_of(encoded)
-    for tau in (0.0, 1.0):
-        with torch.no_grad():
-            ours = chain_loss(net, tau, sample=False)(batch, torch.Generator())
-            value, _ = objective_twin(
-                net.log_initial(),
-                net.moves(batch.tokens),
-                net.log_like(batch),
-                batch.offsets,
-                tau=tau,
-            )
-        torch.testing.assert_close(ours, -value.mean())
+def test_the_loss_is_that_of_the_twin(encoded: cv.Dataset, kind: Any) -> None:
+    assert_loss_is_that_of_the_twin(net_for(encoded, kind), batch_of(encoded))
 
 
-def test_known_emissions_come_back(encoded: cv.Dataset) -> None:  # noqa: F811
+def test_known_emissions_come_back(encoded: cv.Dataset) -> None:
     known = torch.rand(5, 5, 5).double().log_softmax(2)
     for kind in KINDS:
         net = kind(24, 5, 5).double()

@@ -9,11 +9,9 @@ import numpy as np
 import torch
 
 import convener as cv
-from convener.kernels.chain_torch import objective_twin
 from convener.nets.sparse import Prior, SparseNet
-from convener.train.neural import chain_loss
 from convener.train.packing import Packing
-from tests.train.conftest import encoded  # noqa: F401
+from tests.nets.whole import assert_loss_is_that_of_the_twin, gradient_is_right
 
 PRIOR = Prior(steepness=1.2, root=1.5, exponent=4, base=2, expand=100)
 
@@ -74,7 +72,7 @@ def emission(net: SparseNet, row: torch.Tensor, k: int, i: int, j: int) -> float
     return omega[j] / sum(omega)
 
 
-def test_emissions_are_those_of_the_definition(encoded: cv.Dataset) -> None:  # noqa: F811
+def test_emissions_are_those_of_the_definition(encoded: cv.Dataset) -> None:
     for columns in (5, 3):
         net = net_for(encoded, columns)
         net.wxor.copy_(torch.rand(net.wxor.shape))
@@ -86,7 +84,7 @@ def test_emissions_are_those_of_the_definition(encoded: cv.Dataset) -> None:  # 
                 assert abs(float(found[k, i, j]) - emission(net, row, k, i, j)) < 1e-6
 
 
-def test_evidence_is_the_product_over_sources_that_speak(encoded: cv.Dataset) -> None:  # noqa: F811
+def test_evidence_is_the_product_over_sources_that_speak(encoded: cv.Dataset) -> None:
     net, batch = net_for(encoded), batch_of(encoded)
     net.wxor.uniform_()
     net.wxor[:, 0] = net.wxor[:, :, 0] = 0
@@ -102,51 +100,19 @@ def test_evidence_is_the_product_over_sources_that_speak(encoded: cv.Dataset) ->
     np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
-def test_the_whole_gradient_is_right(encoded: cv.Dataset) -> None:  # noqa: F811
+def test_the_whole_gradient_is_right(encoded: cv.Dataset) -> None:
     data = encoded[3:9]
     net, batch = net_for(data), batch_of(data)
     net.wxor.uniform_()
-    names = [name for name, _ in net.named_parameters()]
-
     for tau in (0.0, 1.0):
-        loss = chain_loss(net, tau, sample=False)
-
-        def value(*weights: torch.Tensor, loss=loss) -> torch.Tensor:  # type: ignore[no-untyped-def]
-            return torch.func.functional_call(
-                _Wrapped(net, loss, batch),
-                {f"net.{name}": weight for name, weight in zip(names, weights, strict=True)},
-                (),
-            )
-
-        weights = tuple(p.detach().clone().requires_grad_() for p in net.parameters())
-        assert torch.autograd.gradcheck(value, weights, atol=1e-4, fast_mode=True)
+        assert gradient_is_right(net, batch, tau, atol=1e-4, fast_mode=True)
 
 
-class _Wrapped(torch.nn.Module):
-    def __init__(self, net: SparseNet, loss, batch) -> None:  # type: ignore[no-untyped-def]
-        super().__init__()
-        self.net, self.loss, self.batch = net, loss, batch
-
-    def forward(self) -> torch.Tensor:
-        return self.loss(self.batch, torch.Generator())  # type: ignore[no-any-return]
+def test_the_loss_is_that_of_the_twin(encoded: cv.Dataset) -> None:
+    assert_loss_is_that_of_the_twin(net_for(encoded), batch_of(encoded))
 
 
-def test_the_loss_is_that_of_the_twin(encoded: cv.Dataset) -> None:  # noqa: F811
-    net, batch = net_for(encoded), batch_of(encoded)
-    for tau in (0.0, 1.0):
-        with torch.no_grad():
-            ours = chain_loss(net, tau, sample=False)(batch, torch.Generator())
-            value, _ = objective_twin(
-                net.log_initial(),
-                net.moves(batch.tokens),
-                net.log_like(batch),
-                batch.offsets,
-                tau=tau,
-            )
-        torch.testing.assert_close(ours, -value.mean())
-
-
-def test_draws_depend_on_the_generator_and_have_the_right_mean(encoded: cv.Dataset) -> None:  # noqa: F811
+def test_draws_depend_on_the_generator_and_have_the_right_mean(encoded: cv.Dataset) -> None:
     net, batch = net_for(encoded, expand=2000), batch_of(encoded)
     with torch.no_grad():
         draws = [net.log_like(batch, torch.Generator().manual_seed(seed)) for seed in (1, 1, 2)]
@@ -159,7 +125,7 @@ def test_draws_depend_on_the_generator_and_have_the_right_mean(encoded: cv.Datas
     assert float((mean - exact).abs().mean()) < 0.1 * float((draws[0] - exact).abs().mean()) + 0.2
 
 
-def test_the_naive_prior_is_even(encoded: cv.Dataset) -> None:  # noqa: F811
+def test_the_naive_prior_is_even(encoded: cv.Dataset) -> None:
     net, batch = net_for(encoded, naive=True, base=1e-6), batch_of(encoded)
     with torch.no_grad():
         found, scores = net.emissions(batch.sentences), net.scores(batch.sentences)

@@ -1,0 +1,28 @@
+"""Fits that are killed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+
+
+@contextmanager
+def killed_at(number: int) -> Iterator[None]:
+    """A fit inside is killed at the optimizer's step of this number, counted from 1."""
+    real, steps = torch.optim.Adam.step, 0
+
+    def step(self: torch.optim.Adam, *args: Any) -> Any:
+        nonlocal steps
+        steps += 1
+        if steps == number:
+            raise KeyboardInterrupt
+        return real(self, *args)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.optim.Adam, "step", step)
+        with pytest.raises(KeyboardInterrupt):
+            yield

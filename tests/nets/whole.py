@@ -1,0 +1,51 @@
+"""The objective of a whole network: its gradient by every weight, and its twin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from convener.kernels.chain_torch import objective_twin
+from convener.train.neural import chain_loss
+from convener.train.packing import Batch
+
+
+class _Whole(torch.nn.Module):
+    """The objective as a module, so that its weights can be put in."""
+
+    def __init__(self, net: Any, batch: Batch, tau: float) -> None:
+        super().__init__()
+        self.net, self.batch, self.loss = net, batch, chain_loss(net, tau, sample=False)
+
+    def forward(self) -> Tensor:
+        return self.loss(self.batch, torch.Generator())
+
+
+def gradient_is_right(net: Any, batch: Batch, tau: float, **how: Any) -> bool:
+    """The gradient by all weights against differences."""
+    whole = _Whole(net, batch, tau)
+    names = [name for name, _ in whole.named_parameters()]
+
+    def value(*weights: Tensor) -> Tensor:
+        given = dict(zip(names, weights, strict=True))
+        found: Tensor = torch.func.functional_call(whole, given, ())
+        return found
+
+    weights = tuple(p.detach().clone().requires_grad_() for p in whole.parameters())
+    return torch.autograd.gradcheck(value, weights, **how)
+
+
+def assert_loss_is_that_of_the_twin(net: Any, batch: Batch) -> None:
+    for tau in (0.0, 1.0):
+        with torch.no_grad():
+            ours = chain_loss(net, tau, sample=False)(batch, torch.Generator())
+            value, _ = objective_twin(
+                net.log_initial(),
+                net.moves(batch.tokens),
+                net.log_like(batch),
+                batch.offsets,
+                tau=tau,
+            )
+        torch.testing.assert_close(ours, -value.mean())
