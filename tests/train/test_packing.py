@@ -40,7 +40,7 @@ def test_given_evidence_and_other_votes_follow_the_order(encoded: cv.Dataset) ->
     given = np.arange(len(encoded.tokens) * len(encoded.tags), dtype=np.float32)
     given = given.reshape(-1, len(encoded.tags))
     mute = np.full_like(encoded.votes, -1)
-    packing = Packing.of(encoded, mute, given, seed=2)
+    packing = Packing.of(encoded, given, seed=2).with_votes(mute)
     assert (packing.votes == -1).all()
     assert sorted(packing.given[:, 0].tolist()) == given[:, 0].tolist()
     first = int(np.random.default_rng(2).permutation(len(encoded))[0])

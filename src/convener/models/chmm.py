@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from convener.data import Dataset
 from convener.errors import ConfigError
@@ -85,7 +87,7 @@ class CHMM(NeuralChain):
             self.starting(train).give(net)
         else:
             load_weights(net, start)
-        packing = Packing.of(train, given=self.reading.given(train), seed=config.seed)
+        packing = Packing.of(train, self.reading.given(train), seed=config.seed)
         stage = Stage(
             name="chain",
             loss=chain_loss(net, config.tau, sample=False),
@@ -102,17 +104,18 @@ class CHMM(NeuralChain):
 
     def starting(self, train: Dataset) -> Start:
         """The starting matrices, the paper's or by the labels of a simple vote."""
+        labels = start_labels(train)
         if self.config.start == "paper":
             moves = paper_moves(train, legal=self.config.legal)
         else:
-            moves = vote_moves(train, start_labels(train))
-        return Start(moves, self.first_emissions(train))
+            moves = vote_moves(train, labels)
+        return Start(moves, self.first_emissions(train, labels))
 
-    def first_emissions(self, train: Dataset) -> Floats:
-        """Emissions to start from.  -> (K, L, L)"""
+    def first_emissions(self, train: Dataset, labels: NDArray[np.int16]) -> Floats:
+        """Emissions to start from; `labels` are those of a simple vote.  -> (K, L, L)"""
         if self.config.start == "paper":
             return paper_emissions(train)
-        return vote_emissions(train, start_labels(train), precision=self.config.precision)
+        return vote_emissions(train, labels, precision=self.config.precision)
 
     def new_net(self, data: Dataset) -> CHMMNet | FixedNet:
         """A network for these sources and labels, as it is before it knows anything."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from convener.data import Dataset
 from convener.errors import DataError
 from convener.models.base import Params
@@ -54,7 +57,7 @@ class CHMMFE(CHMM):
             raise DataError(f"{self.name} is a reference that needs gold, and train has none")
         return super().learn(train, valid, start)
 
-    def first_emissions(self, train: Dataset) -> Floats:
+    def first_emissions(self, train: Dataset, labels: NDArray[np.int16]) -> Floats:
         """Those that gold shows: the first and the last.  -> (K, L, L)"""
         return true_emissions(train, smoothing=self.config.smoothing)
 

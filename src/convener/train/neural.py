@@ -116,8 +116,8 @@ def packings(data: Dataset, reading: Reading) -> Iterator[tuple[Dataset, tuple[P
         reach = data.offsets[start] + BLOCK
         stop = max(start + 1, int(np.searchsorted(data.offsets, reach, side="right")) - 1)
         part = data[start:stop]
-        given = reading.given(part)
-        yield part, (Packing.of(part, given=given), Packing.of(part, speaking(part), given))
+        packing = Packing.of(part, reading.given(part))
+        yield part, (packing, packing.with_votes(speaking(part)))
         start = stop
 
 

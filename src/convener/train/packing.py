@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -47,14 +47,13 @@ class Packing:
     def of(
         cls,
         data: Dataset,
-        votes: NDArray[np.int16] | None = None,
         given: NDArray[np.float32] | None = None,
         *,
         seed: int | None = None,
     ) -> Packing:
         """Laid out in the data's order or, with a seed, shuffled.
 
-        votes (N, K): others than the data's, on request; given (N, L): nothing unless given.
+        given (N, L): nothing unless given.
         """
         features = _features(data)
         order = np.arange(len(data))
@@ -63,16 +62,21 @@ class Packing:
         lengths, labels = data.lengths[order], len(data.tags)
         rows = ranges(data.offsets[:-1][order], lengths)
         offsets = offsets_of(lengths)
-        chosen = (data.votes if votes is None else votes)[rows]
+        votes = data.votes[rows]
         known = np.zeros((len(rows), labels), np.float32) if given is None else given[rows]
         return cls(
             torch.from_numpy(features.token_rows(rows)),
             torch.from_numpy(features.sentence_rows(order)),
             offsets,
-            chosen,
-            said_cells(chosen, offsets, labels),
+            votes,
+            said_cells(votes, offsets, labels),
             torch.from_numpy(known),
         )
+
+    def with_votes(self, votes: NDArray[np.int16]) -> Packing:
+        """The same sentences with other votes (N, K), in this order; features are shared."""
+        said = said_cells(votes, self.offsets, self.given.shape[1])
+        return replace(self, votes=votes, said=said)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

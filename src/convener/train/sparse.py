@@ -46,9 +46,9 @@ def with_majority(data: Dataset, labels: NDArray[np.int16]) -> Dataset:
     return data.with_sources((*data.sources, MAJORITY), votes, (*data.silence, "O"))
 
 
-def without_last(data: Dataset) -> NDArray[np.int16]:
+def without_last(votes: NDArray[np.int16]) -> NDArray[np.int16]:
     """Votes with the last source silenced.  -> (N, K)"""
-    votes = data.votes.copy()
+    votes = votes.copy()
     votes[:, -1] = ABSTAIN
     return votes
 
@@ -100,11 +100,10 @@ class Stages:
         self.config, self.net, self.start = config, net, start
         self.train, self.valid = train, valid
         reading = Reading(config.silence, config.edge)
-        given = reading.given(train)
-        self.packing = Packing.of(train, given=given, seed=config.seed)
+        self.packing = Packing.of(train, reading.given(train), seed=config.seed)
         self.alone = self.packing
         if config.use_mv:
-            self.alone = Packing.of(train, without_last(train), given, seed=config.seed)
+            self.alone = self.packing.with_votes(without_last(self.packing.votes))
 
     def all(self) -> list[Stage]:
         """As the settings have it."""
