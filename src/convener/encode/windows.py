@@ -64,7 +64,9 @@ def _slid(before: Ints, start: int, end: int, capacity: int, overlap: float) -> 
         int(np.searchsorted(before, (before[follow] + before[until]) // 2))
         for follow, until in zip(starts[1:], ends[:-1], strict=True)
     ]
-    return np.array([starts, ends, [start, *middle], [*middle, end]])
+    windows = np.array([starts, ends, [start, *middle], [*middle, end]])
+    # With much overlap and long words, one between two others may be left nothing to give.
+    return windows[:, windows[2] < windows[3]]
 
 
 def _reach(before: Ints, start: int, capacity: int) -> int:
