@@ -25,10 +25,10 @@ from hypothesis import strategies as st
 from convener import progress
 from convener.encode import get, store
 from convener.encode.base import Encoded
-from convener.encode.store import open_features, shard_bounds, write_features
+from convener.encode.store import open_features, write_features
 from convener.errors import DataError
 from convener.features import as_floats, as_stored
-from convener.packed import offsets_of
+from convener.packed import offsets_of, stretches
 
 from .toys import Lengths, corpus, dataset
 
@@ -106,10 +106,7 @@ def test_nothing_is_written_and_read(tmp_path: Path, sentences: list[list[str]])
 
 @given(st.lists(st.integers(0, 3 * SHARD), max_size=40))
 def test_shards_are_whole_sentences_and_no_larger_than_they_must_be(lengths: list[int]) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(store, "SHARD", SHARD)
-        offsets = offsets_of(lengths)
-        bounds = shard_bounds(offsets).tolist()
+    bounds = stretches(offsets_of(lengths), SHARD).tolist()
     assert (bounds[0], bounds[-1]) == (0, len(lengths))
     for first, last in pairwise(bounds):
         size = sum(lengths[first:last])
@@ -204,7 +201,7 @@ class Fails(Lengths):
 
 @pytest.mark.parametrize("after", range(0, 12, 3))
 def test_a_stopped_run_encodes_only_what_is_missing(written: Path, after: int) -> None:
-    whole, count = content(written), len(shard_bounds(corpus().offsets)) - 1
+    whole, count = content(written), len(stretches(corpus().offsets, SHARD)) - 1
     folder = written.parent.parent / "again" / "key"
     with pytest.raises(KeyboardInterrupt):
         write_features(folder, corpus(), Fails(after, KeyboardInterrupt()), "float16")

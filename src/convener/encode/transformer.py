@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.encode.base import Encoded, Encoder, digest_of, sentence_means
+from convener.encode.base import Encoded, Encoder, digest_of, digest_of_file, sentence_means
 from convener.encode.loaded import Loaded, read_json
 from convener.encode.windows import windows_of
 from convener.errors import ConfigError, DataError
@@ -86,7 +85,7 @@ class Transformer(Encoder):
     def encoding(self) -> Encoding:
         """By the content of the model's files: a model that is exchanged is another one."""
         digests = {
-            file.relative_to(self.folder).as_posix(): _digest_of_file(file)
+            file.relative_to(self.folder).as_posix(): digest_of_file(file)
             for pattern in DECISIVE
             for file in self.folder.glob(pattern)
             if file.is_file()
@@ -144,8 +143,3 @@ class Transformer(Encoder):
             raise DataError(f"{self.folder}: no weights ({WEIGHTS} expected){hint}")
         if not any(file for pattern in TOKENIZERS for file in self.folder.glob(pattern)):
             raise DataError(f"{self.folder}: no tokenizer ({TOKENIZERS[0]} expected)")
-
-
-def _digest_of_file(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -17,11 +17,8 @@ from torch.autograd.function import once_differentiable
 from convener.kernels import expansion
 from convener.kernels.compiled import REGROUP, compiled
 from convener.kernels.expansion import EDGE
-from convener.kernels.exponent import exp_in_place, log_in_place
+from convener.kernels.exponent import DEEP, exp_in_place, log_in_place
 from convener.kernels.said import Said
-
-# exp in single precision is not asked for less.
-_DEEP = -80.0
 
 
 class Law(NamedTuple):
@@ -102,7 +99,7 @@ class _Columns(torch.autograd.Function):
 def _shares(logits, shared, shares, logs):  # type: ignore[no-untyped-def]
     """Softmax over the sources, or sigmoid (always for O), and its logarithm."""
     M, K, Q = logits.shape
-    one, zero, deep = logits.dtype.type(1), logits.dtype.type(0), logits.dtype.type(_DEEP)
+    one, zero, deep = logits.dtype.type(1), logits.dtype.type(0), logits.dtype.type(DEEP)
     begin = 1 if shared else Q
     top, total = np.empty(Q, logits.dtype), np.empty((M, Q), logits.dtype)
     for m in range(M):
@@ -142,7 +139,7 @@ def _scores(shares, n, root, scaled, scores, slopes):  # type: ignore[no-untyped
     M, K, Q = shares.shape
     flat, logs, out = shares.reshape(-1), slopes.reshape(-1), scores.reshape(-1)
     number, count = shares.dtype.type, shares.size
-    one, deep, turn = number(1), number(_DEEP), number(1 / K)
+    one, deep, turn = number(1), number(DEEP), number(1 / K)
     least, most = number(math.log(EDGE)), number(math.log1p(-EDGE))
     low, high = turn ** (one - n), (one - turn) ** (one - n) if K > 1 else one
     if scaled:

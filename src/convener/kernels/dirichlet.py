@@ -16,12 +16,9 @@ from torch import Generator, Tensor
 from torch.autograd.function import once_differentiable
 
 from convener.kernels.compiled import REGROUP, Array, compiled
-from convener.kernels.exponent import exp_in_place, log_in_place
+from convener.kernels.exponent import DEEP, exp_in_place, log_in_place
 from convener.kernels.gamma import SURE, gammas, log_gammas, log_slopes, refusals
 from convener.kernels.said import Said
-
-# exp in single precision is not asked for less.
-_DEEP = -80.0
 
 
 def log_mean(columns: Tensor, totals: Tensor, said: Said) -> Tensor:
@@ -183,7 +180,7 @@ def _concentrations(columns, whole, bounds, floor):  # type: ignore[no-untyped-d
 def _divide(logs, bounds, shares):  # type: ignore[no-untyped-def]
     """Logs of gamma variables (C+R, L) become, for cells, logs of their shares; fill the shares."""
     L, C, P = logs.shape[1], bounds[-1] - bounds[0], len(bounds) - 1
-    deep = logs.dtype.type(_DEEP)
+    deep = logs.dtype.type(DEEP)
     tops, totals = np.full((P, L), -np.inf, logs.dtype), np.zeros((P, L), logs.dtype)
     r = C
     for p in range(P):

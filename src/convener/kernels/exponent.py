@@ -16,6 +16,8 @@ from numba.extending import intrinsic, overload
 
 from convener.kernels.compiled import Array, compiled
 
+DEEP = -80.0
+"""exp in single precision is not asked for less."""
 # Adding 1.5 * 2**23 leaves the nearest whole number in the last bits of a float32.
 _ROUND = np.float32(12582912.0)
 _LOG2E = np.float32(1.4426950408889634)

@@ -14,11 +14,15 @@ LEAST_SILENCE = 0.1
 def move_counts(
     labels: NDArray[np.int16], offsets: NDArray[np.int64], size: int
 ) -> NDArray[np.float64]:
-    """How often each label follows each other one; before a sentence stands O.  -> (L, L)"""
+    """How often each label follows each other one; before a sentence stands O.  -> (L, L)
+
+    labels (N,), or votes (N, K), of which pairs with an abstention are left out.
+    """
     before = np.empty_like(labels)
     before[1:] = labels[:-1]
     before[offsets[:-1][np.diff(offsets) > 0]] = 0
-    pairs = before.astype(np.int64) * size + labels
+    heard = (before >= 0) & (labels >= 0)
+    pairs = before[heard].astype(np.int64) * size + labels[heard]
     return np.bincount(pairs, minlength=size * size).reshape(size, size).astype(np.float64)
 
 
@@ -97,15 +101,9 @@ def paper_moves(
 ) -> NDArray[np.float64]:
     """Psi* as in the paper: neighbouring labels over all sources, one more for each legal move.
 
-    Pairs with an abstention are left out; before a sentence stands O.  votes (N, K) -> (L, L)
+    votes (N, K), legal (L, L) -> (L, L)
     """
-    size = len(legal)
-    before = np.empty_like(votes)
-    before[1:] = votes[:-1]
-    before[offsets[:-1][np.diff(offsets) > 0]] = 0
-    heard = (before >= 0) & (votes >= 0)
-    pairs = before[heard].astype(np.int64) * size + votes[heard]
-    counts = np.bincount(pairs, minlength=size * size).reshape(size, size) + legal.astype(float)
+    counts = move_counts(votes, offsets, len(legal)) + legal
     moves: NDArray[np.float64] = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1e-12)
     return moves
 

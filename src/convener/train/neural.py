@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -15,6 +16,7 @@ from convener.data import ABSTAIN, Dataset
 from convener.evaluate.metrics import score_labels
 from convener.kernels.chain_torch import objective
 from convener.kernels.compiled import Array
+from convener.packed import stretches
 from convener.train.chain import Decoded, decoded
 from convener.train.packing import Batch, Packing
 
@@ -111,14 +113,10 @@ class Judge:
 
 def packings(data: Dataset, reading: Reading) -> Iterator[tuple[Dataset, tuple[Packing, Packing]]]:
     """Blocks of a dataset, laid out twice: with all votes, and without mere silence."""
-    start = 0
-    while start < len(data):
-        reach = data.offsets[start] + BLOCK
-        stop = max(start + 1, int(np.searchsorted(data.offsets, reach, side="right")) - 1)
+    for start, stop in pairwise(stretches(data.offsets, BLOCK).tolist()):
         part = data[start:stop]
         packing = Packing.of(part, reading.given(part))
         yield part, (packing, packing.with_votes(speaking(part)))
-        start = stop
 
 
 def infer(
