@@ -71,6 +71,40 @@ def test_the_list_of_models_is_complete() -> None:
     assert missing == []
 
 
+def said_defaults() -> list[tuple[str, str, str]]:
+    """(model, setting, default) of all rows of settings in models.md that tell plain values."""
+    found = []
+    page = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
+    for section in page.split("\n## ")[1:]:
+        title, models = section.partition("\n")[0], []
+        for line in section.splitlines():
+            cells = [cell.strip() for cell in line.split("|")[1:-1]]
+            if cells[:1] == ["setting"]:
+                models = [name.split(", ") for name in cells if "chmm" in name] or [[title]]
+            elif models and cells and cells[0].startswith("`"):
+                names = re.findall("`(.+?)`", cells[0])
+                for some, cell in zip(models, cells[-len(models) :], strict=True):
+                    values = [value.strip("`") for value in cell.split(", ")]
+                    if len(values) == len(names) and not any(" " in value for value in values):
+                        told = zip(names, values, strict=True)
+                        found += [(model, *row) for row in told for model in some]
+    return found
+
+
+def test_defaults_in_the_docs_are_those_of_the_code() -> None:
+    told = said_defaults()
+    assert {"hmm", "chmm", "sparse-chmm", "chmm-fe"} <= {model for model, _, _ in told}
+    wrong = []
+    for model, name, value in told:
+        default = getattr(cv.get(model).Config(), name)
+        same = value == {None: "none", True: "true", False: "false"}.get(default, default)
+        if not same and re.fullmatch(r"[\d.e-]+", value):
+            same = float(value) == default
+        if not same and not (default is None and value == "estimated"):
+            wrong.append(f"{model} {name}: {value}, but {default!r}")
+    assert wrong == []
+
+
 def test_every_format_has_its_place_in_the_docs() -> None:
     from convener.io import formats
 
