@@ -1,4 +1,4 @@
-"""The shapes of FINDINGS section 1: lengths from the real data, OntoNotes from a generator."""
+"""The shapes of usual batches: lengths from the real data, OntoNotes from a generator."""
 
 from __future__ import annotations
 

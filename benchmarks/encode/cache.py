@@ -1,4 +1,4 @@
-"""Must show 3 and 4: the second run, kills, and ten million tokens."""
+"""The cache: the second run, kills, and ten million tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Must show 1: batches, bfloat16 and windows against one sentence at a time."""
+"""Exactness: batches, bfloat16 and windows against one sentence at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Must show 2: ratios on 1,000 real sentences, in one run."""
+"""Speed: ratios on 1,000 real sentences, in one run."""
 
 from __future__ import annotations
 

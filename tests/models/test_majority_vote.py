@@ -1,4 +1,4 @@
-"""Majority vote: the rules of SPEC section 3, and the paper's own row."""
+"""Majority vote: its rules, and the paper's own row."""
 
 from __future__ import annotations
 

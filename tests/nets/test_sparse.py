@@ -6,9 +6,11 @@ from dataclasses import replace
 from itertools import product
 
 import numpy as np
+import pytest
 import torch
 
 import convener as cv
+from convener.nets import sparse
 from convener.nets.sparse import Prior, SparseNet
 from convener.train.packing import Packing
 from tests.nets.whole import assert_loss_is_that_of_the_twin, gradient_is_right
@@ -110,6 +112,16 @@ def test_the_whole_gradient_is_right(encoded: cv.Dataset) -> None:
 
 def test_the_loss_is_that_of_the_twin(encoded: cv.Dataset) -> None:
     assert_loss_is_that_of_the_twin(net_for(encoded), batch_of(encoded))
+
+
+def test_mean_emissions_are_averaged_over_sentences(
+    encoded: cv.Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sparse, "PIECE", 7)
+    net, rows = net_for(encoded), batch_of(encoded).sentences
+    with torch.no_grad():
+        torch.testing.assert_close(net.mean_emissions(rows), net.emissions(rows).mean(0))
+    assert not net.mean_emissions(rows[:0]).any()
 
 
 def test_draws_depend_on_the_generator_and_have_the_right_mean(encoded: cv.Dataset) -> None:
