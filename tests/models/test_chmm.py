@@ -45,7 +45,7 @@ def test_it_starts_exactly_from_the_starting_matrices(toy: cv.Dataset, start: st
     wanted.give(net)
     batch = Packing.of(data).batch()
     with torch.no_grad():
-        moves = net.moves(batch.tokens).softmax(-1).numpy()
+        moves = net.moves(batch).softmax(-1).numpy()
         emissions = net.logits(batch.tokens).softmax(-1).numpy()
     for found, expected in ((moves, wanted.moves), (emissions, wanted.emissions)):
         np.testing.assert_allclose(expected.sum(axis=-1), 1)

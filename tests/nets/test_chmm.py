@@ -122,6 +122,7 @@ def test_known_emissions_come_back(encoded: cv.Dataset) -> None:
 def test_fixed_emissions_are_not_trained() -> None:
     assert {name for name, _ in FixedNet(3, 2, 3).named_parameters()} == {
         "initial",
+        "around",
         "transition.weight",
         "transition.bias",
     }

@@ -43,7 +43,7 @@ def assert_loss_is_that_of_the_twin(net: Any, batch: Batch) -> None:
             ours = chain_loss(net, tau, sample=False)(batch, torch.Generator())
             value, _ = objective_twin(
                 net.log_initial(),
-                net.moves(batch.tokens),
+                net.moves(batch),
                 net.log_like(batch),
                 batch.offsets,
                 tau=tau,

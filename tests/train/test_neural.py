@@ -52,7 +52,7 @@ def test_the_plain_reading_is_the_plain_chain(encoded: cv.Dataset, net: SparseNe
     with torch.no_grad():
         expected = posterior(
             net.log_initial().numpy(),
-            net.moves(batch.tokens).numpy(),
+            net.moves(batch).numpy(),
             net.log_like(batch).numpy(),
             encoded.offsets,
         ).marginals
@@ -98,7 +98,7 @@ def test_the_judge_gives_f1_with_gold_and_likelihood_without(
     with torch.no_grad():
         likelihood = posterior(
             net.log_initial().numpy(),
-            net.moves(batch.tokens).numpy(),
+            net.moves(batch).numpy(),
             net.log_like(batch).numpy(),
             encoded.offsets,
         ).log_likelihood.sum()

@@ -119,7 +119,7 @@ class CHMM(NeuralChain):
 
     def new_net(self, data: Dataset) -> CHMMNet | FixedNet:
         """A network for these sources and labels, as it is before it knows anything."""
-        return prepared(CHMMNet(*sizes(data)), data, legal=self.config.legal)
+        return prepared(CHMMNet(*sizes(data), self.config.look()), data, legal=self.config.legal)
 
     def restored(self, params: Params, data: Dataset) -> tuple[ChainNet, Dataset]:
         """The network, and data with the sources it knows."""

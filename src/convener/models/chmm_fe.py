@@ -63,4 +63,4 @@ class CHMMFE(CHMM):
 
     def new_net(self, data: Dataset) -> FixedNet:
         """A network whose emissions are still to be fixed."""
-        return prepared(FixedNet(*sizes(data)), data, legal=self.config.legal)
+        return prepared(FixedNet(*sizes(data), self.config.look()), data, legal=self.config.legal)

@@ -9,8 +9,10 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from convener.data import Dataset
+from convener.errors import ConfigError
 from convener.kernels.confusion import emission_reliability
 from convener.models.base import FeatureConfig, Inference, LabelModel, Params, Reliability
+from convener.nets.moves import Look
 from convener.settings import at_least
 from convener.tables import PERCENT, Table
 from convener.tags import TagSet
@@ -38,6 +40,10 @@ class ChainConfig(FeatureConfig):
     batch: int = 64
     start: Literal["votes", "paper"] = "votes"
     """Starting matrices: estimated from the votes, or the paper's."""
+    context: int = 0
+    """Neighbours on either side of a token that its move depends on, too; 0 is the paper's."""
+    dropout: float = 0.0
+    """Share of a token's features that a training step leaves out, all else rescaled."""
     legal: bool = True
     """Forbid moves that BIO does not allow."""
     silence: float = 1.0
@@ -51,7 +57,13 @@ class ChainConfig(FeatureConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least(self, 1, "epochs", "patience", "smooth", "batch", "threads")
-        at_least(self, 0, "tau", "lr", "initial_lr", "decay", "silence", "edge")
+        at_least(self, 0, "tau", "lr", "initial_lr", "decay", "silence", "edge", "context")
+        if not 0 <= self.dropout < 1:
+            raise ConfigError(f"dropout must be in [0, 1), got {self.dropout}")
+
+    def look(self) -> Look:
+        """What of the features moves depend on."""
+        return Look(context=self.context, dropout=self.dropout)
 
     def rates(self) -> dict[str, float]:
         """Learning rates of parts that have their own."""

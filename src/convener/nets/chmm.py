@@ -8,7 +8,7 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional
 
-from convener.nets.moves import MovesNet, silent_linear
+from convener.nets.moves import PLAIN, Look, MovesNet, silent_linear
 
 CELLS = 1 << 24
 """Emission parameters that are computed together: tokens are taken in pieces."""
@@ -26,8 +26,8 @@ class Words(Protocol):
 class CHMMNet(MovesNet):
     """Every token has its own emissions: L x L for each source."""
 
-    def __init__(self, width: int, sources: int, labels: int) -> None:
-        super().__init__(width, sources, labels)
+    def __init__(self, width: int, sources: int, labels: int, look: Look = PLAIN) -> None:
+        super().__init__(width, sources, labels, look)
         self.emission = silent_linear(width, sources * labels * labels)
 
     @property
@@ -70,8 +70,8 @@ class CHMMNet(MovesNet):
 class FixedNet(MovesNet):
     """Emissions that are known: the same for every token, and not trained."""
 
-    def __init__(self, width: int, sources: int, labels: int) -> None:
-        super().__init__(width, sources, labels)
+    def __init__(self, width: int, sources: int, labels: int, look: Look = PLAIN) -> None:
+        super().__init__(width, sources, labels, look)
         # By what was said, abstain first, which is no evidence: its row stays zero.
         self.register_buffer("log_emissions", torch.zeros(sources, labels + 1, labels))
         self.log_emissions: Tensor

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Protocol
+
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 
 from convener.kernels.linear import linear
 
@@ -13,14 +16,38 @@ NEVER = -20.0
 """
 
 
+class Line(Protocol):
+    """What of a batch matters here."""
+
+    @property
+    def tokens(self) -> Tensor: ...
+    @property
+    def offsets(self) -> Tensor: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """What of the features moves depend on."""
+
+    context: int = 0
+    """Neighbours on either side that are seen, too. They speak of a token's label only, whatever
+    the label before it: L outputs for each neighbour, where a token itself has L x L."""
+    dropout: float = 0.0
+    """Share of the features that a training step leaves out."""
+
+
+PLAIN = Look()
+
+
 class MovesNet(nn.Module):
     """The start and the moves of a chain; weights start at zero, so that biases alone speak."""
 
-    def __init__(self, width: int, sources: int, labels: int) -> None:
+    def __init__(self, width: int, sources: int, labels: int, look: Look = PLAIN) -> None:
         super().__init__()
-        self.sources, self.labels = sources, labels
+        self.sources, self.labels, self.look = sources, labels, look
         self.initial = nn.Parameter(torch.zeros(labels))
         self.transition = silent_linear(width, labels * labels)
+        self.around = nn.Parameter(torch.zeros(2 * look.context * labels, width))
         self.register_buffer("floor", torch.zeros(labels * labels))
         self.floor: Tensor
 
@@ -28,11 +55,30 @@ class MovesNet(nn.Module):
         """Log-probabilities of the hidden label before a sentence.  -> (L,)"""
         return self.initial.log_softmax(0)
 
-    def moves(self, tokens: Tensor) -> Tensor:
-        """Logits of the moves to each token's label.  (N, D) -> (N, L, L)"""
-        bias = self.transition.bias + self.floor
-        logits = linear(tokens, self.transition.weight, bias)
-        return logits.view(-1, self.labels, self.labels)
+    def moves(self, batch: Line, generator: Generator | None = None) -> Tensor:
+        """Logits of the moves to each token's label.  -> (N, L, L)
+
+        With a generator some features are left out, the same for all tokens of the batch: that
+        costs a pass over the weights, not over the tokens.
+        """
+        weight = torch.cat([self.transition.weight, self.around])
+        own, size = len(self.floor), self.labels
+        bias = torch.cat([self.transition.bias + self.floor, weight.new_zeros(len(self.around))])
+        if generator is not None and self.look.dropout:
+            stays = 1 - self.look.dropout
+            chances = weight.new_full(weight.shape[1:], stays)
+            weight = weight * torch.bernoulli(chances, generator=generator) / stays
+        logits = linear(batch.tokens, weight, bias)
+        moves = logits[:, :own].reshape(-1, size, size)
+        for number, step in enumerate(self._steps()):
+            first = own + number * size
+            moves = moves + _shifted(logits[:, first : first + size], step, batch.offsets)[:, None]
+        return moves
+
+    def _steps(self) -> list[int]:
+        """Where the neighbours stand."""
+        reach = self.look.context
+        return [step for step in range(-reach, reach + 1) if step]
 
 
 def silent_linear(width: int, columns: int) -> nn.Linear:
@@ -41,3 +87,12 @@ def silent_linear(width: int, columns: int) -> nn.Linear:
     nn.init.zeros_(layer.weight)
     nn.init.zeros_(layer.bias)
     return layer
+
+
+def _shifted(rows: Tensor, step: int, offsets: Tensor) -> Tensor:
+    """For each token the row of the one `step` further in its sentence, or zero.  -> (N, L)"""
+    sentence = torch.repeat_interleave(offsets.diff())
+    place = torch.arange(len(rows)) + step
+    there = place.clamp(0, max(0, len(rows) - 1))
+    inside = (place == there) & (sentence[there] == sentence)
+    return rows[there] * inside[:, None]

@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 
 from convener.kernels import columns, dirichlet, expansion
 from convener.kernels.said import Said, log_evidence
-from convener.nets.moves import MovesNet, silent_linear
+from convener.nets.moves import PLAIN, Look, MovesNet, silent_linear
 
 PIECE = 256
 """Sentences whose emissions are computed together."""
@@ -52,9 +52,16 @@ class SparseNet(MovesNet):
     """
 
     def __init__(
-        self, width: int, sources: int, labels: int, columns: int, prior: Prior, turn: float
+        self,
+        width: int,
+        sources: int,
+        labels: int,
+        columns: int,
+        prior: Prior,
+        turn: float,
+        look: Look = PLAIN,
     ) -> None:
-        super().__init__(width, sources, labels)
+        super().__init__(width, sources, labels, look)
         self.columns, self.prior = columns, prior
         self.reliability = silent_linear(width, sources * columns)
         self.expansion = silent_linear(width, sources * labels)

@@ -28,7 +28,7 @@ class ChainNet(Protocol):
     """A network that gives a chain its start, its moves and its evidence."""
 
     def log_initial(self) -> Tensor: ...
-    def moves(self, tokens: Tensor) -> Tensor: ...
+    def moves(self, batch: Batch, generator: Generator | None = None) -> Tensor: ...
     def log_like(self, batch: Batch, generator: Generator | None = None) -> Tensor: ...
 
 
@@ -80,7 +80,7 @@ def chain_loss(net: ChainNet, tau: float, *, sample: bool) -> Callable[[Batch, G
     def loss(batch: Batch, generator: Generator) -> Tensor:
         log_like = net.log_like(batch, generator if sample else None) + batch.given
         value, _ = objective(
-            net.log_initial(), net.moves(batch.tokens), log_like, batch.offsets, tau=tau
+            net.log_initial(), net.moves(batch, generator), log_like, batch.offsets, tau=tau
         )
         return -value.mean()
 
@@ -135,7 +135,7 @@ def infer(
             if weight:
                 log_like = log_like + weight * net.log_like(batch).numpy()
         log_like = np.asarray(log_like + whole.given.numpy(), np.float32)
-        moves = net.moves(whole.tokens).numpy()
+        moves = net.moves(whole).numpy()
         begin = net.log_initial().numpy()
     return decoded(moves, log_like, data, threads, begin=begin)
 

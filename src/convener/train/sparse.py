@@ -37,7 +37,7 @@ BLEND = 0.2
 SMALL = -4.0
 """Logit of the addon prior's scales at first: to be raised where the emissions ask for it."""
 MAJORITY = "majority-vote"
-FREE = ("initial", "transition")
+FREE = ("initial", "transition", "around")
 
 
 def with_majority(data: Dataset, labels: NDArray[np.int16]) -> Dataset:
@@ -160,7 +160,7 @@ class Stages:
             ),
             self._stage(
                 "addon prior",
-                (*scales, "transition") if merged else scales,
+                (*scales, *FREE) if merged else scales,
                 lr=config.expansion_lr,
                 patience=max(1, config.patience // 4),
             ),
@@ -190,7 +190,7 @@ class Stages:
         emissions = torch.from_numpy(self.start.emissions).float()
 
         def loss(batch: Batch, _: Generator) -> Tensor:
-            psi = self.net.moves(batch.tokens).softmax(-1)
+            psi = self.net.moves(batch).softmax(-1)
             phi = self.net.emissions(batch.sentences)
             return functional.mse_loss(psi, moves.expand_as(psi)) + functional.mse_loss(
                 phi, emissions.expand_as(phi)
@@ -209,5 +209,7 @@ class Stages:
 
 def new_net(config: Any, data: Dataset, columns: int) -> SparseNet:
     """A network for these sources and labels, as it is before it knows anything."""
-    net = SparseNet(*sizes(data), columns, config.prior(), config.turn / len(data.tags))
+    net = SparseNet(
+        *sizes(data), columns, config.prior(), config.turn / len(data.tags), config.look()
+    )
     return prepared(net, data, legal=config.legal, uniform=config.uniform_start)
