@@ -29,7 +29,7 @@ DOORS = {
     "corpus": GROUND | {"data"},
     "predictions": GROUND | {"expect", "packed", "spans", "schemes", "tags", "data"},
     "io": VALUES | {"settings", "kernels"},
-    "lf": VALUES,
+    "lf": VALUES | {"io"},
     "encode": VALUES | {"features", "expect", "settings", "progress"},
     "evaluate": VALUES | {"kernels"},
     "progress": set(),

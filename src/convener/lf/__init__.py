@@ -1,5 +1,11 @@
-"""Labeling functions: how they are applied."""
+"""Labeling functions: how they are written and applied."""
 
-from convener.lf.apply import LabelingFunction, apply
+from convener.lf.apply import apply
+from convener.lf.function import (
+    ABSTAIN,
+    LabelingFunction,
+    labeling_function,
+)
+from convener.lf.view import View
 
-__all__ = ["LabelingFunction", "apply"]
+__all__ = ["ABSTAIN", "LabelingFunction", "View", "apply", "labeling_function"]
