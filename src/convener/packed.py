@@ -55,6 +55,20 @@ def ranges(starts: NDArray[Any], lengths: NDArray[Any]) -> NDArray[np.int64]:
     return steps + np.repeat(np.asarray(starts, np.int64) - before[:-1], lengths)
 
 
+def shard_bounds(offsets: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """Numbers of pieces that bound shards of at most `size` items, a whole piece at least.
+
+    >>> shard_bounds(np.array([0, 10, 20, 21, 21]), 16).tolist()
+    [0, 1, 4]
+    """
+    bounds, count = [0], len(offsets) - 1
+    while bounds[-1] < count:
+        reach = offsets[bounds[-1]] + size
+        last = int(np.searchsorted(offsets, reach, side="right")) - 1
+        bounds.append(max(bounds[-1] + 1, last))
+    return np.array(bounds)
+
+
 def positions(index: Iterable[int] | NDArray[Any]) -> NDArray[np.int64]:
     """Indices as an array; a mask stands for the places where it is true.
 

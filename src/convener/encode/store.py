@@ -24,6 +24,7 @@ from convener.data import Dataset
 from convener.encode.base import Encoder
 from convener.errors import DataError
 from convener.features import Dtype, Encoding, Features, as_stored, numpy_dtype
+from convener.packed import shard_bounds
 
 try:
     import fcntl
@@ -105,23 +106,9 @@ def write_features(folder: Path, data: Dataset, encoder: Encoder, dtype: Dtype) 
         raise DataError(f"{folder}: features cannot be written: {error.strerror}") from error
 
 
-def shard_bounds(offsets: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Sentence numbers that bound shards of about `SHARD` tokens, a whole sentence at least.
-
-    >>> shard_bounds(np.array([0, 10_000, 20_000, 21_000, 21_000])).tolist()
-    [0, 1, 4]
-    """
-    bounds, count = [0], len(offsets) - 1
-    while bounds[-1] < count:
-        reach = offsets[bounds[-1]] + SHARD
-        last = int(np.searchsorted(offsets, reach, side="right")) - 1
-        bounds.append(max(bounds[-1] + 1, last))
-    return np.array(bounds)
-
-
 def _write_shards(draft: Path, data: Dataset, encoder: Encoder, dtype: Dtype) -> None:
     """All shards that are not on disk yet."""
-    bounds = shard_bounds(data.offsets)
+    bounds = shard_bounds(data.offsets, SHARD)
     row = encoder.width * numpy_dtype(dtype).itemsize
     sizes = {TOKENS: data.offsets[bounds] * row, SENTENCES: bounds * row}
     ready = _shards_done(draft, bounds, sizes)

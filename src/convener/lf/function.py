@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
 from convener.data import ABSTAIN, SILENCES, Silence
-from convener.errors import ConfigError, ConvenerWarning, unknown_name
+from convener.errors import ConfigError, ConvenerWarning, DataError, unknown_name
 from convener.io.options import Misaligned, Overlap
 from convener.lf.settle import Span, settled
 from convener.lf.version import version_of
@@ -103,6 +103,15 @@ class LabelingFunction:
     def spans(self, view: View) -> list[Span] | None:
         """The spans that count, in words; what had to be mended is noted on the view."""
         return self.settled(self.find(view), view)
+
+    def answers(self, views: Sequence[View]) -> list[list[Span] | None]:
+        """The spans that count in each of the texts."""
+        if self.find_all is None:
+            return [self.spans(view) for view in views]
+        found = list(self.find_all(views))
+        if len(found) != len(views):
+            raise DataError(f"expected an answer for each of {len(views)} texts, got {len(found)}")
+        return [self.settled(item, view) for item, view in zip(found, views, strict=True)]
 
     def settled(self, found: Found, view: View) -> list[Span] | None:
         """Spans as they were found, as they count: see `convener.lf.settle`."""

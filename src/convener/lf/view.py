@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from convener.errors import DataError
 from convener.io.words import word_spans
 
-CharSpan = tuple[int, int]
+Range = tuple[int, int]
 
 
 class Note(NamedTuple):
@@ -44,9 +44,9 @@ class View(Sequence[str]):
         tokens: Sequence[str],
         *,
         text: str | None = None,
-        chars: NDArray[Any] | Sequence[CharSpan] | None = None,
+        chars: NDArray[Any] | Sequence[Range] | None = None,
         document: str | None = None,
-        sentences: Sequence[CharSpan] | None = None,
+        sentences: Sequence[Range] | None = None,
     ) -> None:
         if (text is None) != (chars is None):
             raise DataError("text and the places of its words go together, got only one of them")
@@ -55,7 +55,7 @@ class View(Sequence[str]):
         self.sentences = [(0, len(self.tokens))] if sentences is None else list(sentences)
         self.notes: list[Note] = []
         self._text, self._given = text, chars
-        self._chars: list[CharSpan] | None = None
+        self._chars: list[Range] | None = None
         self._edges: tuple[dict[int, int], dict[int, int]] | None = None
 
     @classmethod
@@ -96,7 +96,7 @@ class View(Sequence[str]):
         return self._text
 
     @property
-    def chars(self) -> list[CharSpan]:
+    def chars(self) -> list[Range]:
         """Start and end of each word in the text."""
         if self._chars is None:
             if self._given is None:
@@ -126,6 +126,29 @@ class View(Sequence[str]):
         'left  Oslo'
         """
         return self.text[self.chars[start][0] : self.chars[end - 1][1]] if start < end else ""
+
+    def parts(self) -> list[View]:
+        """Its sentences, each as a view of its own.
+
+        >>> document = View(["Ada", "left", "She", "wrote"], sentences=[(0, 2), (2, 4)])
+        >>> [part.text for part in document.parts()]
+        ['Ada left', 'She wrote']
+        """
+        if len(self.sentences) < 2:
+            return [self]
+        views = []
+        for first, last in self.sentences:
+            places = self.chars[first:last]
+            begin = places[0][0] if places else 0
+            views.append(
+                View(
+                    self.tokens[first:last],
+                    text=self.said(first, last),
+                    chars=[(start - begin, end - begin) for start, end in places],
+                    document=self.document,
+                )
+            )
+        return views
 
     def note(self, kind: str, detail: str) -> None:
         """Let the report of the run count and list something that happened in this text."""
