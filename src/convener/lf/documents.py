@@ -33,7 +33,7 @@ def everywhere(
         return [
             (first + start, first + end, label)
             for first, last in view.sentences
-            for start, end, label in _occurrences(view.tokens[first:last], labels)
+            for start, end, label in _occurrences(view[first:last], labels)
         ]
 
     return _of_documents(function, found, name or f"{function.name} everywhere", settings)

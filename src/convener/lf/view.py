@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
 from typing import Any, NamedTuple, overload
 
 from numpy.typing import NDArray
@@ -24,13 +23,15 @@ class Note(NamedTuple):
 class View(Sequence[str]):
     """One sentence, or one document: a sequence of words that knows its text.
 
+    All functions see the same view, so nothing of it can be changed; `note` adds to the report.
+
     tokens     the words
     text       the text they were cut from; where none is known, the words joined by one space.
                A document's is the text of its sentences, joined by one space
     chars      start and end of each word in `text`
     document   the id of the document, if known
     sentences  start and end of each sentence, in words
-    notes      what a report should tell; `note` adds to it
+    notes      what the report should tell
 
     >>> view = View.of("Ada left  Oslo.")
     >>> list(view), view[1], view.chars[2], view.text[10:14]
@@ -50,12 +51,12 @@ class View(Sequence[str]):
     ) -> None:
         if (text is None) != (chars is None):
             raise DataError("text and the places of its words go together, got only one of them")
-        self.tokens = tokens if isinstance(tokens, list) else list(tokens)
+        self.tokens = tuple(tokens)
         self.document = document
-        self.sentences = [(0, len(self.tokens))] if sentences is None else list(sentences)
+        self.sentences = ((0, len(self.tokens)),) if sentences is None else tuple(sentences)
         self.notes: list[Note] = []
         self._text, self._given = text, chars
-        self._chars: list[Range] | None = None
+        self._chars: tuple[Range, ...] | None = None
         self._edges: tuple[dict[int, int], dict[int, int]] | None = None
 
     @classmethod
@@ -76,7 +77,7 @@ class View(Sequence[str]):
     @overload
     def __getitem__(self, index: slice) -> list[str]: ...
     def __getitem__(self, index: int | slice) -> str | list[str]:
-        return self.tokens[index]
+        return list(self.tokens[index]) if isinstance(index, slice) else self.tokens[index]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.tokens)
@@ -96,19 +97,21 @@ class View(Sequence[str]):
         return self._text
 
     @property
-    def chars(self) -> list[Range]:
+    def chars(self) -> tuple[Range, ...]:
         """Start and end of each word in the text."""
         if self._chars is None:
-            if self._given is None:
-                ends = accumulate(self.tokens, lambda end, word: end + 1 + len(word), initial=-1)
-                self._chars = [
-                    (before + 1, before + 1 + len(word))
-                    for before, word in zip(ends, self.tokens, strict=False)
-                ]
-            else:
-                rows = self._given if isinstance(self._given, Sequence) else self._given.tolist()
-                self._chars = [(start, end) for start, end in rows]
+            self._chars = tuple(self._placed())
         return self._chars
+
+    def _placed(self) -> Iterator[Range]:
+        if self._given is not None:
+            given = self._given if isinstance(self._given, Sequence) else self._given.tolist()
+            yield from ((start, end) for start, end in given)
+            return
+        at = 0
+        for word in self.tokens:
+            yield at, at + len(word)
+            at += len(word) + 1
 
     @property
     def edges(self) -> tuple[dict[int, int], dict[int, int]]:
