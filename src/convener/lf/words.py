@@ -9,14 +9,11 @@ from typing import Any
 import regex
 
 from convener.errors import ConfigError, require
+from convener.io.words import SPACELESS
 
 Lemma = Callable[[str], str]
-# Scripts without spaces go by the character; elsewhere tokenizers part letters, digits and signs.
-_SPACELESS = "".join(
-    rf"\p{{Script={name}}}"
-    for name in ("Han", "Hiragana", "Katakana", "Thai", "Lao", "Khmer", "Myanmar")
-)
-_PIECE = regex.compile(rf"[{_SPACELESS}]\p{{M}}*|[\p{{L}}\p{{M}}]+|\p{{N}}+|\S")
+# Elsewhere tokenizers part letters, digits and signs, but nothing smaller.
+_PIECE = regex.compile(rf"[{SPACELESS}]\p{{M}}*|[\p{{L}}\p{{M}}]+|\p{{N}}+|\S")
 LETTERS_PER_SLIP = 4
 
 
