@@ -23,7 +23,11 @@ _EMPTY = re.compile(r"\n[ \t\r]*\n\s*")
 
 
 def recognises(path: Path) -> bool:
-    """Whether a .txt file is raw text: its lines differ in length and do not end in tags."""
+    """Whether a .txt file is raw text rather than columns, even broken ones.
+
+    Columns: half of the lines end in chunk tags, or all have the same number of words, of which
+    the last is in capitals, as other tags are.
+    """
     if path.suffix.lower() != ".txt" or not path.is_file():
         return False
     with path.open("rb") as file:
@@ -31,9 +35,12 @@ def recognises(path: Path) -> bool:
     lines = [line.split() for line in sample.splitlines() if line.strip()]
     if not lines or lines[0][0].startswith(("#", "-DOCSTART-")):
         return False
-    tagged = sum(len(words) > 1 and _is_tag(words[-1]) for words in lines)
+    ends = [words[-1] for words in lines if len(words) > 1]
+    if 2 * sum(map(_is_tag, ends)) >= len(lines):
+        return False
     even = len(lines) > 1 and len({len(words) for words in lines}) == 1
-    return not even and 2 * tagged < len(lines)
+    labels = 2 * sum(word == word.upper() for word in ends) >= len(ends)
+    return not (even and labels)
 
 
 def _is_tag(word: str) -> bool:

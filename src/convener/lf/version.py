@@ -16,11 +16,18 @@ from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
+import regex
 
 from convener.errors import ConvenerError
 
 Parts = Iterator[bytes]
 Seen = dict[int, tuple[int, Any]]
+BUILT_IN = (
+    types.BuiltinFunctionType,
+    types.MethodDescriptorType,
+    types.MethodWrapperType,
+    types.WrapperDescriptorType,
+)
 PLAIN = (type(None), bool, int, float, complex, str, bytes, range, PurePath, np.generic)
 
 
@@ -76,7 +83,7 @@ def _contents(value: Any, seen: Seen) -> Parts:
     elif isinstance(value, dict):
         yield from _parts(list(value), seen)
         yield from _parts(list(value.values()), seen)
-    elif isinstance(value, re.Pattern):
+    elif isinstance(value, re.Pattern | regex.Pattern):
         yield from _parts((value.pattern, value.flags), seen)
     elif isinstance(value, np.ndarray) and not value.dtype.hasobject:
         yield f"{value.dtype.str}{value.shape}".encode()
@@ -85,8 +92,11 @@ def _contents(value: Any, seen: Seen) -> Parts:
         yield from _module(value)
     elif (inner := _inner(value)) is not None:
         yield from _parts(inner, seen)
-    elif isinstance(value, types.BuiltinFunctionType | types.MethodDescriptorType):
+    elif isinstance(value, BUILT_IN):
         yield f"{getattr(value, '__module__', '')}.{value.__qualname__}".encode()
+        owner = getattr(value, "__self__", None)
+        if not isinstance(owner, types.ModuleType):
+            yield from _parts(owner, seen)
     elif isinstance(value, types.CodeType):
         yield from _code(value, seen)
     elif isinstance(value, types.FunctionType):

@@ -13,7 +13,7 @@ from convener.io.words import SPACELESS
 
 Lemma = Callable[[str], str]
 # Elsewhere tokenizers part letters, digits and signs, but nothing smaller.
-_PIECE = regex.compile(rf"[{SPACELESS}]\p{{M}}*|[\p{{L}}\p{{M}}]+|\p{{N}}+|\S")
+_PIECE = regex.compile(rf"[{SPACELESS}]\p{{M}}*|(?:(?![{SPACELESS}])[\p{{L}}\p{{M}}])+|\p{{N}}+|\S")
 LETTERS_PER_SLIP = 4
 
 
