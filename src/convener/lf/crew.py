@@ -12,6 +12,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -57,14 +58,14 @@ class _Member:
     def begin(self, job: Job) -> None:
         self.job = job
         self.text.value, self.since.value = BATCH, time.monotonic()
-        self.connection.send(job)
+        with suppress(BrokenPipeError):  # it died idle; the next look at it tells
+            self.connection.send(job)
 
-    def overdue(self, seconds: float) -> bool:
+    def overdue(self, job: Job, seconds: float) -> bool:
         """Whether it has been busy with one text for too long."""
-        if self.job is None or self.connection.poll():
-            return False
-        texts = self.job.stop - self.job.start if self.text.value == BATCH else 1
-        return bool(time.monotonic() - self.since.value > seconds * texts)
+        texts = job.stop - job.start if self.text.value == BATCH else 1
+        late = time.monotonic() - self.since.value > seconds * texts
+        return bool(late and not self.connection.poll())
 
     def end(self) -> None:
         self.process.kill()
@@ -91,31 +92,31 @@ def pieces(
             busy = [member.connection for member in members if member.job is not None]
             ready = wait(busy, None if seconds is None else min(TICK, seconds / 4))
             for member in list(members):
-                lost = None
+                job, lost = member.job, None
+                if job is None:
+                    continue
                 if member.connection in ready:
                     try:
                         yield member.connection.recv()
                         member.job = None
                     except (EOFError, ConnectionError):
                         lost = CRASH
-                elif seconds is not None and member.overdue(seconds):
+                elif seconds is not None and member.overdue(job, seconds):
                     lost = TIMEOUT
                 if lost:
                     members.remove(member)
-                    yield from _given_up(member, lost, seconds, waiting)
+                    member.end()
+                    yield from _given_up(member, job, lost, seconds, waiting)
     finally:
         for member in members:
             member.end()
 
 
 def _given_up(
-    member: _Member, kind: str, seconds: float | None, waiting: deque[Job]
+    member: _Member, job: Job, kind: str, seconds: float | None, waiting: deque[Job]
 ) -> Iterator[Piece]:
-    """End a process and put back what it had still to do, without the text it stuck at."""
-    member.end()
-    job, text = member.job, int(member.text.value)
-    if job is None:
-        return
+    """Put back what a process that was lost had still to do, without the text it stuck at."""
+    text = int(member.text.value)
     if text == BATCH and not job.singly and job.stop - job.start > 1:
         waiting.appendleft(job._replace(singly=True))
         return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from os import PathLike
 from pathlib import PurePath
 from typing import Any
@@ -26,6 +27,7 @@ _FIRST = 2
 _SURROGATES = 0xD800, 0xE000
 _MOST = 0x110000 - _FIRST - (_SURROGATES[1] - _SURROGATES[0])
 _REMEMBERED = 1 << 20
+Form = Callable[[str], Sequence[str]]
 
 
 def gazetteer(
@@ -75,19 +77,24 @@ def gazetteer(
 class Matcher:
     """Finds the phrases in many texts at once: one pass of an automaton over their pieces."""
 
-    def __init__(
-        self, labelled: Mapping[str, str], form: Callable[[str], Sequence[str]], *, slips: int = 0
-    ) -> None:
-        self._form = form
-        self._letters: dict[str, str] = {}
+    def __init__(self, labelled: Mapping[str, str], form: Form, *, slips: int = 0) -> None:
+        letters = _Letters()
+        words = _Spelling(lambda word: "".join(map(letters.__getitem__, form(word))))
         spelled: dict[str, str] = {}
         for phrase, label in labelled.items():
-            spelled.setdefault("".join(map(self._letter_of, form(phrase))), label)
+            spelled.setdefault("".join(map(words.__getitem__, phrase.split())), label)
         spelled.pop("", None)
         self._labels = list(spelled.values())
         self._automaton = AhoCorasick(spelled, store_patterns=False) if spelled else None
-        self._nearest = Nearest(self._letters, slips=slips) if slips else None
-        self._remembered: dict[str, str] = {}
+        nearest = Nearest(letters, slips=slips) if slips else None
+
+        def letter(piece: str) -> str:
+            known = letters.get(piece)
+            if known is None and nearest is not None:
+                known = letters.get(nearest(piece) or "")
+            return known or _OTHER
+
+        self._words = _Spelling(lambda word: "".join(map(letter, form(word))))
 
     def __call__(self, views: Sequence[View]) -> list[list[Span]]:
         """The spans in each of the texts."""
@@ -96,47 +103,46 @@ class Matcher:
             return found
         spelled: list[str] = []
         for view in views:
-            spelled += map(self._spelled, view.tokens)
+            spelled += map(self._words.__getitem__, view.tokens)
             spelled.append(_EDGE)
         matches = self._automaton.find_matches_as_indexes("".join(spelled), overlapping=True)
         if not matches:
             return found
-        table = np.array(matches, np.int64)
+        table = np.fromiter(chain.from_iterable(matches), np.int64, 3 * len(matches)).reshape(-1, 3)
         bounds = offsets_of(len(view) + 1 for view in views)
         which, text, start, end = _whole_words(table, list(map(len, spelled)), bounds)
-        stays = rivals(text, start, end, longest_first(start, end, start)) < 0
+        stays = np.flatnonzero(rivals(text, start, end, longest_first(start, end, start)) < 0)
+        stays = stays[np.lexsort((start[stays], text[stays]))]
         for number, first, last, kind in zip(
             *(column[stays].tolist() for column in (text, start, end, which)), strict=True
         ):
             found[number].append((first, last, self._labels[kind]))
         return found
 
-    def _spelled(self, word: str) -> str:
-        """A word as the automaton reads it, remembered for the next time."""
-        letters = self._remembered.get(word)
-        if letters is None:
-            if len(self._remembered) >= _REMEMBERED:
-                self._remembered.clear()
-            letters = "".join(map(self._known_letter, self._form(word)))
-            self._remembered[word] = letters
-        return letters
 
-    def _known_letter(self, piece: str) -> str:
-        letter = self._letters.get(piece)
-        if letter is None and self._nearest is not None:
-            letter = self._letters.get(self._nearest(piece) or "")
-        return letter or _OTHER
+class _Letters(dict[str, str]):
+    """The character that stands for each piece of a phrase; a new piece gets the next."""
 
-    def _letter_of(self, piece: str) -> str:
-        """The character that stands for a piece of a phrase."""
-        letter = self._letters.get(piece)
-        if letter is None:
-            if len(self._letters) >= _MOST:
-                raise ConfigError(f"a gazetteer can hold {_MOST:,} different words; use two")
-            number = len(self._letters) + _FIRST
-            gap = _SURROGATES[1] - _SURROGATES[0] if number >= _SURROGATES[0] else 0
-            letter = self._letters[piece] = chr(number + gap)
+    def __missing__(self, piece: str) -> str:
+        if len(self) >= _MOST:
+            raise ConfigError(f"a gazetteer can hold {_MOST:,} different words; use two")
+        number = len(self) + _FIRST
+        gap = _SURROGATES[1] - _SURROGATES[0] if number >= _SURROGATES[0] else 0
+        letter = self[piece] = chr(number + gap)
         return letter
+
+
+class _Spelling(dict[str, str]):
+    """Words as the automaton reads them, remembered for the next time."""
+
+    def __init__(self, spell: Callable[[str], str]) -> None:
+        self._spell = spell
+
+    def __missing__(self, word: str) -> str:
+        if len(self) >= _REMEMBERED:
+            self.clear()
+        spelled = self[word] = self._spell(word)
+        return spelled
 
 
 def _whole_words(

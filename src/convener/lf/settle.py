@@ -45,6 +45,8 @@ def settled(
     given, abstains = _collected(found)
     if abstains:
         return None
+    if not in_chars and _is_settled(given, view, labels):
+        return list(given)
     size = len(view.text) if in_chars else len(view)
     spans = [span for item in given if (span := _checked(item, size, labels, view))]
     if not spans:
@@ -57,6 +59,21 @@ def settled(
     if any(after[0] < before[1] for before, after in pairwise(ordered)):
         return _apart(spans, view, labels, on_overlap)
     return ordered
+
+
+def _is_settled(given: Sequence[Any], view: View, labels: tuple[str, ...]) -> bool:
+    """Whether there is nothing to do, as is usual: valid spans in order, none overlapping."""
+    if len(view.sentences) > 1:
+        return False
+    at = 0
+    for span in given:
+        if type(span) is not tuple or tuple(map(type, span)) != (int, int, str):
+            return False
+        start, end, label = span
+        if not at <= start < end or label not in labels:
+            return False
+        at = end
+    return at <= len(view)
 
 
 def _collected(found: Any) -> tuple[Sequence[Any], bool]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -13,7 +14,10 @@ from convener.io.words import SPACELESS
 
 Lemma = Callable[[str], str]
 # Elsewhere tokenizers part letters, digits and signs, but nothing smaller.
-_PIECE = regex.compile(rf"[{SPACELESS}]\p{{M}}*|(?:(?![{SPACELESS}])[\p{{L}}\p{{M}}])+|\p{{N}}+|\S")
+_PIECE = regex.compile(
+    rf"[{SPACELESS}]\p{{M}}*|(?:(?![{SPACELESS}])[\p{{L}}\p{{M}}])+|\p{{N}}+|[^\s\x1c-\x1f]"
+)
+_ASCII_PIECE = re.compile(r"[A-Za-z]+|[0-9]+|\S")  # the same there, and faster
 LETTERS_PER_SLIP = 4
 
 
@@ -23,6 +27,8 @@ def pieces(words: str) -> list[str]:
     >>> pieces("non-small U.S. B12 北京")
     ['non', '-', 'small', 'U', '.', 'S', '.', 'B', '12', '北', '京']
     """
+    if words.isascii():
+        return _ASCII_PIECE.findall(words)
     return _PIECE.findall(unicodedata.normalize("NFC", words))
 
 

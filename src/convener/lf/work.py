@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -129,7 +130,7 @@ def _packed(
         job.function,
         job.start,
         job.stop,
-        np.array(rows, np.int64).reshape(-1, 4),
+        np.fromiter(chain.from_iterable(rows), np.int64, 4 * len(rows)).reshape(-1, 4),
         np.array(abstains, np.int64),
         tuple(sorted(events)),
         seconds,
