@@ -151,38 +151,6 @@ def test_a_cache_one_may_only_read_is_read(cache: Path, monkeypatch: pytest.Monk
         remove(entries(cache))
 
 
-def test_the_cache_lies_where_the_variable_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CONVENER_CACHE", str(tmp_path / "own"))
-    assert caches.root() == tmp_path / "own"
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("CONVENER_CACHE", "~/own")
-    assert caches.root() == tmp_path / "own"
-
-
-@pytest.mark.parametrize(
-    ("system", "place"),
-    [
-        ("linux", "x/convener"),
-        ("darwin", "Library/Caches/convener"),
-        ("win32", "local/convener/cache"),
-    ],
-)
-def test_without_the_variable_it_lies_where_systems_keep_caches(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, system: str, place: str
-) -> None:
-    monkeypatch.delenv("CONVENER_CACHE")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "x"))
-    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "local"))
-    monkeypatch.setattr(caches.sys, "platform", system)
-    assert caches.root() == tmp_path / place
-    if system == "linux":
-        monkeypatch.setenv("XDG_CACHE_HOME", "")
-        assert caches.root() == tmp_path / ".cache" / "convener"
-
-
 # Listing and pruning
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 import convener as cv
-from convener.encode.base import Encoded, Encoder, digest_of, sentence_means
+from convener.caching import digest_of
+from convener.encode.base import Encoded, Encoder, sentence_means
 from convener.features import Encoding
 from convener.packed import Strings, offsets_of
 

@@ -4,17 +4,15 @@ They are written the way first labeling functions usually are: short word lists,
 patterns and some rules of thumb. Each one misses a lot and is sometimes wrong, and they
 disagree with one another; making something better out of them is the point of the demo.
 
-A labeling function takes the word tokens of one sentence and yields ``(start, end, type)``
-with token offsets, end exclusive. The spans of one function never overlap.
+Each takes the words of one sentence and yields ``(start, end, type)``, end exclusive.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from convener.lf import LabelingFunction
-
-Span = tuple[int, int, str]
+from convener.lf import LabelingFunction, labeling_function
+from convener.lf.function import Span
 
 
 def _names(text: str) -> frozenset[tuple[str, ...]]:
@@ -119,12 +117,14 @@ def _lookup(tokens: Sequence[str], names: frozenset[tuple[str, ...]]) -> Iterato
             start += 1
 
 
+@labeling_function(["LOC"])
 def place_list(tokens: Sequence[str]) -> Iterator[Span]:
     """Mark cities, countries and other places that are in a short list."""
     for start, end in _lookup(tokens, PLACES):
         yield start, end, "LOC"
 
 
+@labeling_function(["PER"])
 def first_name(tokens: Sequence[str]) -> Iterator[Span]:
     """Mark a common first name and the capitalised words that follow it."""
     last = 0
@@ -134,12 +134,14 @@ def first_name(tokens: Sequence[str]) -> Iterator[Span]:
             yield start, last, "PER"
 
 
+@labeling_function(["ORG"])
 def known_organisation(tokens: Sequence[str]) -> Iterator[Span]:
     """Mark organisations that turn up in the news often."""
     for start, end in _lookup(tokens, ORGANISATIONS):
         yield start, end, "ORG"
 
 
+@labeling_function(["PER"])
 def after_title(tokens: Sequence[str]) -> Iterator[Span]:
     """Mark the capitalised words after a title such as Dr. or Professor."""
     last = 0
@@ -153,6 +155,7 @@ def after_title(tokens: Sequence[str]) -> Iterator[Span]:
                 yield start, last, "PER"
 
 
+@labeling_function(["ORG"])
 def organisation_suffix(tokens: Sequence[str]) -> Iterator[Span]:
     """Mark capitalised words that end in Ltd, Group, Bank, Institute and the like."""
     for start, end in _runs(tokens):
@@ -160,6 +163,7 @@ def organisation_suffix(tokens: Sequence[str]) -> Iterator[Span]:
             yield start, end, "ORG"
 
 
+@labeling_function(["ORG"])
 def institution(tokens: Sequence[str]) -> Iterator[Span]:
     """Mark names such as University of Porto, Ministry of Finance or Porto City Council."""
     last = 0
@@ -174,6 +178,7 @@ def institution(tokens: Sequence[str]) -> Iterator[Span]:
                 yield end - 1, last, "ORG"
 
 
+@labeling_function(["ORG"])
 def acronym(tokens: Sequence[str]) -> Iterator[Span]:
     """Mark words of two to five capital letters as organisations."""
     for position, token in enumerate(tokens):
@@ -181,6 +186,7 @@ def acronym(tokens: Sequence[str]) -> Iterator[Span]:
             yield position, position + 1, "ORG"
 
 
+@labeling_function(["LOC"])
 def after_preposition(tokens: Sequence[str]) -> Iterator[Span]:
     """Mark capitalised words after in, from, at, near, to or of as places."""
     for start, end in _runs(tokens):
@@ -188,6 +194,7 @@ def after_preposition(tokens: Sequence[str]) -> Iterator[Span]:
             yield start, end, "LOC"
 
 
+@labeling_function(["PER"])
 def capitalised_pair(tokens: Sequence[str]) -> Iterator[Span]:
     """Mark any two capitalised words inside a sentence as a person."""
     for start, end in _runs(tokens):
@@ -195,6 +202,7 @@ def capitalised_pair(tokens: Sequence[str]) -> Iterator[Span]:
             yield start, end, "PER"
 
 
+@labeling_function(["PER"])
 def speaker(tokens: Sequence[str]) -> Iterator[Span]:
     """Mark the capitalised words right before or after said, told or says as a person."""
     for start, end in _runs(tokens):

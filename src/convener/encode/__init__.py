@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
+from convener import caching
 from convener.corpus import Corpus
 from convener.data import Dataset
 from convener.encode import cache as caches
@@ -43,7 +44,7 @@ def available() -> dict[str, Path | None]:
     found: dict[str, Path | None] = {HASHING: None}
     if all(find_spec(name) for name in NEEDED):
         for name, packaged in PACKAGED.items():
-            if folder := packaged.folder(caches.root()):
+            if folder := packaged.folder(caching.root()):
                 found[name] = folder
     return found
 
@@ -125,7 +126,7 @@ def _encoded(data: Dataset, encoder: Encoder, dtype: Dtype, cache: str | Path | 
         words, sentences = encoder.encode(data.tokens, data.offsets)
         stored = as_stored(words, dtype), as_stored(sentences, dtype)
         return data.with_features(Features(*stored, encoder.encoding))
-    folder = caches.root() if cache is True else Path(cache)
+    folder = caching.root() if cache is True else Path(cache)
     return data.with_features(caches.features_of(data, encoder, dtype, folder))
 
 

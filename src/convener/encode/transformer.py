@@ -10,7 +10,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.encode.base import Encoded, Encoder, digest_of, digest_of_file, sentence_means
+from convener.caching import digest_of, digest_of_file
+from convener.encode.base import Encoded, Encoder, sentence_means
 from convener.encode.loaded import Loaded, read_json
 from convener.encode.windows import windows_of
 from convener.errors import ConfigError, DataError

@@ -1,5 +1,30 @@
-"""Labeling functions: how they are applied."""
+"""Labeling functions: how they are written and applied."""
 
-from convener.lf.apply import LabelingFunction, apply
+from convener.lf.apply import apply
+from convener.lf.combine import intersection, minus, only_if, rename, restrict, union
+from convener.lf.documents import document_majority, everywhere
+from convener.lf.function import ABSTAIN, LabelingFunction, labeling_function
+from convener.lf.gazetteer import gazetteer
+from convener.lf.linking import linking, linking_function
+from convener.lf.pattern import pattern
+from convener.lf.view import View
 
-__all__ = ["LabelingFunction", "apply"]
+__all__ = [
+    "ABSTAIN",
+    "LabelingFunction",
+    "View",
+    "apply",
+    "document_majority",
+    "everywhere",
+    "gazetteer",
+    "intersection",
+    "labeling_function",
+    "linking",
+    "linking_function",
+    "minus",
+    "only_if",
+    "pattern",
+    "rename",
+    "restrict",
+    "union",
+]

@@ -1,0 +1,58 @@
+"""Where caches lie, and the digests that are their keys."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+VARIABLE = "CONVENER_CACHE"
+BLOCK = 1 << 20
+
+
+def root() -> Path:
+    """Where the cache lies: `CONVENER_CACHE`, or the system's place for caches."""
+    if chosen := os.environ.get(VARIABLE):
+        return Path(chosen).expanduser()
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "convener"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", Path.home())) / "convener" / "cache"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "convener"
+
+
+def digest_of(*parts: bytes | str | Mapping[str, Any]) -> str:
+    """One digest of all that decides something.
+
+    >>> digest_of("hashing", {"width": 64}) == digest_of("hashing", {"width": 64})
+    True
+    """
+    total = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, Mapping):
+            part = json.dumps(part, sort_keys=True)
+        raw = part.encode() if isinstance(part, str) else part
+        total.update(len(raw).to_bytes(8, "little") + raw)
+    return total.hexdigest()
+
+
+def digest_of_file(path: Path) -> str:
+    """SHA-256 of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def digest_of_arrays(arrays: Iterable[NDArray[Any]]) -> bytes:
+    """A digest of what arrays hold, wherever they lie in memory."""
+    total = hashlib.sha256()
+    for array in arrays:
+        total.update(len(array).to_bytes(8, "little"))
+        for start in range(0, len(array), BLOCK):
+            total.update(array[start : start + BLOCK].tobytes())
+    return total.digest()
