@@ -64,7 +64,9 @@ def _slid(before: Ints, start: int, end: int, capacity: int, overlap: float) -> 
         int(np.searchsorted(before, (before[follow] + before[until]) // 2))
         for follow, until in zip(starts[1:], ends[:-1], strict=True)
     ]
-    return np.array([starts, ends, [start, *middle], [*middle, end]])
+    table = np.array([starts, ends, [start, *middle], [*middle, end]])
+    # Where overlap is large and words are long, a window may be left with no word to give.
+    return table[:, table[2] < table[3]]
 
 
 def _reach(before: Ints, start: int, capacity: int) -> int:
