@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from convener.encode.base import digest_of
+from convener.caching import digest_of
 from convener.errors import ConfigError
 from convener.lf.batched import Batched
 from convener.lf.function import Found, LabelingFunction

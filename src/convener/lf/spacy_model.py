@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from convener.encode.base import digest_of
+from convener.caching import digest_of
 from convener.lf.batched import Batched, Labels, check_known, renamings
 from convener.lf.function import Found, LabelingFunction
 from convener.lf.spacy_docs import digest_of_pipeline, docs_of, folder_of, pipeline, types_of

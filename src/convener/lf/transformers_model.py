@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.encode.base import digest_of
+from convener.caching import digest_of
 from convener.encode.folder import CONFIG, check_folder, digests_of, read_json
 from convener.encode.hub import hub_folder
 from convener.encode.loaded import Loaded, Reading

@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
-from convener.errors import ConfigError
+import convener as cv
+from convener.errors import ConfigError, DataError
 from convener.lf import ABSTAIN, View
+from convener.lf.apply import Settings, applied
 from convener.lf.llm import LanguageModel, llm
 from convener.lf.version import Unversioned
 
@@ -218,10 +220,58 @@ def test_answers_can_be_kept_in_a_folder_of_ones_own(tmp_path: Path) -> None:
     assert len(list((tmp_path / "mine").rglob("*.json"))) == 1
 
 
-def test_results_are_not_kept_elsewhere() -> None:
-    """Failed texts are asked again by the next run, so no other cache may hold their silence."""
-    with Server(lambda text, n: says()) as server, pytest.raises(Unversioned):
-        source(server).digest()
+def test_votes_are_kept_where_answers_are() -> None:
+    with Server(lambda text, n: says()) as server:
+        assert source(server).digest() == source(server, concurrency=1).digest()
+        assert source(server).digest() != source(server, system="Mark {types}").digest()
+        with pytest.raises(Unversioned):
+            source(server, cache=False).digest()
+
+
+# Applied to data
+
+SENTENCES = [["Ada", "left", "Oslo"], ["a", "bad", "day"], [], ["Bo", "?"], ["Rome", "again"]]
+ANSWERS = {
+    "Ada left Oslo": says(("Ada", "PER"), ("oslo", "LOC"), ("Paris", "LOC")),
+    "Bo ?": Response("Sorry."),
+    "Rome again": says(("Rome", "LOC")),
+}
+VOTES = [1, 0, 3, -1, -1, -1, -1, -1, 3, 0]
+
+
+def data() -> cv.Dataset:
+    return cv.Dataset.from_spans(["PER", "LOC"], SENTENCES, {})
+
+
+def test_applied_to_data_it_loses_nothing_but_what_failed() -> None:
+    with Server(lambda text, n: ANSWERS.get(text, Response(status=500))) as server:
+        function = source(server, attempts=2)
+        result = applied([function], data())
+        assert result.data.votes.ravel().tolist() == VOTES
+        assert [(case.kind, case.where) for case in result.report] == [
+            ("refused", "sentence 0"),
+            ("error", "sentence 1"),
+            ("malformed", "sentence 3"),
+        ]
+        assert server.requests == 5
+        applied([source(server, attempts=2)], data())  # asks again for what failed, and only that
+        assert server.asked == {"Ada left Oslo": 1, "a bad day": 4, "Bo ?": 1, "Rome again": 1}
+        with pytest.raises(DataError, match="llm: sentence 1: error: no answer: HTTP 500"):
+            applied([source(server, attempts=1)], data(), Settings(on_error="raise"))
+
+
+def test_a_second_run_over_data_makes_no_request() -> None:
+    with Server(lambda text, n: ANSWERS.get(text, says())) as server:
+        first = applied([source(server)], data(), Settings(cache=False))
+        asked = server.requests
+        again = source(server)
+        second = applied([again], data(), Settings(cache=False))
+        third = applied([source(server)], data())
+        fourth = applied([source(server)], data())
+    assert asked == server.requests == 4
+    assert (again.counts.cached, again.counts.requests) == (4, 0)
+    assert first.data == second.data == third.data == fourth.data
+    assert [run.how for run in fourth.runs] == ["from the cache"]
 
 
 # Failures

@@ -11,7 +11,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from convener.encode import cache as caches
+from convener import caching
+from convener.caching import digest_of
 from convener.errors import ConfigError, DataError, unknown_name
 from convener.io.messages import shown
 from convener.lf.function import ABSTAIN, Found, LabelingFunction
@@ -23,11 +24,12 @@ from convener.lf.llm.quotes import Quote, Words, align
 from convener.lf.llm.reading import read_answer
 from convener.lf.version import Unversioned
 from convener.lf.view import View
+from convener.lf.work import ERROR
 
 __all__ = ["Counts", "Endpoint", "LanguageModel", "Prompt", "llm"]
 
-FAILED, MALFORMED, REFUSED = "failed", "malformed", "refused"
-"""Kinds of notes."""
+MALFORMED, REFUSED = "malformed", "refused"
+"""Kinds of notes, beside errors."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -68,7 +70,7 @@ def llm(
     prompt, endpoint = Prompt(**sorted_out[Prompt]), Endpoint(**sorted_out[Endpoint])
     answers = None
     if cache is not False:
-        answers = Answers(caches.root() if cache is True else Path(cache))
+        answers = Answers(caching.root() if cache is True else Path(cache))
     asker = Asker(prompt, Line(endpoint), answers)
     rest = {"alone": True, **sorted_out[LabelingFunction]}
     return LanguageModel(
@@ -101,8 +103,10 @@ class Asker:
         self._types = {label.casefold(): label for label in prompt.labels}
 
     def digest(self) -> str:
-        """Nothing: answers are kept by themselves, and what failed is to be asked again."""
-        raise Unversioned("a language model's answers have a cache of their own")
+        """By what is asked; who wants no answers kept wants no votes kept, either."""
+        if self.answers is None:
+            raise Unversioned("answers are not to be kept")
+        return digest_of(self.prompt.request(""))
 
     def find_all(self, views: Sequence[View]) -> list[Found]:
         """The spans of each text, or that it abstains."""
@@ -132,7 +136,7 @@ class Asker:
         self.counts += Counts(texts=1, requests=requests)
         if answer is None:
             self.counts += Counts(failures={reason: 1})
-            view.note(FAILED, reason)
+            view.note(ERROR, f"no answer: {reason}")
             return ABSTAIN
         if requests:
             self.counts += Counts(

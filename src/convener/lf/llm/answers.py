@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from convener.encode.base import digest_of
+from convener.caching import digest_of
 from convener.errors import ConvenerWarning, DataError
 from convener.io.files import whole
 
