@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from convener.errors import ConfigError, unknown_name
@@ -37,6 +38,11 @@ class Batched(ABC):
         given = tuple(dict.fromkeys(labels))
         as_found = {"find_all": self.find_all, "offsets": "tokens"}
         return labeling_function(given, name=name, **as_found, **settings)(self.find)
+
+
+def located(model: str | Path) -> str:
+    """A model's name, or the whole path of its folder, wherever one goes from here."""
+    return str(Path(model).absolute() if Path(model).is_dir() else model)
 
 
 def renamings(labels: Labels) -> dict[str, str]:

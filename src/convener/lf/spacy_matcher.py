@@ -11,7 +11,7 @@ from typing import Any
 
 from convener.caching import digest_of
 from convener.errors import ConfigError
-from convener.lf.batched import Batched
+from convener.lf.batched import Batched, located
 from convener.lf.function import Found, LabelingFunction
 from convener.lf.spacy_docs import digest_of_pipeline, docs_of, pipeline, spacy
 from convener.lf.view import View
@@ -46,7 +46,7 @@ def spacy_matcher(
         written = json.dumps(patterns)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"patterns must be values that JSON has: {error}") from None
-    place = None if pipeline is None else str(pipeline)
+    place = None if pipeline is None else located(pipeline)
     source = Matches(written, language, place, tuple(exclude))
     function = source.as_function(name, patterns, settings)
     _check(source)

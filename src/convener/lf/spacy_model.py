@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from convener.caching import digest_of
-from convener.lf.batched import Batched, Labels, check_known, renamings
+from convener.lf.batched import Batched, Labels, check_known, located, renamings
 from convener.lf.function import Found, LabelingFunction
 from convener.lf.spacy_docs import digest_of_pipeline, docs_of, folder_of, pipeline, types_of
 from convener.lf.view import View
@@ -37,7 +37,7 @@ def spacy_model(
     The pipeline is given our words and sentences, loaded when the first text comes and once in
     each process.
     """
-    place, renamed = str(pipeline), renamings(labels)
+    place, renamed = located(pipeline), renamings(labels)
     folder_of(place)
     if (known := types_of(place)) is not None:
         check_known(renamed, known, place)

@@ -18,7 +18,7 @@ from convener.encode.hub import hub_folder
 from convener.encode.loaded import Loaded, Reading
 from convener.encode.windows import windows_of
 from convener.errors import ConfigError, DataError
-from convener.lf.batched import Batched, Labels, check_known, renamings
+from convener.lf.batched import Batched, Labels, check_known, located, renamings
 from convener.lf.function import Found, LabelingFunction
 from convener.lf.view import View
 from convener.packed import Strings, offsets_of, ranges
@@ -56,7 +56,7 @@ def transformers_model(
     if dtype not in DTYPES:
         raise ConfigError(f"dtype must be one of {', '.join(DTYPES)}; got {dtype!r}")
     config = Reading(precision=dtype, window=window, overlap=overlap, device=device, budget=budget)
-    place, renamed = str(model), renamings(labels)
+    place, renamed = located(model), renamings(labels)
     if Path(place).is_dir():
         check_folder(Path(place))
         tags = read_json(Path(place) / CONFIG).get("id2label")

@@ -455,7 +455,7 @@ def test_the_key_is_nowhere_but_in_the_request(
 
 
 def test_the_key_comes_from_the_variable_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MY_KEY", "other")
+    monkeypatch.setenv("MY_KEY", "other\n")
     with Server(lambda text, n: says()) as server:
         found(source(server, key_variable="MY_KEY"), "a")
         monkeypatch.delenv("MY_KEY")
@@ -491,6 +491,7 @@ def test_settings_of_all_three_kinds_reach_their_place() -> None:
         ({"temperatur": 1}, "did you mean 'temperature'"),
         ({"version": "1"}, "no setting of a language model 'version'"),
         ({"concurrency": 0}, "concurrency must be at least 1"),
+        ({"concurrency": "many"}, "concurrency must be a whole number"),
         ({"timeout": 0}, "timeout must be above 0"),
         ({"prompt": "Mark it"}, "prompt must hold {text}"),
         ({"options": {"model": "x"}}, "options may not set 'model'"),
@@ -503,6 +504,17 @@ def test_wrong_settings_are_refused(settings: dict[str, Any], message: str) -> N
     with pytest.raises(ConfigError) as caught:
         llm("toy", TYPES, **settings)
     assert message in str(caught.value)
+
+
+def test_types_are_not_one_string() -> None:
+    with pytest.raises(ConfigError, match="types are a list or a mapping"):
+        llm("toy", "PER")
+
+
+def test_types_that_differ_only_in_case_are_two() -> None:
+    with Server(lambda text, n: says(("a", "per"), ("b", "PER"), ("c", "Loc"))) as server:
+        function = llm("toy", ["PER", "per", "LOC"], base_url=server.url)
+        assert function("a b c") == [(0, 1, "per"), (1, 2, "PER"), (2, 3, "LOC")]
 
 
 def test_the_table_tells_all() -> None:

@@ -25,6 +25,7 @@ from convener.lf.llm.reading import read_answer
 from convener.lf.version import Unversioned
 from convener.lf.view import View
 from convener.lf.work import ERROR
+from convener.settings import from_mapping
 
 __all__ = ["Counts", "Endpoint", "LanguageModel", "Prompt", "llm"]
 
@@ -32,7 +33,7 @@ MALFORMED, REFUSED = "malformed", "refused"
 """Kinds of notes, beside errors."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class LanguageModel(LabelingFunction):
     """A labeling function that counts what it asks."""
 
@@ -67,7 +68,8 @@ def llm(
     0
     """
     sorted_out = _sorted_out({"model": model, "types": types, **settings})
-    prompt, endpoint = Prompt(**sorted_out[Prompt]), Endpoint(**sorted_out[Endpoint])
+    prompt = Prompt(**sorted_out[Prompt])
+    endpoint = from_mapping(Endpoint, sorted_out[Endpoint], what="setting")
     answers = None
     if cache is not False:
         answers = Answers(caching.root() if cache is True else Path(cache))
@@ -100,7 +102,8 @@ class Asker:
     def __init__(self, prompt: Prompt, line: Line, answers: Answers | None) -> None:
         self.prompt, self.line, self.answers = prompt, line, answers
         self.counts = Counts()
-        self._types = {label.casefold(): label for label in prompt.labels}
+        folded = {label.casefold(): label for label in prompt.labels}
+        self._types = folded | {label: label for label in prompt.labels}
 
     def digest(self) -> str:
         """By what is asked; who wants no answers kept wants no votes kept, either."""
@@ -153,12 +156,9 @@ class Asker:
             self.counts += Counts(malformed=1)
             view.note(MALFORMED, str(error))
             return ABSTAIN
-        known = [quote for quote in quotes if quote.type.strip().casefold() in self._types]
-        strange = [quote for quote in quotes if quote.type.strip().casefold() not in self._types]
-        aligned = align(
-            Words(view.text, view.chars),
-            (Quote(text, self._types[kind.strip().casefold()]) for text, kind in known),
-        )
+        known = [Quote(text, label) for text, kind in quotes if (label := self._label(kind))]
+        strange = [quote for quote in quotes if self._label(quote.type) is None]
+        aligned = align(Words(view.text, view.chars), known)
         self.counts += Counts(
             quotes=len(quotes),
             unreadable=unreadable,
@@ -175,3 +175,8 @@ class Asker:
             for quote in refused:
                 view.note(REFUSED, f"{shown(quote.text)} {shown(quote.type)} is {why}")
         return aligned.spans
+
+    def _label(self, kind: str) -> str | None:
+        """The type that a model means, whatever its case."""
+        kind = kind.strip()
+        return self._types.get(kind, self._types.get(kind.casefold()))

@@ -80,8 +80,8 @@ class Refusal(NamedTuple):
 class Line:
     """Asks an endpoint many things at once.
 
-    After `give_up` failures in a row the rest is not asked for; each further call of `ask` first
-    tries once, without repeating, whether the endpoint is back.
+    After `give_up` failures in a row the rest is not asked for; each further call of `ask` begins
+    with requests that are not repeated, to see whether the endpoint is back.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
@@ -146,7 +146,7 @@ class Line:
 def _client(openai: Any, endpoint: Endpoint) -> Any:
     """A client; what it does of its own about failures is switched off, so that all is counted."""
     url = endpoint.base_url or os.environ.get(BASE_URL)
-    key = os.environ.get(endpoint.key_variable)
+    key = os.environ.get(endpoint.key_variable, "").strip()
     if not key and not url:
         raise ConfigError(
             f"no key: set the environment variable {endpoint.key_variable}, or base_url to a "

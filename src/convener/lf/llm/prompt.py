@@ -52,6 +52,8 @@ class Prompt:
     """Other fields of the request, such as {"seed": 1, "max_tokens": 500}."""
 
     def __post_init__(self) -> None:
+        if isinstance(self.types, str):
+            raise ConfigError(f"types are a list or a mapping of entity types, got {self.types!r}")
         TagSet(self.labels)  # which says what is wrong with them
         if TEXT not in self.prompt:
             raise ConfigError(f"prompt must hold {TEXT}, got {self.prompt!r:.60}")
