@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import numpy as np
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from convener.encode.windows import Windows, batches, windows_of
@@ -43,6 +43,7 @@ def test_every_word_is_given_by_exactly_one_window(
 
 
 @given(cases())
+@example(([[*[1] * 10, 7, 8, 8, 1]], 32, 0.75))  # a window between two that give all of its words
 def test_windows_fit_and_stay_inside_one_sentence(case: tuple[list[list[int]], int, float]) -> None:
     sentences, capacity, overlap = case
     counts = [count for words in sentences for count in words]
