@@ -76,7 +76,8 @@ def get(name: str = AUTO, **settings: Any) -> Encoder:
         return Transformer(str(Path(name).absolute()), Path(name), **settings)
     if "/" not in name and "did you mean" in (hint := _hint(name)):
         raise UnknownNameError(hint)
-    return Transformer(name, hub_folder(name, ", ".join(there)), **settings)
+    instead = f"; installed: {', '.join(there)}"
+    return Transformer(name, hub_folder(name, what="encoder", instead=instead), **settings)
 
 
 def encode(

@@ -6,7 +6,11 @@ from convener.lf.documents import document_majority, everywhere
 from convener.lf.function import ABSTAIN, LabelingFunction, labeling_function
 from convener.lf.gazetteer import gazetteer
 from convener.lf.linking import linking, linking_function
+from convener.lf.llm import llm
 from convener.lf.pattern import pattern
+from convener.lf.spacy_matcher import spacy_matcher
+from convener.lf.spacy_model import spacy_model
+from convener.lf.transformers_model import transformers_model
 from convener.lf.view import View
 
 __all__ = [
@@ -21,10 +25,14 @@ __all__ = [
     "labeling_function",
     "linking",
     "linking_function",
+    "llm",
     "minus",
     "only_if",
     "pattern",
     "rename",
     "restrict",
+    "spacy_matcher",
+    "spacy_model",
+    "transformers_model",
     "union",
 ]
