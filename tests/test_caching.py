@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from convener.caching import BLOCK, digest_of, digest_of_arrays, root
+from convener.caching import BLOCK, chosen, digest_of, digest_of_arrays, digest_of_file, root
 
 
 def test_the_cache_lies_where_the_variable_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CONVENER_CACHE", str(tmp_path / "own"))
-    assert root() == tmp_path / "own"
+    assert root() == chosen(True) == tmp_path / "own"
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("CONVENER_CACHE", "~/own")
     assert root() == tmp_path / "own"
@@ -54,3 +55,9 @@ def test_arrays_are_digested_by_what_they_hold() -> None:
     again = np.arange(2 * BLOCK + 14)[::2] // 2
     assert digest_of_arrays([numbers]) == digest_of_arrays([again])
     assert digest_of_arrays([numbers]) != digest_of_arrays([numbers[:5], numbers[5:]])
+
+
+@pytest.mark.parametrize("content", [b"", b"ab", bytes(range(256)) * (BLOCK // 64)])
+def test_a_file_is_digested_by_its_bytes(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "file").write_bytes(content)
+    assert digest_of_file(tmp_path / "file") == hashlib.sha256(content).hexdigest()

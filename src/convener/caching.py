@@ -1,4 +1,4 @@
-"""Where caches lie, and the digests that are their keys."""
+"""Where caches lie, the digests that are their keys, and what of them may go."""
 
 from __future__ import annotations
 
@@ -6,14 +6,31 @@ import hashlib
 import json
 import os
 import sys
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from numpy.typing import NDArray
 
 VARIABLE = "CONVENER_CACHE"
 BLOCK = 1 << 20
+DAY = 24 * 3600.0
+
+
+class Entry(Protocol):
+    """Something in a cache."""
+
+    @property
+    def bytes(self) -> int:
+        """What it takes on disk."""
+
+    @property
+    def used(self) -> float:
+        """When it was last used, in seconds since 1970."""
+
+
+E = TypeVar("E", bound=Entry)
 
 
 def root() -> Path:
@@ -25,6 +42,17 @@ def root() -> Path:
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA", Path.home())) / "convener" / "cache"
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "convener"
+
+
+def chosen(cache: str | Path | bool) -> Path | None:
+    """The folder that a setting `cache` means: the usual one, another, or none.
+
+    >>> str(chosen("here")), chosen(False)
+    ('here', None)
+    """
+    if isinstance(cache, bool):
+        return root() if cache else None
+    return Path(cache)
 
 
 def digest_of(*parts: bytes | str | Mapping[str, Any]) -> str:
@@ -56,3 +84,22 @@ def digest_of_arrays(arrays: Iterable[NDArray[Any]]) -> bytes:
         for start in range(0, len(array), BLOCK):
             total.update(array[start : start + BLOCK].tobytes())
     return total.digest()
+
+
+def prunable(
+    found: Iterable[E], *, older_than: float | None = None, keep_bytes: float | None = None
+) -> list[E]:
+    """What to remove, the last used first.
+
+    older_than: what was not used for so many days. keep_bytes: of what then remains, the longest
+    unused until no more is kept.
+    """
+    now, kept, gone = time.time(), 0, []
+    for entry in sorted(found, key=lambda entry: -entry.used):
+        if older_than is not None and now - entry.used > older_than * DAY:
+            gone.append(entry)
+            continue
+        kept += entry.bytes
+        if keep_bytes is not None and kept > keep_bytes:
+            gone.append(entry)
+    return gone

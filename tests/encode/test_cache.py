@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import convener as cv
+from convener import caching
 from convener.encode import cache as caches
 from convener.encode import get, store
 from convener.encode.cache import Entry, entries, features_of, key_of, place_of, prunable, remove
@@ -191,7 +192,7 @@ def test_what_is_no_entry_is_passed_over(cache: Path) -> None:
 
 
 def entry(name: str, *, days: float = 0, size: int = 10, encoder: str = "a") -> Entry:
-    return Entry(Path(name), encoder, 1, 1, 1, "float16", size, NOW - days * caches.DAY)
+    return Entry(Path(name), encoder, 1, 1, 1, "float16", size, NOW - days * caching.DAY)
 
 
 NOW = 2e9
@@ -224,7 +225,7 @@ FOUND = [
 def test_conditions_choose_what_is_pruned(
     monkeypatch: pytest.MonkeyPatch, conditions: dict[str, Any], gone: list[str]
 ) -> None:
-    monkeypatch.setattr(caches.time, "time", lambda: NOW)
+    monkeypatch.setattr(caching.time, "time", lambda: NOW)
     assert [chosen.key for chosen in prunable(FOUND, **conditions)] == gone
 
 

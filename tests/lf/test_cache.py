@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from safetensors import numpy as safetensors
 
+from convener.caching import DAY, prunable
 from convener.data import Dataset
 from convener.errors import ConvenerWarning
 from convener.lf import gazetteer
 from convener.lf.apply import Settings, applied
-from convener.lf.cache import DAY, Column, entries, keep, kept, prunable, remove
+from convener.lf.cache import Column, entries, keep, kept, remove
 from convener.lf.work import Event
 
 LABELS = np.array([0, 1, -1], np.int16)

@@ -114,7 +114,7 @@ def prune_cache(
         keep_bytes=keep_bytes,
         unfinished=unfinished or everything,
     )
-    columns = votes.prunable(votes.entries(folder), older_than=older_than, keep_bytes=keep_bytes)
+    columns = caching.prunable(votes.entries(folder), older_than=older_than, keep_bytes=keep_bytes)
     if not dry_run:
         caches.remove(features)
         votes.remove(columns)

@@ -123,11 +123,11 @@ def again(encoding: Encoding) -> Encoder:
 
 
 def _encoded(data: Dataset, encoder: Encoder, dtype: Dtype, cache: str | Path | bool) -> Dataset:
-    if cache is False:
+    folder = caching.chosen(cache)
+    if folder is None:
         words, sentences = encoder.encode(data.tokens, data.offsets)
         stored = as_stored(words, dtype), as_stored(sentences, dtype)
         return data.with_features(Features(*stored, encoder.encoding))
-    folder = caching.root() if cache is True else Path(cache)
     return data.with_features(caches.features_of(data, encoder, dtype, folder))
 
 

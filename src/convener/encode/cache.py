@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from convener import caching
 from convener.caching import digest_of, digest_of_arrays
 from convener.data import Dataset
 from convener.encode import store
@@ -24,7 +24,6 @@ from convener.errors import ConvenerWarning, DataError
 from convener.features import Dtype, Features
 
 FEATURES = "features"
-DAY = 24 * 3600.0
 
 
 def features_of(data: Dataset, encoder: Encoder, dtype: Dtype, folder: Path) -> Features:
@@ -135,20 +134,15 @@ def prunable(
     behind. keep_bytes: of what then remains, the longest unused until no more is kept. What a
     process is writing stays.
     """
-    now, gone = time.time(), set()
     found = [entry for entry in found if not entry.busy]
-    for entry in found:
-        old = older_than is not None and now - entry.used > older_than * DAY
-        made = encoder is not None and entry.encoder == encoder
-        if old or made or (unfinished and not entry.finished):
-            gone.add(entry.folder)
-    if keep_bytes is not None:
-        kept = 0
-        for entry in sorted(found, key=lambda entry: -entry.used):
-            if entry.folder not in gone:
-                kept += entry.bytes
-                if kept > keep_bytes:
-                    gone.add(entry.folder)
+    gone = {
+        entry.folder
+        for entry in found
+        if entry.encoder == encoder or (unfinished and not entry.finished)
+    }
+    rest = [entry for entry in found if entry.folder not in gone]
+    unused = caching.prunable(rest, older_than=older_than, keep_bytes=keep_bytes)
+    gone |= {entry.folder for entry in unused}
     return [entry for entry in found if entry.folder in gone]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from convener.caching import digest_of_file
-from convener.errors import DataError
+from convener.errors import DataError, first_line
 
 CONFIG, WEIGHTS = "config.json", "*.safetensors"
 TOKENIZERS = ("tokenizer.json", "vocab*", "*.model")
@@ -66,8 +66,7 @@ def from_folder(transformers: Any, folder: Path, kind: str) -> tuple[Any, Any]:
             **safe,
         )
     except Exception as error:  # of all kinds: safetensors, tokenizers and torch have their own
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise DataError(f"{folder}: the model cannot be loaded: {reason}") from error
+        raise DataError(f"{folder}: the model cannot be loaded: {first_line(error)}") from error
     finally:
         bars.set_verbosity(level)
         if shown:

@@ -154,9 +154,9 @@ def _places(
     functions: Functions, data: Dataset, cache: str | Path | bool
 ) -> tuple[dict[int, Path], dict[int, str]]:
     """Where columns are kept, by the number of the function, and why others are not."""
-    if cache is False:
+    folder = caching.chosen(cache)
+    if folder is None:
         return {}, {}
-    folder = caching.root() if cache is True else Path(cache)
     corpus = caches.corpus_digest(data)
     places, hows = {}, {}
     for number, function in enumerate(functions):

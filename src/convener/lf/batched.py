@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from convener.errors import ConfigError, unknown_name
+from convener.errors import ConfigError
 from convener.lf.function import Found, LabelingFunction, labeling_function
 from convener.lf.view import View
 
@@ -54,11 +54,3 @@ def renamings(labels: Labels) -> dict[str, str]:
     if isinstance(labels, str) or not labels:
         raise ConfigError(f"labels are a list or a mapping of entity types, got {labels!r}")
     return dict(labels) if isinstance(labels, Mapping) else {name: name for name in labels}
-
-
-def check_known(renamed: Iterable[str], known: Iterable[str], model: str) -> None:
-    """Refuse types that a model does not have."""
-    there = list(known)
-    for name in renamed:
-        if name not in there:
-            raise ConfigError(unknown_name(f"entity type of {model}", name, there))

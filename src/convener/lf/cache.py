@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,7 +28,6 @@ from convener.lf.work import Event
 
 VOTES, SUFFIX = "votes", ".safetensors"
 VERSION = "1"
-DAY = 24 * 3600.0
 _UNREADABLE = (SafetensorError, OSError, ValueError, LookupError, TypeError)
 
 
@@ -99,21 +97,6 @@ def entries(folder: Path) -> list[Entry]:
             status = path.stat()
             found.append(Entry(path, name, status.st_size, status.st_mtime))
     return sorted(found, key=lambda entry: -entry.used)
-
-
-def prunable(
-    found: list[Entry], *, older_than: float | None = None, keep_bytes: float | None = None
-) -> list[Entry]:
-    """Which columns to remove: not used for so many days; the longest unused beyond a size."""
-    now, total, gone = time.time(), 0, []
-    for entry in sorted(found, key=lambda entry: -entry.used):
-        if older_than is not None and now - entry.used > older_than * DAY:
-            gone.append(entry)
-            continue
-        total += entry.bytes
-        if keep_bytes is not None and total > keep_bytes:
-            gone.append(entry)
-    return gone
 
 
 def remove(chosen: list[Entry]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from convener.errors import ConfigError, unknown_name
+from convener.errors import ConfigError, check_known
 from convener.lf.function import ABSTAIN, Found, LabelingFunction, Span
 from convener.lf.view import View
 
@@ -83,7 +83,7 @@ def restrict(
     >>> restrict(names, "PER")("Ada in Oslo")
     [(0, 1, 'PER')]
     """
-    _expect_known(function, labels)
+    check_known(f"label of {function.name}", labels, function.labels)
     dropped = {label: None for label in function.labels if label not in labels}
     return rename(function, dropped, name=name, **settings)
 
@@ -101,7 +101,7 @@ def rename(
     >>> rename(gazetteer(["Oslo"], "GPE"), {"GPE": "LOC"})("Oslo")
     [(0, 1, 'LOC')]
     """
-    _expect_known(function, labels)
+    check_known(f"label of {function.name}", labels, function.labels)
     new = {label: labels.get(label, label) for label in function.labels}
 
     def join(answer: Answer) -> Found:
@@ -196,9 +196,3 @@ def inherited(functions: Sequence[LabelingFunction]) -> dict[str, Any]:
         "on_silence": functions[0].on_silence,
         "alone": any(function.alone for function in functions),
     }
-
-
-def _expect_known(function: LabelingFunction, labels: Sequence[str] | Mapping[str, Any]) -> None:
-    for label in labels:
-        if label not in function.labels:
-            raise ConfigError(unknown_name(f"label of {function.name}", label, function.labels))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal, get_args
 
 from convener.data import ABSTAIN, SILENCES, Silence
-from convener.errors import ConfigError, ConvenerWarning, DataError, unknown_name
+from convener.errors import ConfigError, ConvenerWarning, DataError, check_known
 from convener.io.options import Misaligned, Overlap
 from convener.lf.settle import Span, settled
 from convener.lf.version import version_of
@@ -167,9 +167,7 @@ def labeling_function(
     [(0, 1, 'ORG')]
     """
     known = [field.name for field in fields(LabelingFunction) if field.name not in _OWN]
-    for setting in settings:
-        if setting not in known:
-            raise ConfigError(unknown_name("setting of a labeling function", setting, known))
+    check_known("setting of a labeling function", settings, known)
 
     def decorated(find: Find) -> LabelingFunction:
         called = str(name or getattr(find, "__name__", ""))

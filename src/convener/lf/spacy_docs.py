@@ -12,8 +12,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from convener.caching import digest_of
-from convener.errors import DataError, UnknownNameError, require
+from convener.caching import digest_of, digest_of_file
+from convener.errors import DataError, UnknownNameError, first_line, require
 from convener.lf.view import View
 
 BATCH = 256
@@ -57,7 +57,7 @@ def digest_of_pipeline(name: str | None) -> str:
     folder = folder_of(name)
     files = sorted(file for file in folder.rglob("*") if file.is_file())
     names = [str(file.relative_to(folder)) for file in files]
-    return digest_of(release, *names, *(digest_of(file.read_bytes()) for file in files))
+    return digest_of(release, *names, *map(digest_of_file, files))
 
 
 @cache
@@ -67,8 +67,7 @@ def pipeline(name: str, exclude: tuple[str, ...]) -> Any:
     try:
         nlp = spacy().load(where if where == Path(name) else name, exclude=list(exclude))
     except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise DataError(f"{name}: the pipeline cannot be loaded: {reason}") from error
+        raise DataError(f"{name}: the pipeline cannot be loaded: {first_line(error)}") from error
     for component in list(nlp.pipe_names):
         # Embeddings for other components cost a third of the time; where none listens, for nothing.
         if getattr(nlp.get_pipe(component), "listening_components", None) == []:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from convener.caching import digest_of
-from convener.lf.batched import Batched, Labels, check_known, located, renamings
+from convener.errors import check_known
+from convener.lf.batched import Batched, Labels, located, renamings
 from convener.lf.function import Found, LabelingFunction
 from convener.lf.spacy_docs import digest_of_pipeline, docs_of, folder_of, pipeline, types_of
 from convener.lf.view import View
@@ -40,7 +41,7 @@ def spacy_model(
     place, renamed = located(pipeline), renamings(labels)
     folder_of(place)
     if (known := types_of(place)) is not None:
-        check_known(renamed, known, place)
+        check_known(f"entity type of {place}", renamed, known)
     source = Entities(place, renamed, tuple(exclude))
     return source.as_function(name or Path(place).name, renamed.values(), settings)
 

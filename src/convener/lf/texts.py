@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from convener.data import Dataset
 from convener.lf.function import Scope
 from convener.lf.view import Range, View
-from convener.packed import offsets_of, ranges, stretches
+from convener.packed import numbered, offsets_of, ranges, stretches
 
 SHARD = 1 << 12
 """So many words are handed to a function together."""
@@ -40,10 +40,8 @@ class Texts:
         every = np.arange(len(data) + 1)
         if scope == "sentence" or data.documents is None:
             return cls(data, every, None, every[:-1], scope)
-        first_seen: dict[str, int] = {}
-        names = data.documents.to_list()
-        document = np.array([first_seen.setdefault(name, len(first_seen)) for name in names], int)
-        bounds = offsets_of(np.bincount(document, minlength=len(first_seen)))
+        document = numbered(data.documents)
+        bounds = offsets_of(np.bincount(document))
         order = np.argsort(document, kind="stable")
         if np.array_equal(order, every[:-1]):
             return cls(data, bounds, None, order, scope)

@@ -17,8 +17,8 @@ from convener.encode.folder import CONFIG, check_folder, digests_of, read_json
 from convener.encode.hub import hub_folder
 from convener.encode.loaded import Loaded, Reading
 from convener.encode.windows import windows_of
-from convener.errors import ConfigError, DataError
-from convener.lf.batched import Batched, Labels, check_known, located, renamings
+from convener.errors import ConfigError, DataError, check_known
+from convener.lf.batched import Batched, Labels, located, renamings
 from convener.lf.function import Found, LabelingFunction
 from convener.lf.view import View
 from convener.packed import Strings, offsets_of, ranges
@@ -61,7 +61,8 @@ def transformers_model(
         check_folder(Path(place))
         tags = read_json(Path(place) / CONFIG).get("id2label")
         if isinstance(tags, dict):
-            check_known(renamed, _types(map(_meaning, map(str, tags.values()))), place)
+            types = _types(map(_meaning, map(str, tags.values())))
+            check_known(f"entity type of {place}", renamed, types)
     source = Tags(place, renamed, config)
     return source.as_function(
         name or Path(place).name, renamed.values(), {"alone": True, **settings}
@@ -83,7 +84,7 @@ class Tags(Batched):
         tags = loaded.model.config.id2label
         meanings = [_meaning(tags[number]) for number in range(len(tags))]
         types = _types(meanings)
-        check_known(self.renamed, types, self.model)
+        check_known(f"entity type of {self.model}", self.renamed, types)
         place = np.array([place for place, _ in meanings], np.int8)
         kind = np.array([types.index(kind) if kind else 0 for _, kind in meanings], np.int16)
         best = self._best(loaded, Strings.of(chain.from_iterable(views)), offsets)

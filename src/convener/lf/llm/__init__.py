@@ -70,10 +70,8 @@ def llm(
     sorted_out = _sorted_out({"model": model, "types": types, **settings})
     prompt = Prompt(**sorted_out[Prompt])
     endpoint = from_mapping(Endpoint, sorted_out[Endpoint], what="setting")
-    answers = None
-    if cache is not False:
-        answers = Answers(caching.root() if cache is True else Path(cache))
-    asker = Asker(prompt, Line(endpoint), answers)
+    folder = caching.chosen(cache)
+    asker = Asker(prompt, Line(endpoint), None if folder is None else Answers(folder))
     rest = {"alone": True, **sorted_out[LabelingFunction]}
     return LanguageModel(
         name=name, labels=prompt.labels, find_all=asker.find_all, asker=asker, **rest
