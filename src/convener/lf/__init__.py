@@ -1,18 +1,23 @@
 """Labeling functions: how they are written and applied."""
 
-from convener.lf.apply import apply
+from convener.lf.apply import Settings, applied, apply
 from convener.lf.combine import intersection, minus, only_if, rename, restrict, union
 from convener.lf.documents import document_majority, everywhere
 from convener.lf.function import ABSTAIN, LabelingFunction, labeling_function
 from convener.lf.gazetteer import gazetteer
 from convener.lf.linking import linking, linking_function
+from convener.lf.load import load_functions
 from convener.lf.pattern import pattern
+from convener.lf.report import Applied
 from convener.lf.view import View
 
 __all__ = [
     "ABSTAIN",
+    "Applied",
     "LabelingFunction",
+    "Settings",
     "View",
+    "applied",
     "apply",
     "document_majority",
     "everywhere",
@@ -21,6 +26,7 @@ __all__ = [
     "labeling_function",
     "linking",
     "linking_function",
+    "load_functions",
     "minus",
     "only_if",
     "pattern",
