@@ -11,6 +11,8 @@ from convener.packed import Strings, offsets_of, ranges
 
 SEED = 1
 WORDS = 300_000
+COMMON = 1000
+"""The first words are those that every text has."""
 SENTENCE = 25
 MARKED = 0.02
 """Share of positions at which a phrase begins, chance matches apart."""
@@ -31,18 +33,18 @@ def words() -> Strings:
 
 
 def phrase_numbers(count: int) -> list[tuple[int, ...]]:
-    """Different phrases of one to four words, by the numbers of the words; half are rare words."""
+    """Different phrases of one to four words, by the numbers of the words; one at least is rare."""
     rng = np.random.default_rng(SEED + 1)
     found: dict[tuple[int, ...], None] = {}
     while len(found) < count:
         sizes = rng.choice([1, 2, 3, 4], size=count, p=[0.2, 0.4, 0.25, 0.15])
         common = rng.zipf(1.1, size=int(sizes.sum())) % WORDS
-        rare = rng.integers(1000, WORDS, size=int(sizes.sum()))
+        rare = rng.integers(COMMON, WORDS, size=int(sizes.sum()))
         drawn = np.where(rng.random(len(rare)) < 0.5, common, rare).tolist()
         bounds = offsets_of(sizes).tolist()
         for first, last in pairwise(bounds):
             phrase = tuple(drawn[first:last])
-            if len(phrase) > 1 or phrase[0] >= 1000:  # a list that holds "the" marks everything
+            if max(phrase) >= COMMON:  # a list that holds "of the" marks everything
                 found[phrase] = None
     return list(found)[:count]
 

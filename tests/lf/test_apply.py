@@ -326,6 +326,7 @@ def test_empty_sentences_and_none_at_all(sentences: list[list[str]]) -> None:
     ("functions", "settings", "said"),
     [
         ([len], {}, "expected labeling functions, got <built-in function len>"),
+        (ada, {}, "expected a list of labeling functions, got LabelingFunction"),
         ([ada, ada], {}, "different names, got 'ada' twice"),
         ([ada], {"workers": 0}, "workers must be at least 1, got 0"),
         ([ada], {"seconds": 0.0}, "seconds must be positive, got 0.0"),

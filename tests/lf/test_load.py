@@ -61,6 +61,21 @@ def test_a_neighbour_that_changes_is_seen(file: Path) -> None:
     assert load_functions(file, ["lakes"])[0].digest() != before
 
 
+@pytest.mark.parametrize("way", ["import further", "from further import LAKES"])
+def test_so_is_what_the_neighbour_imports(file: Path, way: str) -> None:
+    beside, further = file.parent / "beside.py", file.parent / "further.py"
+    lakes = "LAKES = further.LAKES" if way == "import further" else ""
+    beside.write_text(f"import logging\nlog = logging.getLogger('x')\n{way}\n{lakes}")
+    digests = []
+    for name in ("Como", "Como", "Garda"):
+        further.write_text(f"LAKES = {{'{name}'}}\n#{len(digests)}")
+        for module in ("beside", "further"):
+            sys.modules.pop(module, None)
+        digests.append(load_functions(file, ["lakes"])[0].digest())
+    sys.modules.pop("further")
+    assert digests[1] != digests[2]
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

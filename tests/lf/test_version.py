@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import logging
 import math
 import re
 import sys
@@ -155,6 +156,10 @@ def _cached(base: int) -> Any:
 def test_different_things_have_different_versions(one: Any, other: Any) -> None:
     assert version_of(one) == version_of(one)
     assert version_of(one) != version_of(other)
+
+
+def test_loggers_count_by_name() -> None:
+    assert version_of(logging.getLogger("a")) == version_of(logging.getLogger("a"))
 
 
 def test_equal_things_have_one_version() -> None:

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from convener.lf import LabelingFunction, labeling_function
+from convener.lf import LabelingFunction, View, gazetteer, labeling_function, pattern
 from convener.lf.function import Span
 
 
-def _names(text: str) -> frozenset[tuple[str, ...]]:
-    """Turn a comma separated list into a set of token tuples."""
-    return frozenset(tuple(name.split()) for name in text.replace("\n", " ").split(","))
+def _names(text: str) -> list[str]:
+    """The names in a comma separated list."""
+    return [name.strip() for name in text.replace("\n", " ").split(",")]
 
 
 PLACES = _names(
@@ -103,42 +103,23 @@ def _runs(tokens: Sequence[str]) -> Iterator[tuple[int, int]]:
         start = max(end, start + 1)
 
 
-def _lookup(tokens: Sequence[str], names: frozenset[tuple[str, ...]]) -> Iterator[tuple[int, int]]:
-    """Yield the longest matches of a list of names, from left to right."""
-    longest = max(map(len, names))
-    start = 0
-    while start < len(tokens):
-        for size in range(min(longest, len(tokens) - start), 0, -1):
-            if tuple(tokens[start : start + size]) in names:
-                yield start, start + size
-                start += size
-                break
-        else:
-            start += 1
-
-
-@labeling_function(["LOC"])
-def place_list(tokens: Sequence[str]) -> Iterator[Span]:
-    """Mark cities, countries and other places that are in a short list."""
-    for start, end in _lookup(tokens, PLACES):
-        yield start, end, "LOC"
+place_list = gazetteer(PLACES, "LOC", name="place_list")
+"""Cities, countries and other places that are in a short list."""
+known_organisation = gazetteer(ORGANISATIONS, "ORG", name="known_organisation")
+"""Organisations that turn up in the news often."""
+acronym = pattern(r"\p{Lu}{2,5}", "ORG", over="tokens", name="acronym")
+"""Words of two to five capital letters."""
+_common_names = gazetteer(FIRST_NAMES, "PER", name="common names")
 
 
 @labeling_function(["PER"])
-def first_name(tokens: Sequence[str]) -> Iterator[Span]:
+def first_name(tokens: View) -> Iterator[Span]:
     """Mark a common first name and the capitalised words that follow it."""
     last = 0
-    for start, end in _lookup(tokens, FIRST_NAMES):
+    for start, end, _ in _common_names.spans(tokens) or ():
         if start >= last:
             last = _run_end(tokens, end)
             yield start, last, "PER"
-
-
-@labeling_function(["ORG"])
-def known_organisation(tokens: Sequence[str]) -> Iterator[Span]:
-    """Mark organisations that turn up in the news often."""
-    for start, end in _lookup(tokens, ORGANISATIONS):
-        yield start, end, "ORG"
 
 
 @labeling_function(["PER"])
@@ -176,14 +157,6 @@ def institution(tokens: Sequence[str]) -> Iterator[Span]:
             last = _run_end(tokens, end + 1)
             if last > end + 1:
                 yield end - 1, last, "ORG"
-
-
-@labeling_function(["ORG"])
-def acronym(tokens: Sequence[str]) -> Iterator[Span]:
-    """Mark words of two to five capital letters as organisations."""
-    for position, token in enumerate(tokens):
-        if 2 <= len(token) <= 5 and token.isalpha() and token.isupper():
-            yield position, position + 1, "ORG"
 
 
 @labeling_function(["LOC"])

@@ -123,6 +123,8 @@ def applied(functions: Functions, data: Dataset, settings: Settings | None = Non
 
 
 def _checked(functions: Functions) -> list[LabelingFunction]:
+    if isinstance(functions, LabelingFunction):
+        raise ConfigError(f"expected a list of labeling functions, got {functions!r} alone")
     for function in functions:
         if not isinstance(function, LabelingFunction):
             raise ConfigError(

@@ -67,9 +67,11 @@ def _is_settled(given: Sequence[Any], view: View, labels: tuple[str, ...]) -> bo
         return False
     at = 0
     for span in given:
-        if type(span) is not tuple or tuple(map(type, span)) != (int, int, str):
+        if type(span) is not tuple or len(span) != 3:
             return False
         start, end, label = span
+        if type(start) is not int or type(end) is not int or type(label) is not str:
+            return False
         if not at <= start < end or label not in labels:
             return False
         at = end

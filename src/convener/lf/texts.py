@@ -97,17 +97,16 @@ def _document(sentences: list[View]) -> View:
     """One view of the sentences of a document."""
     if len(sentences) == 1:
         return sentences[0]
+    words = [word for view in sentences for word in view]
     starts = offsets_of(len(view) for view in sentences).tolist()
+    name, bounds = sentences[0].document, list(pairwise(starts))
+    if not sentences[0].has_text:
+        return View(words, document=name, sentences=bounds)
     begins = offsets_of(len(view.text) + 1 for view in sentences).tolist()
     chars = [
         (begin + start, begin + end)
         for view, begin in zip(sentences, begins, strict=False)
         for start, end in view.chars
     ]
-    return View(
-        [word for view in sentences for word in view],
-        text=" ".join(view.text for view in sentences),
-        chars=chars,
-        document=sentences[0].document,
-        sentences=list(pairwise(starts)),
-    )
+    text = " ".join(view.text for view in sentences)
+    return View(words, text=text, chars=chars, document=name, sentences=bounds)

@@ -7,6 +7,7 @@ import enum
 import functools
 import hashlib
 import json
+import logging
 import re
 import sys
 import sysconfig
@@ -28,6 +29,8 @@ BUILT_IN = (
     types.MethodWrapperType,
     types.WrapperDescriptorType,
 )
+FOLLOWED = (types.ModuleType, types.FunctionType, type, list, tuple, dict, set, frozenset)
+"""What a module may have from another; all else of it is made by its own text."""
 PLAIN = (type(None), bool, int, float, complex, str, bytes, range, PurePath, np.generic)
 
 
@@ -89,7 +92,9 @@ def _contents(value: Any, seen: Seen) -> Parts:
         yield f"{value.dtype.str}{value.shape}".encode()
         yield np.ascontiguousarray(value).tobytes()
     elif isinstance(value, types.ModuleType):
-        yield from _module(value)
+        yield from _module(value, seen)
+    elif isinstance(value, logging.Logger):
+        yield value.name.encode()
     elif (inner := _inner(value)) is not None:
         yield from _parts(inner, seen)
     elif isinstance(value, BUILT_IN):
@@ -156,13 +161,16 @@ def _globals(code: types.CodeType) -> set[str]:
     return own.union(*map(_globals, inner))
 
 
-def _module(module: types.ModuleType) -> Parts:
-    """An installed package by its version; a file of the user's by what it says."""
+def _module(module: types.ModuleType, seen: Seen) -> Parts:
+    """An installed package by its version; a file of the user's by what it says and imports."""
     yield module.__name__.encode()
     if _is_package(module.__name__):
         yield _release(module.__name__)
     elif file := getattr(module, "__file__", None):
         yield Path(file).read_bytes()
+        for name, value in sorted(vars(module).items()):
+            if isinstance(value, FOLLOWED) and not name.startswith("__"):
+                yield from _parts(value, seen)
     else:
         raise Unversioned(f"what the module {module.__name__} holds cannot be told")
 

@@ -90,6 +90,11 @@ class View(Sequence[str]):
         return f"View({self.text!r}{named})"
 
     @property
+    def has_text(self) -> bool:
+        """Whether its text is known, rather than made of its words."""
+        return self._given is not None
+
+    @property
     def text(self) -> str:
         """The text of all its words."""
         if self._text is None:
@@ -137,21 +142,16 @@ class View(Sequence[str]):
         >>> [part.text for part in document.parts()]
         ['Ada left', 'She wrote']
         """
-        if len(self.sentences) < 2:
-            return [self]
-        views = []
-        for first, last in self.sentences:
-            places = self.chars[first:last]
-            begin = places[0][0] if places else 0
-            views.append(
-                View(
-                    self.tokens[first:last],
-                    text=self.said(first, last),
-                    chars=[(start - begin, end - begin) for start, end in places],
-                    document=self.document,
-                )
-            )
-        return views
+        return [self] if len(self.sentences) < 2 else [self._part(*part) for part in self.sentences]
+
+    def _part(self, first: int, last: int) -> View:
+        words = self.tokens[first:last]
+        if not self.has_text:
+            return View(words, document=self.document)
+        places = self.chars[first:last]
+        begin = places[0][0] if places else 0
+        moved = [(start - begin, end - begin) for start, end in places]
+        return View(words, text=self.said(first, last), chars=moved, document=self.document)
 
     def note(self, kind: str, detail: str) -> None:
         """Let the report of the run count and list something that happened in this text."""
