@@ -17,7 +17,15 @@ import convener as cv
 from convener import progress
 from convener.data import ABSTAIN, Dataset
 from convener.errors import ConfigError, ConvenerWarning, DataError
-from convener.lf import LabelingFunction, View, crew, everywhere, gazetteer, labeling_function
+from convener.lf import (
+    LabelingFunction,
+    View,
+    crew,
+    everywhere,
+    gazetteer,
+    labeling_function,
+    union,
+)
 from convener.lf import texts as texts_module
 from convener.lf.apply import Settings, applied
 from convener.lf.function import Span
@@ -223,6 +231,13 @@ def test_a_batch_that_fails_is_asked_text_by_text(text: Dataset) -> None:
         if make is find_all:
             seen = [case for case in result.report if case.kind == "seen"]
             assert len(seen) == 40  # each once, though some were asked twice
+
+
+def test_a_combination_that_hangs_is_stopped_in_time(text: Dataset) -> None:
+    began = time.monotonic()
+    result = run([union(hangs, ada, name="both")], text, seconds=0.5)
+    assert rows(result) == [("both", "timeout", "document d2, sentence 9")]
+    assert time.monotonic() - began < 10
 
 
 def test_a_batch_that_dies_is_asked_text_by_text(text: Dataset) -> None:

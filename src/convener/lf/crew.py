@@ -61,10 +61,9 @@ class _Member:
         with suppress(BrokenPipeError):  # it died idle; the next look at it tells
             self.connection.send(job)
 
-    def overdue(self, job: Job, seconds: float) -> bool:
-        """Whether it has been busy with one text for too long."""
-        texts = job.stop - job.start if self.text.value == BATCH else 1
-        late = time.monotonic() - self.since.value > seconds * texts
+    def overdue(self, seconds: float) -> bool:
+        """Whether it has been busy with one text, or one batch, for too long."""
+        late = time.monotonic() - self.since.value > seconds
         return bool(late and not self.connection.poll())
 
     def end(self) -> None:
@@ -78,7 +77,8 @@ def pieces(
 ) -> Iterator[Piece]:
     """What the functions say, in the order in which it is ready.
 
-    seconds: how long a function may take for one text; for all of a batch so long for each.
+    seconds: how long a function may take for one text. A batch that takes longer is given up and
+    its texts are done one by one, so that nothing is lost but time.
     """
     waiting = deque(jobs)
     members: list[_Member] = []
@@ -101,7 +101,7 @@ def pieces(
                         member.job = None
                     except (EOFError, ConnectionError):
                         lost = CRASH
-                elif seconds is not None and member.overdue(job, seconds):
+                elif seconds is not None and member.overdue(seconds):
                     lost = TIMEOUT
                 if lost:
                     members.remove(member)
