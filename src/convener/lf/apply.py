@@ -185,7 +185,7 @@ def _found(
             for number in wanted
             for shard in texts[functions[number].scope].shards()
         ),
-        key=lambda job: job.start,
+        key=lambda job: (job.start, job.stop),
     )
     sizes = {scope: some.offsets for scope, some in texts.items()}
     total = sum(int(sizes[functions[number].scope][-1]) for number in wanted)
