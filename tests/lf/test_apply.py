@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import sys
 import time
@@ -17,7 +18,15 @@ import convener as cv
 from convener import progress
 from convener.data import ABSTAIN, Dataset
 from convener.errors import ConfigError, ConvenerWarning, DataError
-from convener.lf import LabelingFunction, View, crew, everywhere, gazetteer, labeling_function
+from convener.lf import (
+    LabelingFunction,
+    View,
+    crew,
+    everywhere,
+    gazetteer,
+    labeling_function,
+    union,
+)
 from convener.lf import texts as texts_module
 from convener.lf.apply import Settings, applied
 from convener.lf.function import Span
@@ -225,6 +234,13 @@ def test_a_batch_that_fails_is_asked_text_by_text(text: Dataset) -> None:
             assert len(seen) == 40  # each once, though some were asked twice
 
 
+def test_a_combination_that_hangs_is_stopped_in_time(text: Dataset) -> None:
+    began = time.monotonic()
+    result = run([union(hangs, ada, name="both")], text, seconds=0.5)
+    assert rows(result) == [("both", "timeout", "document d2, sentence 9")]
+    assert time.monotonic() - began < 10
+
+
 def test_a_batch_that_dies_is_asked_text_by_text(text: Dataset) -> None:
     def die_all(views: Any) -> list[list[Span]]:
         if any(view[0] == "n4" for view in views):
@@ -253,8 +269,10 @@ def test_functions_that_run_alone_stay_in_this_process(text: Dataset) -> None:
 def test_the_run_stops_if_asked(text: Dataset) -> None:
     said = "labeling function raises: document d5, sentence 5: error: KeyError: 'five'"
     for workers in (1, 2):
+        before = len(multiprocessing.active_children())
         with pytest.raises(DataError, match=said):
             run([ada, raises], text, workers=workers, on_error="raise")
+        assert len(multiprocessing.active_children()) == before
 
 
 def test_what_happened_is_warned_of(text: Dataset) -> None:
@@ -363,7 +381,7 @@ def test_progress_is_told_in_tokens(text: Dataset, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(progress, "bar", Bar)
     run([ada, everywhere(ada)], text)
-    assert totals == [2 * len(text.tokens)]
+    assert [total for total in totals if total] == [2 * len(text.tokens)]
     assert sum(by for _, by in steps) == 2 * len(text.tokens)
     assert {said for said, _ in steps} == {"ada", "ada everywhere"}
 
@@ -453,6 +471,18 @@ def test_failures_are_not_kept(text: Dataset, tmp_path: Path) -> None:
     for _ in range(2):
         result = run([raises], text, cache=tmp_path)
         assert result.runs[0].how == "not kept: it failed"
+
+
+def test_what_is_done_is_kept_before_dear_functions_begin(text: Dataset, tmp_path: Path) -> None:
+    @labeling_function(["PER"], alone=True, version="dear")
+    def dear(words: View) -> Any:
+        raise KeyboardInterrupt
+
+    for workers in (1, 2):
+        with pytest.raises(KeyboardInterrupt):
+            run([dear, ada], text, cache=tmp_path / str(workers), workers=workers)
+        result = run([ada], text, cache=tmp_path / str(workers))
+        assert result.runs[0].how == "from the cache"
 
 
 def test_what_cannot_be_told_is_not_kept(text: Dataset, tmp_path: Path) -> None:

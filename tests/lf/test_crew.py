@@ -121,3 +121,28 @@ def _wait_until(holds: Any) -> None:
     while not holds():
         assert time.monotonic() < end
         time.sleep(0.05)
+
+
+class Member:
+    """As much of a process as a queue looks at."""
+
+    def __init__(self) -> None:
+        self.jobs: Any = []
+
+
+def test_who_has_seen_the_texts_goes_on_with_them() -> None:
+    jobs = [Job(function, start, start + 1) for start in range(2) for function in range(3)]
+    queue: Any = crew._Queue(jobs)
+    one, other = Member(), Member()
+    taken = [queue.next_for(member) for member in (one, other, one, other)]
+    assert [(job.function, job.start) for job in taken] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert queue.next_for(one).start == 0
+    assert queue.next_for(one) == Job(2, 1, 2)  # helps the other
+    assert queue.next_for(other) is None
+    assert not queue
+    queue.put_back([])
+    assert not queue
+    queue.put_back([Job(5, 0, 1), Job(5, 3, 4)])
+    assert queue
+    assert [queue.next_for(other), queue.next_for(one)] == [Job(5, 0, 1), Job(5, 3, 4)]
+    assert not queue

@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable
 from importlib import import_module
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from convener.errors import ConfigError
 from convener.lf import View, gazetteer
 from convener.lf.function import Span
 from convener.lf.gazetteer import Matcher
+from convener.lf.version import Unversioned
 from tests.lf.test_words import plain_pieces
 
 # Overlapping phrases, length that changes with case, several pieces in a word, no piece at all.
@@ -118,6 +120,19 @@ def test_what_it_finds_decides_its_version(tmp_path: Path) -> None:
         gazetteer(["a"], "X", fuzzy=1),
     ]
     assert len({made.digest(), *(other.digest() for other in others)}) == 6
+
+
+def test_a_lemma_that_cannot_be_looked_into_works_but_is_not_kept() -> None:
+    stream = StringIO()
+
+    def lemma(word: str) -> str:
+        stream.write(word)
+        return word.rstrip("s")
+
+    cats = gazetteer(["cat"], "X", lemma=lemma)
+    assert cats("cats") == [(0, 1, "X")]
+    with pytest.raises(Unversioned):
+        cats.digest()
 
 
 def test_phrases_of_nothing_but_space_mark_nothing() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -112,13 +113,17 @@ def applied(functions: Functions, data: Dataset, settings: Settings | None = Non
     hows |= dict.fromkeys(columns, "from the cache")
     missing = [number for number in range(len(functions)) if number not in columns]
     seconds = dict.fromkeys(missing, 0.0)
-    for number, found in _found(functions, texts, missing, settings).items():
-        columns[number] = column_of(functions[number], texts[functions[number].scope], found)
-        seconds[number] = sum(piece.seconds for piece in found)
-        if any(event.kind in FAILURES for event in columns[number].events):
-            hows.setdefault(number, "not kept: it failed")
-        elif number in places:
-            caches.keep(places[number], functions[number].name, columns[number])
+    # What is done is kept before functions with a device or a connection begin, one by one.
+    rounds = [[number for number in missing if not functions[number].alone]]
+    rounds += [[number] for number in missing if functions[number].alone]
+    for wanted in rounds:
+        for number, found in _found(functions, texts, wanted, settings).items():
+            columns[number] = column_of(functions[number], texts[functions[number].scope], found)
+            seconds[number] = sum(piece.seconds for piece in found)
+            if any(event.kind in FAILURES for event in columns[number].events):
+                hows.setdefault(number, "not kept: it failed")
+            elif number in places:
+                caches.keep(places[number], functions[number].name, columns[number])
     return _joined(functions, data, texts, columns, seconds, hows, settings)
 
 
@@ -185,12 +190,15 @@ def _found(
             for number in wanted
             for shard in texts[functions[number].scope].shards()
         ),
-        key=lambda job: job.start,
+        key=lambda job: (job.start, job.stop),
     )
     sizes = {scope: some.offsets for scope, some in texts.items()}
     total = sum(int(sizes[functions[number].scope][-1]) for number in wanted)
-    with progress.bar("applying", total, unit="tokens") as advance:
-        for piece in _pieces(functions, worker, jobs, settings):
+    here = all(functions[number].alone for number in wanted)
+    work = _pieces(worker, jobs, Settings() if here else settings)
+    # Closed whatever happens, so that no process is left.
+    with progress.bar("applying", total, unit="tokens") as advance, closing(work) as pieces:
+        for piece in pieces:
             function = functions[piece.function]
             failed = [event for event in piece.events if event.kind in FAILURES]
             if failed and settings.on_error == "raise":
@@ -203,23 +211,19 @@ def _found(
     return found
 
 
-def _pieces(
-    functions: list[LabelingFunction], worker: Worker, jobs: list[Job], settings: Settings
-) -> Iterator[Piece]:
-    """The pieces of all jobs; those of functions that run alone are done in this process."""
-    shared = [job for job in jobs if not functions[job.function].alone]
-    if settings.workers == 1 and settings.seconds is None:
-        yield from map(worker.done, shared)
-    elif not crew.can_fork():
+def _pieces(worker: Worker, jobs: list[Job], settings: Settings) -> Generator[Piece, None, None]:
+    """The pieces of all jobs, from workers if there are to be several or a limit of time."""
+    limited = settings.workers > 1 or settings.seconds is not None
+    if limited and crew.can_fork():
+        yield from crew.pieces(worker, jobs, workers=settings.workers, seconds=settings.seconds)
+        return
+    if limited:
         warnings.warn(
             "this system cannot fork processes: one worker, and no limit of time",
             ConvenerWarning,
             stacklevel=5,
         )
-        yield from map(worker.done, shared)
-    else:
-        yield from crew.pieces(worker, shared, workers=settings.workers, seconds=settings.seconds)
-    yield from (worker.done(job) for job in jobs if functions[job.function].alone)
+    yield from map(worker.done, jobs)
 
 
 def _joined(

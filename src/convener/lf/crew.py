@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import groupby
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -38,6 +39,7 @@ class _Member:
         self.process.start()
         inner.close()
         self.job: Job | None = None
+        self.jobs: deque[Job] = deque()
 
     def _serve(self, worker: Worker, connection: Connection) -> None:
         """What the process does until it is told to stop."""
@@ -61,10 +63,9 @@ class _Member:
         with suppress(BrokenPipeError):  # it died idle; the next look at it tells
             self.connection.send(job)
 
-    def overdue(self, job: Job, seconds: float) -> bool:
-        """Whether it has been busy with one text for too long."""
-        texts = job.stop - job.start if self.text.value == BATCH else 1
-        late = time.monotonic() - self.since.value > seconds * texts
+    def overdue(self, seconds: float) -> bool:
+        """Whether it has been busy with one text, or one batch, for too long."""
+        late = time.monotonic() - self.since.value > seconds
         return bool(late and not self.connection.poll())
 
     def end(self) -> None:
@@ -73,22 +74,53 @@ class _Member:
         self.connection.close()
 
 
+class _Queue:
+    """Jobs about the same texts stay together: who has seen the texts does the next of them.
+
+    At the end, who has nothing left to do helps with the longest list.
+    """
+
+    def __init__(self, jobs: Iterable[Job]) -> None:
+        self._waiting = deque(deque(some) for _, some in groupby(jobs, lambda job: job[1:3]))
+        self._begun: list[deque[Job]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting) or any(self._begun)
+
+    def next_for(self, member: _Member) -> Job | None:
+        """The job that a member does next, if there is one."""
+        if not member.jobs:
+            if self._waiting:
+                self._begun = [some for some in self._begun if some] + [self._waiting.popleft()]
+                member.jobs = self._begun[-1]
+            else:
+                member.jobs = max(self._begun, key=len, default=member.jobs)
+        return member.jobs.popleft() if member.jobs else None
+
+    def put_back(self, jobs: list[Job]) -> None:
+        """These are done before all others."""
+        if jobs:
+            self._waiting.appendleft(deque(jobs))
+
+
 def pieces(
     worker: Worker, jobs: Iterable[Job], *, workers: int, seconds: float | None
 ) -> Iterator[Piece]:
     """What the functions say, in the order in which it is ready.
 
-    seconds: how long a function may take for one text; for all of a batch so long for each.
+    jobs: those about the same texts next to each other. seconds: how long a function may take for
+    one text. A batch that takes longer is given up and its texts are done one by one, so that
+    nothing is lost but time.
     """
-    waiting = deque(jobs)
+    queue = _Queue(jobs)
     members: list[_Member] = []
     try:
-        while waiting or any(member.job for member in members):
-            while waiting and len(members) < workers:
+        while queue or any(member.job for member in members):
+            while queue and len(members) < workers:
                 members.append(_Member(worker))
             for member in members:
-                if waiting and member.job is None:
-                    member.begin(waiting.popleft())
+                if member.job is None and (job := queue.next_for(member)):
+                    member.begin(job)
             busy = [member.connection for member in members if member.job is not None]
             ready = wait(busy, None if seconds is None else min(TICK, seconds / 4))
             for member in list(members):
@@ -101,27 +133,27 @@ def pieces(
                         member.job = None
                     except (EOFError, ConnectionError):
                         lost = CRASH
-                elif seconds is not None and member.overdue(job, seconds):
+                elif seconds is not None and member.overdue(seconds):
                     lost = TIMEOUT
                 if lost:
                     members.remove(member)
                     member.end()
-                    yield from _given_up(member, job, lost, seconds, waiting)
+                    yield from _given_up(member, job, lost, seconds, queue)
     finally:
         for member in members:
             member.end()
 
 
 def _given_up(
-    member: _Member, job: Job, kind: str, seconds: float | None, waiting: deque[Job]
+    member: _Member, job: Job, kind: str, seconds: float | None, queue: _Queue
 ) -> Iterator[Piece]:
     """Put back what a process that was lost had still to do, without the text it stuck at."""
     text = int(member.text.value)
     if text == BATCH and not job.singly and job.stop - job.start > 1:
-        waiting.appendleft(job._replace(singly=True))
+        queue.put_back([job._replace(singly=True)])
         return
     text = job.start if text == BATCH else text
     code = member.process.exitcode
     said = f"more than {seconds:g} s" if kind == TIMEOUT else f"the process ended ({code})"
     yield job.given_up(text, kind, said)
-    waiting.extendleft(reversed(job.around(text)))
+    queue.put_back(job.around(text))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from os import PathLike
 from pathlib import PurePath
@@ -16,7 +17,7 @@ from convener.errors import ConfigError
 from convener.kernels.overlap import longest_first, rivals
 from convener.lf.function import LabelingFunction, Span
 from convener.lf.phrases import Phrases, labelled_phrases
-from convener.lf.version import version_of
+from convener.lf.version import Unversioned, version_of
 from convener.lf.view import View
 from convener.lf.words import Lemma, Nearest, normal_form
 from convener.packed import offsets_of
@@ -65,11 +66,14 @@ def gazetteer(
     if fuzzy < 0:
         raise ConfigError(f"{name}: fuzzy must be at least 0, got {fuzzy}")
     form = normal_form(ignore_case=ignore_case, lemma=lemma)
+    version = None
+    with suppress(Unversioned):  # a lemma of some library: such a gazetteer is not kept
+        version = version_of("gazetteer 1", labelled, ignore_case, lemma, fuzzy)
     return LabelingFunction(
         name=name,
         labels=tuple(dict.fromkeys(labelled.values())),
         find_all=Matcher(labelled, form, slips=fuzzy),
-        version=version_of("gazetteer 1", labelled, ignore_case, lemma, fuzzy),
+        version=version,
         **settings,
     )
 
