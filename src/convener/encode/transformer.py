@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -27,14 +27,16 @@ DECISIVE = (
 )
 """Files that decide the numbers."""
 _WIDTHS = ("hidden_size", "d_model", "dim", "n_embd")
+_DEPTHS = ("num_hidden_layers", "n_layers", "num_layers", "n_layer")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerConfig:
     """Settings of a transformer."""
 
-    layers: Literal["last", "last-four"] | tuple[int, ...] = "last"
-    """Whose output: the last layer's, the mean of the last four, or of a list (0 = embeddings)."""
+    layers: Literal["middle", "last", "last-four"] | tuple[int, ...] = "middle"
+    """Whose output: the mean of the middle third, which tells most of what a word is; of the last
+    layer, of the last four, or of a list (0 = embeddings)."""
     sentence: Literal["auto", "first", "mean"] = "auto"
     """Feature of a sentence: of its first special piece, or the mean of its words. By default
     what the model was trained for, as its folder says; else the first piece."""
@@ -74,12 +76,7 @@ class Transformer(Encoder):
     @cached_property
     def width(self) -> int:  # type: ignore[override]
         """D, as the model's folder tells."""
-        facts = self._facts()
-        facts = facts.get("text_config", facts)
-        found = [facts[name] for name in _WIDTHS if isinstance(facts.get(name), int)]
-        if not found:
-            raise DataError(f"{self.folder / CONFIG}: does not tell the model's width")
-        return int(found[0])
+        return self._fact(_WIDTHS, "the model's width")
 
     @cached_property
     def encoding(self) -> Encoding:
@@ -90,7 +87,7 @@ class Transformer(Encoder):
             for file in self.folder.glob(pattern)
             if file.is_file()
         }
-        settings = self.config.identity()
+        settings = self._exactly.identity()
         return Encoding(self.name, digest_of(digests, settings), settings)
 
     def encode(self, tokens: Strings, offsets: NDArray[np.int64]) -> Encoded:
@@ -125,7 +122,25 @@ class Transformer(Encoder):
 
     @cached_property
     def _model(self) -> Loaded:
-        return Loaded.of(self.folder, self.config)
+        return Loaded.of(self.folder, self._exactly)
+
+    @property
+    def _exactly(self) -> TransformerConfig:
+        """The settings, with the middle layers by their numbers."""
+        if self.config.layers != "middle":
+            return self.config
+        count = self._fact(_DEPTHS, "how many layers the model has")
+        first = -(-count // 3)
+        return replace(self.config, layers=tuple(range(first, max(first, 2 * count // 3) + 1)))
+
+    def _fact(self, names: tuple[str, ...], what: str) -> int:
+        """What the model's folder tells under one of these names."""
+        facts = self._facts()
+        facts = facts.get("text_config", facts)
+        found = [facts[name] for name in names if isinstance(facts.get(name), int)]
+        if not found:
+            raise DataError(f"{self.folder / CONFIG}: does not tell {what}")
+        return int(found[0])
 
     def _facts(self) -> dict[str, Any]:
         return read_json(self.folder / CONFIG)
