@@ -19,8 +19,8 @@ WORDS, EVERY = 3000, 10
 
 def against_naive() -> Table:
     """The largest difference from one at a time; the smallest cosine of bfloat16."""
-    naive, plain = Naive(), get("minilm", precision="float32")
-    half = get("minilm", precision="bfloat16")
+    naive, plain = Naive(), get("minilm", layers="last", precision="float32")
+    half = get("minilm", layers="last", precision="bfloat16")
     rows = []
     for folder in sorted(path for path in DATA.iterdir() if path.is_dir()):
         data = cv.read(folder).test
@@ -47,7 +47,7 @@ def windows() -> Table:
     """A document of 3,000 words: every word against its vector from a window centred on it."""
     data = cv.read(DATA / "BC5CDR").test
     words = data.tokens[:WORDS]
-    encoder = get("minilm", precision="float32")
+    encoder = get("minilm", layers="last", precision="float32")
     whole = np.array([0, len(words)])
     pieces = encoder._model.pieces(words, whole).counts
     before = offsets_of(pieces)
@@ -64,7 +64,7 @@ def windows() -> Table:
     )
     rows = []
     for overlap in (0.0, 0.25, 0.5):
-        other = get("minilm", precision="float32", overlap=overlap)
+        other = get("minilm", layers="last", precision="float32", overlap=overlap)
         cosine = cosines(other.encode(words, whole).tokens[chosen], centred)
         rows.append((overlap, float(cosine.min()), float(cosine.mean())))
     return Table(

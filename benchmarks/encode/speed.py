@@ -21,7 +21,7 @@ def ratios() -> Table:
     """CPU seconds of one thread, designs in turn, the median of rounds."""
     torch.set_num_threads(1)
     naive = Naive()
-    plain, half = (get("minilm", precision=name) for name in ("float32", "bfloat16"))
+    plain, half = (get("minilm", layers="last", precision=name) for name in ("float32", "bfloat16"))
     rows = []
     for name, split in (("LaptopReview", "train"), ("CoNLL", "valid")):
         data = cv.read(DATA / name, split)[:COUNT]

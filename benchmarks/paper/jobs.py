@@ -62,6 +62,8 @@ class Job:
     encoder: str = ""
     """Empty for models that read no features."""
     seed: int = 0
+    free: bool = False
+    """Whether even gold of valid is withheld, for stopping."""
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -153,14 +155,15 @@ def outcome_of(job: Job) -> Outcome:
     """Fit and measure. Gold of valid decides when to stop; test is read for its figures alone."""
     data, model = splits(job.data, job.encoder), job.model_for()
     with_valid = model.uses_valid_gold or model.supervised
+    use_gold = with_valid and not job.free
     wall, cpu = time.perf_counter(), time.process_time()
     with watch.epochs() as stages:
-        model.fit(data.train, data.valid if with_valid else None, use_gold=with_valid)
+        model.fit(data.train, data.valid if with_valid else None, use_gold=use_gold)
         cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
     return {
         "job": asdict(job),
         "settings": to_mapping(model.config),
-        "gold": gold_of(job.model),
+        "gold": gold_of(job),
         "valid": _score(model, data.valid),
         "test": _score(model, data.test),
         "seconds": round(wall, 3),
@@ -174,12 +177,12 @@ def outcome_of(job: Job) -> Outcome:
     }
 
 
-def gold_of(model: str) -> str:
+def gold_of(job: Job) -> str:
     """Which gold a model has seen."""
-    kind = cv.get(model)
+    kind = cv.get(job.model)
     if kind.supervised:
         return "all: a reference"
-    return "valid: stopping" if kind.uses_valid_gold else "none"
+    return "valid: stopping" if kind.uses_valid_gold and not job.free else "none"
 
 
 def _score(model: Any, data: cv.Dataset) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,7 +34,7 @@ class Naive(NamedTuple):
         return found
 
     def vectors(
-        self, words: list[str], layers: tuple[int, ...] = (-1,)
+        self, words: list[str], layers: tuple[int, ...] | None = None
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Of each word of one sentence, all of which have pieces, and of the first piece."""
         import torch
@@ -41,7 +42,7 @@ class Naive(NamedTuple):
         encoded = self.tokenizer(words, is_split_into_words=True, return_tensors="pt")
         with torch.no_grad():
             states = self.model(**_asked(encoded), output_hidden_states=True).hidden_states
-        hidden = torch.stack([states[layer] for layer in layers]).mean(0)[0]
+        hidden = torch.stack([states[layer] for layer in layers or middle(states)]).mean(0)[0]
         rows = [
             hidden[[at for at, word in enumerate(encoded.word_ids()) if word == number]].mean(0)
             for number in range(len(words))
@@ -49,11 +50,18 @@ class Naive(NamedTuple):
         return torch.stack(rows).numpy(), hidden[0].numpy()
 
     def all(
-        self, sentences: list[list[str]], layers: tuple[int, ...] = (-1,)
+        self, sentences: list[list[str]], layers: tuple[int, ...] | None = None
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Of the words and first pieces of sentences that are not empty."""
         found = [self.vectors(words, layers) for words in sentences]
         return np.concatenate([rows for rows, _ in found]), np.stack([first for _, first in found])
+
+
+def middle(states: Sequence[Any]) -> list[int]:
+    """Layers of the middle third, the one after the embeddings being the first."""
+    count = len(states) - 1
+    chosen = [layer for layer in range(1, count + 1) if count / 3 <= layer <= 2 * count / 3]
+    return chosen or [1]
 
 
 def _asked(encoded: Any) -> dict[str, Any]:

@@ -69,6 +69,20 @@ def test_a_sentence_does_not_depend_on_its_company(
     np.testing.assert_allclose(one_by_one.tokens, words, **NEAR)
 
 
+@pytest.mark.parametrize(("layers", "kept"), [("middle", 5), ((0, 1), 2), ((5,), 6), ("last", 6)])
+def test_layers_that_nobody_asks_for_are_not_computed(
+    minilm_folder: Path, layers: Any, kept: int
+) -> None:
+    encoder = Transformer("minilm", minilm_folder, layers=layers, precision="float32")
+    assert len(encoder._model.model.encoder.layer) == kept
+
+
+def test_the_middle_is_the_same_as_its_layers(minilm_folder: Path) -> None:
+    middle = Transformer("minilm", minilm_folder)
+    assert middle.encoding == Transformer("minilm", minilm_folder, layers=(2, 3, 4)).encoding
+    assert middle.encoding != Transformer("minilm", minilm_folder, layers="last").encoding
+
+
 def test_the_mean_of_the_last_four_layers(naive: Naive, minilm_folder: Path) -> None:
     encoder = Transformer("minilm", minilm_folder, layers="last-four", precision="float32")
     words, _ = encoder.encode(*packed(SENTENCES[:2]))

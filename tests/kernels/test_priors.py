@@ -9,6 +9,8 @@ import pytest
 
 from convener.kernels.priors import (
     LEAST_SILENCE,
+    WORTH,
+    least_concentration,
     lone_votes,
     move_counts,
     silence_weight,
@@ -94,3 +96,19 @@ def test_one_source_has_no_others_to_be_silent() -> None:
     assert silence_weight(votes, votes[:, 0], 1) == 1
     assert silence_weight(np.zeros((4, 3), np.int16), np.zeros(4, np.int16), 1) == 1
     assert LEAST_SILENCE > 0
+
+
+def test_a_mark_is_worth_less_where_lone_marks_are_false() -> None:
+    rng = np.random.default_rng(4)
+    truth = rng.random((50_000, 1)) < 0.1
+    right = truth & (rng.random((50_000, 6)) < 0.4)
+    found = []
+    for share in (0, 0.003, 0.01):
+        votes = (right | (~truth & (rng.random((50_000, 6)) < share))).astype(np.int16)
+        found.append(least_concentration(votes, votes.max(axis=1), 1))
+    assert 0 < found[0] < found[1] < found[2] <= WORTH
+
+
+def test_one_source_is_taken_at_its_word() -> None:
+    votes = np.array([[1], [0]], np.int16)
+    assert least_concentration(votes, votes[:, 0], 1) == 1

@@ -74,12 +74,22 @@ def test_an_edge_is_less_of_an_entity(encoded: cv.Dataset, net: SparseNet) -> No
     assert after[edges(encoded)].min() > 0.9
 
 
+def test_doubt_is_about_entities_that_nobody_marks(encoded: cv.Dataset, net: SparseNet) -> None:
+    bare = ~(encoded.votes > 0).any(axis=1)
+    before = infer_all(net, encoded, Reading(0.0)).labels
+    after = infer_all(net, encoded, Reading(0.0, doubt=50.0)).labels
+    begins = [(labels[bare] % 2 == 1).sum() for labels in (before, after)]
+    assert begins[0] > 0
+    assert begins[1] == 0
+    assert (after[~bare] > 0).any()
+
+
 def test_blocks_change_nothing(
     encoded: cv.Dataset, net: SparseNet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = infer_all(net, encoded, Reading(0.3, 2.0))
+    whole = infer_all(net, encoded, Reading(0.3, 2.0, 0.5))
     monkeypatch.setattr(neural, "BLOCK", 11)
-    parts = infer_all(net, encoded, Reading(0.3, 2.0))
+    parts = infer_all(net, encoded, Reading(0.3, 2.0, 0.5))
     np.testing.assert_array_equal(whole.labels, parts.labels)
     np.testing.assert_allclose(whole.marginals, parts.marginals, atol=1e-6)
     np.testing.assert_allclose(whole.scores, parts.scores, atol=1e-6)

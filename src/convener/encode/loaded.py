@@ -104,6 +104,8 @@ class Loaded(NamedTuple):
         around = len(specials.before) + len(specials.after)
         window = _window(tokenizer, model.config, config.window, folder)
         dtype = torch.bfloat16 if _bfloat16(torch, config.precision, device) else torch.float32
+        chosen = _layers(layers, model.config, folder)
+        _shorten(model, chosen)
         return cls(
             torch,
             tokenizer,
@@ -112,7 +114,7 @@ class Loaded(NamedTuple):
             dtype,
             specials,
             window - around,
-            _layers(layers, model.config, folder),
+            chosen,
             config.budget or BUDGETS.get(device.type, BUDGETS["cuda"]),
         )
 
@@ -204,6 +206,22 @@ def _layers(wanted: Any, facts: Any, folder: Path) -> tuple[int, ...]:
     if count is not None and not all(-count - 1 <= layer <= count for layer in chosen):
         raise ConfigError(f"layers must be in [{-count - 1}, {count}] for {folder.name}: {chosen}")
     return tuple(chosen)
+
+
+def _shorten(model: Any, layers: tuple[int, ...]) -> None:
+    """Leave out what stands over the layers that are asked for.
+
+    One more layer stays, since some models norm what their last layer gives.
+    """
+    count, needed = getattr(model.config, "num_hidden_layers", None), max(layers) + 1
+    if count is None or min(layers) < 0 or needed >= count:
+        return
+    for module in model.modules():
+        for name, part in module.named_children():
+            if type(part).__name__ == "ModuleList" and len(part) == count:
+                setattr(module, name, part[:needed])
+                model.config.num_hidden_layers = needed
+                return
 
 
 def _device(torch: Any, wanted: str) -> str:

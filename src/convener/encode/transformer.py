@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -21,14 +21,16 @@ from convener.packed import Strings, ranges
 from convener.settings import from_mapping
 
 _WIDTHS = ("hidden_size", "d_model", "dim", "n_embd")
+_DEPTHS = ("num_hidden_layers", "n_layers", "num_layers", "n_layer")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerConfig(Reading):
     """Settings of a transformer."""
 
-    layers: Literal["last", "last-four"] | tuple[int, ...] = "last"
-    """Whose output: the last layer's, the mean of the last four, or of a list (0 = embeddings)."""
+    layers: Literal["middle", "last", "last-four"] | tuple[int, ...] = "middle"
+    """Whose output: the mean of the middle third, which tells most of what a word is; of the last
+    layer, of the last four, or of a list (0 = embeddings)."""
     sentence: Literal["auto", "first", "mean"] = "auto"
     """Feature of a sentence: of its first special piece, or the mean of its words. By default
     what the model was trained for, as its folder says; else the first piece."""
@@ -51,17 +53,12 @@ class Transformer(Encoder):
     @cached_property
     def width(self) -> int:  # type: ignore[override]
         """D, as the model's folder tells."""
-        facts = self._facts()
-        facts = facts.get("text_config", facts)
-        found = [facts[name] for name in _WIDTHS if isinstance(facts.get(name), int)]
-        if not found:
-            raise DataError(f"{self.folder / CONFIG}: does not tell the model's width")
-        return int(found[0])
+        return self._fact(_WIDTHS, "the model's width")
 
     @cached_property
     def encoding(self) -> Encoding:
         """By the content of the model's files: a model that is exchanged is another one."""
-        settings = self.config.identity()
+        settings = self._exactly.identity()
         return Encoding(self.name, digest_of(digests_of(self.folder), settings), settings)
 
     def encode(self, tokens: Strings, offsets: NDArray[np.int64]) -> Encoded:
@@ -96,7 +93,26 @@ class Transformer(Encoder):
 
     @cached_property
     def _model(self) -> Loaded:
-        return Loaded.of(self.folder, self.config, layers=self.config.layers)
+        config = self._exactly
+        return Loaded.of(self.folder, config, layers=config.layers)
+
+    @property
+    def _exactly(self) -> TransformerConfig:
+        """The settings, with the middle layers by their numbers."""
+        if self.config.layers != "middle":
+            return self.config
+        count = self._fact(_DEPTHS, "how many layers the model has")
+        first = -(-count // 3)
+        return replace(self.config, layers=tuple(range(first, max(first, 2 * count // 3) + 1)))
+
+    def _fact(self, names: tuple[str, ...], what: str) -> int:
+        """What the model's folder tells under one of these names."""
+        facts = self._facts()
+        facts = facts.get("text_config", facts)
+        found = [facts[name] for name in names if isinstance(facts.get(name), int)]
+        if not found:
+            raise DataError(f"{self.folder / CONFIG}: does not tell {what}")
+        return int(found[0])
 
     def _facts(self) -> dict[str, Any]:
         return read_json(self.folder / CONFIG)

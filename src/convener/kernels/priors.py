@@ -10,6 +10,9 @@ MOST_FALSE = 0.05
 LEAST_SILENCE = 0.1
 """A silence always counts for a little: most tokens are O."""
 
+WORTH = 40.0
+"""Least concentration where all lone marks are false; a twentieth of the usual whole."""
+
 
 def move_counts(
     labels: NDArray[np.int16], offsets: NDArray[np.int64], size: int
@@ -76,6 +79,17 @@ def silence_weight(votes: NDArray[np.int16], labels: NDArray[np.int16], types: i
         seen, chance = lone_votes(said[said.any(axis=1)])
         observed, expected = observed + seen, expected + chance
     return float(np.clip(1 - expected / observed, LEAST_SILENCE, 1)) if observed else 1.0
+
+
+def least_concentration(votes: NDArray[np.int16], labels: NDArray[np.int16], types: int) -> float:
+    """nu_base of Sparse-CHMM, as the votes suggest: the more lone marks are false, the higher.
+
+    It bounds the chance that a source marks what is none, and with it what a mark is worth.
+    votes (N, K), labels (N,) of a union
+    """
+    if votes.shape[1] < 2:
+        return 1.0
+    return WORTH * silence_weight(votes, labels, types) ** 2
 
 
 def vote_scores(

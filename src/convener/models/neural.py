@@ -52,12 +52,15 @@ class ChainConfig(FeatureConfig):
     edge: float = 0.0
     """Nats by which a token beside a mark, but itself not marked by anyone, is less likely part
     of an entity; 0 is the paper's model."""
+    doubt: float = 0.0
+    """Nats against an entity that begins where no source marks anything, in inference; 0 is the
+    paper's model."""
     threads: int = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least(self, 1, "epochs", "patience", "smooth", "batch", "threads")
-        at_least(self, 0, "tau", "lr", "initial_lr", "decay", "silence", "edge", "context")
+        at_least(self, 0, "tau", "lr", "initial_lr", "decay", "silence", "edge", "doubt", "context")
         if not 0 <= self.dropout < 1:
             raise ConfigError(f"dropout must be in [0, 1), got {self.dropout}")
 
@@ -128,4 +131,4 @@ class NeuralChain(LabelModel):
     @property
     def reading(self) -> Reading:
         """How silence becomes evidence."""
-        return Reading(self.config.silence, self.config.edge)
+        return Reading(self.config.silence, self.config.edge, self.config.doubt)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from convener.data import Dataset
 from convener.errors import ConfigError
+from convener.kernels.priors import least_concentration
 from convener.models.base import Params, warn_of_silent_sources
 from convener.models.majority_vote import MajorityVote, start_labels
 from convener.models.neural import ChainConfig, NeuralChain
@@ -38,8 +39,9 @@ class SparseCHMMConfig(ChainConfig):
     """Turning point of the expansion function in stage 1, as a share of 1/L [g_r (S1)]."""
     later_turn: float | None = None
     """The same in later stages [g_r (S2,3)]; as in stage 1 unless set."""
-    base: float = 0.5
-    """Least concentration of the Dirichlet laws [nu_base]."""
+    base: float | None = None
+    """Least concentration of the Dirichlet laws [nu_base]: how much a mark is worth at most. By
+    default estimated, see `kernels.priors.least_concentration`."""
     expand: float = 1000.0
     """Concentration that the priors are given [nu_expan]."""
     tau: float = 1.0
@@ -47,9 +49,9 @@ class SparseCHMMConfig(ChainConfig):
     stages: Literal["1", "1-2", "1-3", "1-2-3", "1-23"] = "1-2-3"
     """Which stages are trained: 1 transition and reliability, 2 addon prior, 3 transition; 23 is
     both at once."""
-    epochs: int = 100
+    epochs: int = 20
     """At most so many epochs a stage."""
-    patience: int = 20
+    patience: int = 5
     """Epochs without a better score before a stage ends; in stage 2 a quarter of it."""
     smooth: int = 1
     """Epochs over which scores of stage 1 are averaged before they are compared."""
@@ -81,6 +83,10 @@ class SparseCHMMConfig(ChainConfig):
     """Nats by which a token beside a mark, but itself not marked by anyone, is less likely part
     of an entity; 0 is the paper's model."""
 
+    context: int = 2
+    dropout: float = 0.5
+    doubt: float = 0.4
+
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least(self, 1, "exponent")
@@ -97,7 +103,7 @@ class SparseCHMMConfig(ChainConfig):
             steepness=self.steepness,
             root=self.root,
             exponent=self.exponent,
-            base=self.base,
+            base=1.0 if self.base is None else self.base,
             expand=self.expand,
             softmax=self.softmax,
             naive=self.naive,
@@ -138,7 +144,9 @@ class SparseCHMM(NeuralChain):
             train = with_majority(train, random.infer({}, train).labels)
             valid = with_majority(valid, np.full(len(valid.tokens), -1, np.int16))
         net = new_net(config, train, self._columns(train))
-        begin = Start(config, train, labels, net.columns)
+        if config.base is None:
+            net.base.fill_(least_concentration(train.votes, labels, len(train.tags.types)))
+        begin = Start(config, train, labels, net.columns, float(net.base))
         if start is not None:
             load_weights(net, start)
         elif not config.pretraining:

@@ -48,7 +48,7 @@ class SparseNet(MovesNet):
 
     `columns` of reliability per source: L by label, 1 + E by entity type. `wxor` is zero, and with
     it the addon prior, until it is computed; `target` is what the addon prior starts near.
-    `turn` is g_r, which changes between stages.
+    `turn` is g_r, which changes between stages, and `base` nu_base, which may be estimated.
     """
 
     def __init__(
@@ -68,6 +68,8 @@ class SparseNet(MovesNet):
         self.register_buffer("wxor", torch.zeros(sources, labels, labels))
         self.register_buffer("target", torch.zeros(sources, labels, labels))
         self.register_buffer("turn", torch.tensor(turn))
+        self.register_buffer("base", torch.tensor(prior.base))
+        self.base: Tensor
         self.wxor: Tensor
         self.target: Tensor
         self.turn: Tensor
@@ -94,7 +96,7 @@ class SparseNet(MovesNet):
             scales = self.scales(sentences)
             spoken = spoken + expansion.addon_columns(scales, self.wxor, said)
             totals = 1 + expansion.addon_totals(scales, self.wxor).reshape(-1, self.labels)
-        expand, base = self.prior.expand, self.prior.base
+        expand, base = self.prior.expand, float(self.base)
         return expand * spoken + base, expand * totals + self.labels * base
 
     def _reliabilities(self, sentences: Tensor) -> Tensor:
@@ -121,7 +123,7 @@ class SparseNet(MovesNet):
         """Mean emissions, all of them.  (M, D) -> (M, K, L, L) [sentence, source, latent, said]"""
         omega = self.rows(sentences).dense()
         omega = omega + expansion.addon_prior(self.scales(sentences), self.wxor)
-        omega = self.prior.expand * omega + self.prior.base
+        omega = self.prior.expand * omega + self.base
         return omega / omega.sum(-1, keepdim=True)
 
     def mean_emissions(self, sentences: Tensor) -> Tensor:

@@ -40,11 +40,15 @@ class Reading:
     the moves learn from it how rare entities are. To count it again in inference would be to
     count it twice, so there an O has the weight `silence`. But silence right beside a mark tells
     where it ends: a token that no source marks, next to one that some source does, is `edge` nats
-    less likely to be of an entity. (1, 0) is the plain chain.
+    less likely to be of an entity. And where nobody marks anything, an entity may begin only
+    against `doubt` nats, in inference alone: sources that find a share c of all entities leave
+    few to be found, and what the moves think is an entity with probability s is one that they
+    missed with probability s (1/c - 1) / (1 - s). (1, 0, 0) is the plain chain.
     """
 
     silence: float = 1.0
     edge: float = 0.0
+    doubt: float = 0.0
 
     def given(self, data: Dataset) -> NDArray[np.float32]:
         """The evidence of edges.  -> (N, L)"""
@@ -60,13 +64,19 @@ def edges(data: Dataset) -> NDArray[np.bool_]:
     >>> edges(data).tolist()
     [False, True, False]
     """
-    marked: NDArray[np.bool_] = np.logical_or.reduce(data.votes > 0, axis=1)
+    said = marked(data)
     sentence = data.sentence_of_token()
     together = sentence[1:] == sentence[:-1]
-    beside = np.zeros(len(marked), bool)
-    beside[1:] |= marked[:-1] & together
-    beside[:-1] |= marked[1:] & together
-    return beside & ~marked
+    beside = np.zeros(len(said), bool)
+    beside[1:] |= said[:-1] & together
+    beside[:-1] |= said[1:] & together
+    return beside & ~said
+
+
+def marked(data: Dataset) -> NDArray[np.bool_]:
+    """Tokens that some source marks as part of an entity.  -> (N,)"""
+    said: NDArray[np.bool_] = np.logical_or.reduce(data.votes > 0, axis=1)
+    return said
 
 
 def speaking(data: Dataset) -> NDArray[np.int16]:
@@ -135,6 +145,7 @@ def infer(
             if weight:
                 log_like = log_like + weight * net.log_like(batch).numpy()
         log_like = np.asarray(log_like + whole.given.numpy(), np.float32)
+        log_like[~marked(data), 1::2] -= reading.doubt
         moves = net.moves(whole).numpy()
         begin = net.log_initial().numpy()
     return decoded(moves, log_like, data, threads, begin=begin)

@@ -56,7 +56,9 @@ def without_last(votes: NDArray[np.int16]) -> NDArray[np.int16]:
 class Start:
     """Starting matrices: moves (L, L) and, by source, scores (K, C) and emissions (K, L, L)."""
 
-    def __init__(self, config: Any, data: Dataset, labels: NDArray[np.int16], columns: int) -> None:
+    def __init__(
+        self, config: Any, data: Dataset, labels: NDArray[np.int16], columns: int, base: float
+    ) -> None:
         size = len(data.tags)
         if config.start == "paper":
             self.moves = paper_moves(data, legal=config.legal)
@@ -69,8 +71,8 @@ class Start:
             self.emissions = shares(smooth)
             scores = priors.vote_scores(counts, counts.sum(axis=1), precision=config.precision)
         # An emission is its prior, diluted: ask for the prior that gives the wanted one.
-        whole = config.expand + size * config.base
-        wanted = np.clip((scores * whole - config.base) / config.expand, LEAST, 1 - LEAST)
+        whole = config.expand + size * base
+        wanted = np.clip((scores * whole - base) / config.expand, LEAST, 1 - LEAST)
         if columns != size:
             both = (wanted[:, 1::2] + wanted[:, 2::2]) / 2
             wanted = np.concatenate([wanted[:, :1], both], axis=1)
@@ -99,7 +101,7 @@ class Stages:
     ) -> None:
         self.config, self.net, self.start = config, net, start
         self.train, self.valid = train, valid
-        reading = Reading(config.silence, config.edge)
+        reading = Reading(edge=config.edge)
         self.packing = Packing.of(train, reading.given(train), seed=config.seed)
         self.alone = self.packing
         if config.use_mv:
