@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from convener import packed as module
 from convener.errors import DataError
-from convener.packed import Ragged, Strings, offsets_of, positions, ranges
+from convener.packed import Ragged, Strings, offsets_of, positions, ranges, stretches
 from tests.generators import words
 
 strings = st.lists(words | st.just(""), max_size=8)
@@ -25,6 +26,19 @@ def test_offsets_are_running_sums(lengths: list[int]) -> None:
     assert offsets_of(lengths).tolist() == expected
     assert offsets_of(np.array(lengths, np.int32)).tolist() == expected
     assert offsets_of(iter(lengths)).dtype == np.int64
+
+
+@given(st.lists(st.integers(0, 60), max_size=40))
+def test_stretches_are_whole_pieces_and_no_larger_than_they_must_be(lengths: list[int]) -> None:
+    most = 20
+    bounds = stretches(offsets_of(lengths), most).tolist()
+    assert (bounds[0], bounds[-1]) == (0, len(lengths))
+    for first, last in pairwise(bounds):
+        size = sum(lengths[first:last])
+        assert first < last
+        assert size <= most or last == first + 1
+        if last < len(lengths):
+            assert size + lengths[last] > most  # the next one did not fit
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 4))))

@@ -11,9 +11,9 @@ True
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from convener import demo
+from convener import demo, lf
 from convener.corpus import Corpus
-from convener.data import Dataset, Text
+from convener.data import ABSTAIN, Dataset, Text
 from convener.encode import encode
 from convener.errors import (
     ConfigError,
@@ -29,7 +29,8 @@ from convener.errors import (
 from convener.evaluate import analyze, evaluate
 from convener.features import Features
 from convener.io import Report, read, read_predictions, write
-from convener.lf import apply
+from convener.io.splitting import split_text
+from convener.lf import LabelingFunction, apply, labeling_function
 from convener.models import LabelModel, available, get, load
 from convener.models.best_consensus import BestConsensus
 from convener.models.majority_vote import MajorityVote
@@ -71,6 +72,7 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "ABSTAIN",
     "BSC",
     "CHMM",
     "CHMMFE",
@@ -86,6 +88,7 @@ __all__ = [
     "Features",
     "FormatError",
     "LabelModel",
+    "LabelingFunction",
     "LinkedHMM",
     "MajorityVote",
     "MismatchError",
@@ -110,8 +113,11 @@ __all__ = [
     "encode",
     "evaluate",
     "get",
+    "labeling_function",
+    "lf",
     "load",
     "read",
     "read_predictions",
+    "split_text",
     "write",
 ]

@@ -78,6 +78,23 @@ def unknown_name(kind: str, name: str, available: Iterable[str]) -> str:
     return f"no {kind} {name!r}; available: {', '.join(names) or 'none'}"
 
 
+def check_known(kind: str, names: Iterable[str], available: Iterable[str]) -> None:
+    """Refuse names that do not exist, as settings."""
+    there = list(available)
+    for name in names:
+        if name not in there:
+            raise ConfigError(unknown_name(kind, name, there))
+
+
+def first_line(error: BaseException) -> str:
+    r"""What an error says, in one line; its kind where it says nothing.
+
+    >>> first_line(ValueError("no such\nthing")), first_line(KeyError())
+    ('no such', 'KeyError')
+    """
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
 def require(module: str, *, extra: str, purpose: str) -> ModuleType:
     """Import an optional dependency, or say which extra brings it."""
     try:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from convener.errors import ConfigError, unknown_name
+from convener.errors import ConfigError, check_known
 
 Settings = TypeVar("Settings")
 
@@ -33,9 +33,7 @@ def from_mapping(cls: type[Settings], values: Mapping[str, Any], *, what: str) -
     """
     hints = get_type_hints(cls)
     known = [item.name for item in fields(cls)]  # type: ignore[arg-type]
-    for name in values:
-        if name not in known:
-            raise ConfigError(unknown_name(what, name, known))
+    check_known(what, values, known)
     return cls(**{name: _converted(name, hints[name], value) for name, value in values.items()})
 
 

@@ -113,7 +113,7 @@ def test_cache_list_shows_what_is_there(convener: Command, encoded: Path) -> Non
 
 
 def test_an_empty_cache_is_listed(convener: Command, cache: Path) -> None:
-    assert convener("cache", "list", "--json").json == {"features": []}
+    assert convener("cache", "list", "--json").json == {"features": [], "votes": []}
     assert convener("cache", "list").code == 0
     assert convener("cache", "prune", "--all").code == 0
     assert not cache.exists()
@@ -126,7 +126,7 @@ def test_prune_removes_what_it_is_told_to(convener: Command, encoded: Path) -> N
     shown = convener("cache", "prune", "--older-than", 30, "--dry-run", "--json")
     assert [row["key"] for row in shown.json["features"]] == [found[0].key]
     assert len(entries(encoded)) == 3
-    assert "Would be removed" in convener("cache", "prune", "--keep", 0, "--dry-run").out
+    assert "would be removed" in convener("cache", "prune", "--keep", 0, "--dry-run").out
     gone = convener("cache", "prune", "--older-than", 30, "--json").json["features"]
     assert [row["key"] for row in gone] == [found[0].key]
     assert {entry.key for entry in entries(encoded)} == {entry.key for entry in found[1:]}

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import convener as cv
+from convener import caching
 from convener.encode import cache as caches
 from convener.encode import get, store
 from convener.encode.cache import Entry, entries, features_of, key_of, place_of, prunable, remove
@@ -151,38 +152,6 @@ def test_a_cache_one_may_only_read_is_read(cache: Path, monkeypatch: pytest.Monk
         remove(entries(cache))
 
 
-def test_the_cache_lies_where_the_variable_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CONVENER_CACHE", str(tmp_path / "own"))
-    assert caches.root() == tmp_path / "own"
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("CONVENER_CACHE", "~/own")
-    assert caches.root() == tmp_path / "own"
-
-
-@pytest.mark.parametrize(
-    ("system", "place"),
-    [
-        ("linux", "x/convener"),
-        ("darwin", "Library/Caches/convener"),
-        ("win32", "local/convener/cache"),
-    ],
-)
-def test_without_the_variable_it_lies_where_systems_keep_caches(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, system: str, place: str
-) -> None:
-    monkeypatch.delenv("CONVENER_CACHE")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "x"))
-    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "local"))
-    monkeypatch.setattr(caches.sys, "platform", system)
-    assert caches.root() == tmp_path / place
-    if system == "linux":
-        monkeypatch.setenv("XDG_CACHE_HOME", "")
-        assert caches.root() == tmp_path / ".cache" / "convener"
-
-
 # Listing and pruning
 
 
@@ -223,7 +192,7 @@ def test_what_is_no_entry_is_passed_over(cache: Path) -> None:
 
 
 def entry(name: str, *, days: float = 0, size: int = 10, encoder: str = "a") -> Entry:
-    return Entry(Path(name), encoder, 1, 1, 1, "float16", size, NOW - days * caches.DAY)
+    return Entry(Path(name), encoder, 1, 1, 1, "float16", size, NOW - days * caching.DAY)
 
 
 NOW = 2e9
@@ -256,7 +225,7 @@ FOUND = [
 def test_conditions_choose_what_is_pruned(
     monkeypatch: pytest.MonkeyPatch, conditions: dict[str, Any], gone: list[str]
 ) -> None:
-    monkeypatch.setattr(caches.time, "time", lambda: NOW)
+    monkeypatch.setattr(caching.time, "time", lambda: NOW)
     assert [chosen.key for chosen in prunable(FOUND, **conditions)] == gone
 
 

@@ -168,7 +168,9 @@ def no_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_a_network_it_says_so_at_once_and_what_is_installed(no_hub: None) -> None:
     begin = time.monotonic()
     with pytest.raises(ConfigError) as caught:
-        hub_folder("google-bert/bert-base-cased", "hashing, minilm")
+        hub_folder(
+            "google-bert/bert-base-cased", what="encoder", instead="; installed: hashing, minilm"
+        )
     assert time.monotonic() - begin < 10
     assert "\n" not in str(caught.value)
     assert str(caught.value).startswith(
@@ -182,13 +184,13 @@ def test_offline_mode_is_respected(no_hub: None, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     with pytest.raises(ConfigError, match="no hub can be reached"):
-        hub_folder("lab/tiny", "hashing")
+        hub_folder("lab/tiny", what="encoder", instead="; installed: hashing")
 
 
 @pytest.mark.parametrize("name", ["a--b", "lab/..", "x" * 200])
 def test_a_name_that_no_hub_would_take_is_unknown(no_hub: None, name: str) -> None:
     with pytest.raises(UnknownNameError, match="neither a folder nor on the hub"):
-        hub_folder(name, "hashing")
+        hub_folder(name, what="encoder", instead="; installed: hashing")
 
 
 def test_a_hub_is_given_a_few_seconds() -> None:

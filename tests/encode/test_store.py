@@ -13,14 +13,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import count, pairwise
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from convener import progress
 from convener.encode import get, store
@@ -28,7 +26,7 @@ from convener.encode.base import Encoded
 from convener.encode.store import open_features, write_features
 from convener.errors import DataError
 from convener.features import as_floats, as_stored
-from convener.packed import offsets_of, stretches
+from convener.packed import stretches
 
 from .toys import Lengths, corpus, dataset
 
@@ -102,18 +100,6 @@ def test_nothing_is_written_and_read(tmp_path: Path, sentences: list[list[str]])
     assert found.tokens.shape == (0, 3)
     assert found.sentences.shape == (len(sentences), 3)
     assert not found.sentences.any()
-
-
-@given(st.lists(st.integers(0, 3 * SHARD), max_size=40))
-def test_shards_are_whole_sentences_and_no_larger_than_they_must_be(lengths: list[int]) -> None:
-    bounds = stretches(offsets_of(lengths), SHARD).tolist()
-    assert (bounds[0], bounds[-1]) == (0, len(lengths))
-    for first, last in pairwise(bounds):
-        size = sum(lengths[first:last])
-        assert first < last
-        assert size <= SHARD or last == first + 1
-        if last < len(lengths):
-            assert size + lengths[last] > SHARD  # the next sentence did not fit
 
 
 def test_progress_is_told_in_tokens(

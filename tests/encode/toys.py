@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 import convener as cv
-from convener.encode.base import Encoded, Encoder, digest_of, sentence_means
+from convener.caching import digest_of
+from convener.encode.base import Encoded, Encoder, sentence_means
 from convener.features import Encoding
 from convener.packed import Strings, offsets_of
 
@@ -109,7 +110,8 @@ def _roberta() -> tuple[Any, Any]:
     return tokenizer, transformers.RobertaModel(config)
 
 
-def _distilbert() -> tuple[Any, Any]:
+def wordpieces() -> Any:
+    """A tokenizer of BERT's kind."""
     import transformers
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 
@@ -122,11 +124,17 @@ def _distilbert() -> tuple[Any, Any]:
     )
     core.train_from_iterator(TEXT, trainer)
     core.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
-    tokenizer = transformers.PreTrainedTokenizerFast(
+    return transformers.PreTrainedTokenizerFast(
         tokenizer_object=core,
         model_max_length=128,
         **{f"{name}_token": word for name, word in named.items()},
     )
+
+
+def _distilbert() -> tuple[Any, Any]:
+    import transformers
+
+    tokenizer = wordpieces()
     config = transformers.DistilBertConfig(
         vocab_size=len(tokenizer),
         dim=24,

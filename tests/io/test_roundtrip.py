@@ -49,7 +49,8 @@ def there_and_back(content: Content, path: Path) -> Content:
 
 
 def test_every_format_is_tried() -> None:
-    assert {form.name for form in formats.available()} == set(SUFFIXES.values())
+    writable = {form.name for form in formats.available() if form.suffixes}
+    assert writable == set(SUFFIXES.values())
 
 
 @pytest.mark.parametrize(("first", "second"), list(product(SUFFIXES, SUFFIXES)))

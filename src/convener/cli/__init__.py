@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from convener import __version__
-from convener.cli import data, demo, doctor, encode, runs
+from convener.cli import data, demo, doctor, encode, lf, runs
 from convener.cli.terminal import ERR, say
 from convener.errors import ConvenerError, ConvenerWarning
 
@@ -47,6 +47,7 @@ def _options(
 
 app.command()(demo.demo)
 app.command()(data.convert)
+app.command()(lf.apply)
 app.command()(data.analyze)
 app.command()(encode.encode)
 app.command()(runs.fit)
@@ -54,6 +55,7 @@ app.command()(runs.predict)
 app.command()(runs.evaluate)
 app.command()(runs.models)
 app.command()(doctor.doctor)
+app.add_typer(lf.lf_app, name="lf", no_args_is_help=True)
 app.add_typer(encode.encoder_app, name="encoder", no_args_is_help=True)
 app.add_typer(encode.cache_app, name="cache", no_args_is_help=True)
 

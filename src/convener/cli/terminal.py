@@ -81,8 +81,8 @@ def reading(sources: list[str] | None, pairs: list[str] | None) -> dict[str, Any
     return options
 
 
-def show_report(report: Report) -> None:
-    """What a reader had to decide: the counts, and the first cases."""
+def show_report(report: Report, *, all_in: str = "convener convert --cases FILE") -> None:
+    """What had to be decided: the counts, the first cases, and what lists all of them."""
     if not report.cases:
         return
     for kind, count in report.counts().items():
@@ -90,7 +90,7 @@ def show_report(report: Report) -> None:
     for case in report.cases[:LISTED]:
         note(f"  {case}")
     if len(report) > LISTED:
-        note(f"  ... and {len(report) - LISTED} more (convener convert --cases FILE lists all)")
+        note(f"  ... and {len(report) - LISTED} more ({all_in} lists all)")
 
 
 class _Notes(logging.Handler):

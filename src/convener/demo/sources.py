@@ -4,22 +4,20 @@ They are written the way first labeling functions usually are: short word lists,
 patterns and some rules of thumb. Each one misses a lot and is sometimes wrong, and they
 disagree with one another; making something better out of them is the point of the demo.
 
-A labeling function takes the word tokens of one sentence and yields ``(start, end, type)``
-with token offsets, end exclusive. The spans of one function never overlap.
+Each takes the words of one sentence and yields ``(start, end, type)``, end exclusive.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from convener.lf import LabelingFunction
+from convener.lf import LabelingFunction, View, gazetteer, labeling_function, pattern
+from convener.lf.function import Span
 
-Span = tuple[int, int, str]
 
-
-def _names(text: str) -> frozenset[tuple[str, ...]]:
-    """Turn a comma separated list into a set of token tuples."""
-    return frozenset(tuple(name.split()) for name in text.replace("\n", " ").split(","))
+def _names(text: str) -> list[str]:
+    """The names in a comma separated list."""
+    return [name.strip() for name in text.replace("\n", " ").split(",")]
 
 
 PLACES = _names(
@@ -105,41 +103,26 @@ def _runs(tokens: Sequence[str]) -> Iterator[tuple[int, int]]:
         start = max(end, start + 1)
 
 
-def _lookup(tokens: Sequence[str], names: frozenset[tuple[str, ...]]) -> Iterator[tuple[int, int]]:
-    """Yield the longest matches of a list of names, from left to right."""
-    longest = max(map(len, names))
-    start = 0
-    while start < len(tokens):
-        for size in range(min(longest, len(tokens) - start), 0, -1):
-            if tuple(tokens[start : start + size]) in names:
-                yield start, start + size
-                start += size
-                break
-        else:
-            start += 1
+place_list = gazetteer(PLACES, "LOC", name="place_list")
+"""Cities, countries and other places that are in a short list."""
+known_organisation = gazetteer(ORGANISATIONS, "ORG", name="known_organisation")
+"""Organisations that turn up in the news often."""
+acronym = pattern(r"\p{Lu}{2,5}", "ORG", over="tokens", name="acronym")
+"""Words of two to five capital letters."""
+_common_names = gazetteer(FIRST_NAMES, "PER", name="common names")
 
 
-def place_list(tokens: Sequence[str]) -> Iterator[Span]:
-    """Mark cities, countries and other places that are in a short list."""
-    for start, end in _lookup(tokens, PLACES):
-        yield start, end, "LOC"
-
-
-def first_name(tokens: Sequence[str]) -> Iterator[Span]:
+@labeling_function(["PER"])
+def first_name(tokens: View) -> Iterator[Span]:
     """Mark a common first name and the capitalised words that follow it."""
     last = 0
-    for start, end in _lookup(tokens, FIRST_NAMES):
+    for start, end, _ in _common_names.spans(tokens) or ():
         if start >= last:
             last = _run_end(tokens, end)
             yield start, last, "PER"
 
 
-def known_organisation(tokens: Sequence[str]) -> Iterator[Span]:
-    """Mark organisations that turn up in the news often."""
-    for start, end in _lookup(tokens, ORGANISATIONS):
-        yield start, end, "ORG"
-
-
+@labeling_function(["PER"])
 def after_title(tokens: Sequence[str]) -> Iterator[Span]:
     """Mark the capitalised words after a title such as Dr. or Professor."""
     last = 0
@@ -153,6 +136,7 @@ def after_title(tokens: Sequence[str]) -> Iterator[Span]:
                 yield start, last, "PER"
 
 
+@labeling_function(["ORG"])
 def organisation_suffix(tokens: Sequence[str]) -> Iterator[Span]:
     """Mark capitalised words that end in Ltd, Group, Bank, Institute and the like."""
     for start, end in _runs(tokens):
@@ -160,6 +144,7 @@ def organisation_suffix(tokens: Sequence[str]) -> Iterator[Span]:
             yield start, end, "ORG"
 
 
+@labeling_function(["ORG"])
 def institution(tokens: Sequence[str]) -> Iterator[Span]:
     """Mark names such as University of Porto, Ministry of Finance or Porto City Council."""
     last = 0
@@ -174,13 +159,7 @@ def institution(tokens: Sequence[str]) -> Iterator[Span]:
                 yield end - 1, last, "ORG"
 
 
-def acronym(tokens: Sequence[str]) -> Iterator[Span]:
-    """Mark words of two to five capital letters as organisations."""
-    for position, token in enumerate(tokens):
-        if 2 <= len(token) <= 5 and token.isalpha() and token.isupper():
-            yield position, position + 1, "ORG"
-
-
+@labeling_function(["LOC"])
 def after_preposition(tokens: Sequence[str]) -> Iterator[Span]:
     """Mark capitalised words after in, from, at, near, to or of as places."""
     for start, end in _runs(tokens):
@@ -188,6 +167,7 @@ def after_preposition(tokens: Sequence[str]) -> Iterator[Span]:
             yield start, end, "LOC"
 
 
+@labeling_function(["PER"])
 def capitalised_pair(tokens: Sequence[str]) -> Iterator[Span]:
     """Mark any two capitalised words inside a sentence as a person."""
     for start, end in _runs(tokens):
@@ -195,6 +175,7 @@ def capitalised_pair(tokens: Sequence[str]) -> Iterator[Span]:
             yield start, end, "PER"
 
 
+@labeling_function(["PER"])
 def speaker(tokens: Sequence[str]) -> Iterator[Span]:
     """Mark the capitalised words right before or after said, told or says as a person."""
     for start, end in _runs(tokens):

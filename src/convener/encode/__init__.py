@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
+from convener import caching
 from convener.corpus import Corpus
 from convener.data import Dataset
 from convener.encode import cache as caches
@@ -43,7 +44,7 @@ def available() -> dict[str, Path | None]:
     found: dict[str, Path | None] = {HASHING: None}
     if all(find_spec(name) for name in NEEDED):
         for name, packaged in PACKAGED.items():
-            if folder := packaged.folder(caches.root()):
+            if folder := packaged.folder(caching.root()):
                 found[name] = folder
     return found
 
@@ -75,7 +76,8 @@ def get(name: str = AUTO, **settings: Any) -> Encoder:
         return Transformer(str(Path(name).absolute()), Path(name), **settings)
     if "/" not in name and "did you mean" in (hint := _hint(name)):
         raise UnknownNameError(hint)
-    return Transformer(name, hub_folder(name, ", ".join(there)), **settings)
+    instead = f"; installed: {', '.join(there)}"
+    return Transformer(name, hub_folder(name, what="encoder", instead=instead), **settings)
 
 
 def encode(
@@ -121,11 +123,11 @@ def again(encoding: Encoding) -> Encoder:
 
 
 def _encoded(data: Dataset, encoder: Encoder, dtype: Dtype, cache: str | Path | bool) -> Dataset:
-    if cache is False:
+    folder = caching.chosen(cache)
+    if folder is None:
         words, sentences = encoder.encode(data.tokens, data.offsets)
         stored = as_stored(words, dtype), as_stored(sentences, dtype)
         return data.with_features(Features(*stored, encoder.encoding))
-    folder = caches.root() if cache is True else Path(cache)
     return data.with_features(caches.features_of(data, encoder, dtype, folder))
 
 

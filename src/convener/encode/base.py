@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,27 +37,6 @@ class Encoder(ABC):
     @abstractmethod
     def encode(self, tokens: Strings, offsets: NDArray[np.int64]) -> Encoded:
         """Features of consecutive sentences: all words, and where each sentence begins (M+1,)."""
-
-
-def digest_of(*parts: bytes | str | Mapping[str, Any]) -> str:
-    """One digest of all that decides an encoder's numbers.
-
-    >>> digest_of("hashing", {"width": 64}) == digest_of("hashing", {"width": 64})
-    True
-    """
-    total = hashlib.sha256()
-    for part in parts:
-        if isinstance(part, Mapping):
-            part = json.dumps(part, sort_keys=True)
-        raw = part.encode() if isinstance(part, str) else part
-        total.update(len(raw).to_bytes(8, "little") + raw)
-    return total.hexdigest()
-
-
-def digest_of_file(path: Path) -> str:
-    """SHA-256 of a file's bytes."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def sentence_means(words: NDArray[np.float32], offsets: NDArray[np.int64]) -> NDArray[np.float32]:

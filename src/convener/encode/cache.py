@@ -6,11 +6,8 @@ numbers are stored. Sources, votes and gold do not matter: the same text is enco
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
-import sys
-import time
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,27 +15,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from convener import caching
+from convener.caching import digest_of, digest_of_arrays
 from convener.data import Dataset
 from convener.encode import store
-from convener.encode.base import Encoder, digest_of
+from convener.encode.base import Encoder
 from convener.errors import ConvenerWarning, DataError
 from convener.features import Dtype, Features
 
-VARIABLE = "CONVENER_CACHE"
 FEATURES = "features"
-DAY = 24 * 3600.0
-BLOCK = 1 << 20
-
-
-def root() -> Path:
-    """Where the cache lies: `CONVENER_CACHE`, or the system's place for caches."""
-    if chosen := os.environ.get(VARIABLE):
-        return Path(chosen).expanduser()
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "convener"
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home())) / "convener" / "cache"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "convener"
 
 
 def features_of(data: Dataset, encoder: Encoder, dtype: Dtype, folder: Path) -> Features:
@@ -71,14 +56,9 @@ def key_of(data: Dataset, encoder: Encoder, dtype: Dtype) -> str:
 
 
 def _digest_of_text(data: Dataset) -> bytes:
-    """A digest of the words and of where sentences begin, wherever they lie in memory."""
-    total = hashlib.sha256()
+    """A digest of the words and of where sentences begin."""
     words = data.tokens.compact()
-    for array in (words.data, words.offsets, data.offsets):
-        total.update(len(array).to_bytes(8, "little"))
-        for start in range(0, len(array), BLOCK):
-            total.update(array[start : start + BLOCK].tobytes())
-    return total.digest()
+    return digest_of_arrays((words.data, words.offsets, data.offsets))
 
 
 @dataclass(frozen=True)
@@ -154,20 +134,15 @@ def prunable(
     behind. keep_bytes: of what then remains, the longest unused until no more is kept. What a
     process is writing stays.
     """
-    now, gone = time.time(), set()
     found = [entry for entry in found if not entry.busy]
-    for entry in found:
-        old = older_than is not None and now - entry.used > older_than * DAY
-        made = encoder is not None and entry.encoder == encoder
-        if old or made or (unfinished and not entry.finished):
-            gone.add(entry.folder)
-    if keep_bytes is not None:
-        kept = 0
-        for entry in sorted(found, key=lambda entry: -entry.used):
-            if entry.folder not in gone:
-                kept += entry.bytes
-                if kept > keep_bytes:
-                    gone.add(entry.folder)
+    gone = {
+        entry.folder
+        for entry in found
+        if entry.encoder == encoder or (unfinished and not entry.finished)
+    }
+    rest = [entry for entry in found if entry.folder not in gone]
+    unused = caching.prunable(rest, older_than=older_than, keep_bytes=keep_bytes)
+    gone |= {entry.folder for entry in unused}
     return [entry for entry in found if entry.folder in gone]
 
 

@@ -12,7 +12,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from convener import expect
-from convener.encode.base import Encoded, Encoder, digest_of, sentence_means
+from convener.caching import digest_of
+from convener.encode.base import Encoded, Encoder, sentence_means
 from convener.errors import ConfigError
 from convener.features import Encoding
 from convener.packed import Strings, offsets_of, ranges

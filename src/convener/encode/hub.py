@@ -18,13 +18,14 @@ PATIENCE = 6.0
 more on a question of its own."""
 
 
-def hub_folder(name: str, installed: str) -> Path:
-    """The folder of a model on the hub, fetched if it is not here yet."""
+def hub_folder(name: str, *, what: str, instead: str = "") -> Path:
+    """The folder of a model on the hub, fetched if it is not here yet.
+
+    what: the kind of model, and instead: where else one may look; both for messages.
+    """
     if not NAME.fullmatch(name):
-        raise UnknownNameError(
-            f"no encoder {name!r}: neither a folder nor a name on a hub; installed: {installed}"
-        )
-    hub = require("huggingface_hub", extra="encoders", purpose=f"the encoder {name!r}")
+        raise UnknownNameError(f"no {what} {name!r}: neither a folder nor a name on a hub{instead}")
+    hub = require("huggingface_hub", extra="encoders", purpose=f"the {what} {name!r}")
     errors = importlib.import_module("huggingface_hub.errors")  # which it does not import itself
     try:
         with suppress(errors.LocalEntryNotFoundError):
@@ -40,13 +41,12 @@ def hub_folder(name: str, installed: str) -> Path:
     ) as error:
         reason = type(error).__name__
         raise UnknownNameError(
-            f"no encoder {name!r}: neither a folder nor on the hub ({reason}); "
-            f"installed: {installed}"
+            f"no {what} {name!r}: neither a folder nor on the hub ({reason}){instead}"
         ) from None
     except Exception as error:  # what a missing network raises differs from version to version
         raise ConfigError(
-            f"encoder {name!r} is not installed and no hub can be reached "
-            f"({type(error).__name__}); installed: {installed}"
+            f"{what} {name!r} is not installed and no hub can be reached "
+            f"({type(error).__name__}){instead}"
         ) from error
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from convener.encode.folder import from_folder
 from convener.encode.pieces import Pieces, Specials, pieces_of, specials_of
 from convener.encode.windows import Windows, batches
 from convener.errors import ConfigError, DataError, require
 from convener.packed import Strings, offsets_of, ranges
+from convener.settings import at_least, to_mapping
 
 if TYPE_CHECKING:
     import torch
@@ -25,19 +27,45 @@ BUDGETS = {"cpu": 1024, "cuda": 32768}
 """Pieces in a batch: what the caches of a processor hold, what keeps a GPU busy."""
 
 
-class Settings(Protocol):
-    """What of a transformer's settings matters here."""
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How a model reads."""
 
-    @property
-    def layers(self) -> str | tuple[int, ...]: ...
-    @property
-    def precision(self) -> str: ...
-    @property
-    def window(self) -> int | None: ...
-    @property
-    def device(self) -> str: ...
-    @property
-    def budget(self) -> int | None: ...
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Of the computation. By default bfloat16 where the processor has it, else float32."""
+    window: int | None = None
+    """Pieces read at once, special ones included; by default the model's limit, at most 512."""
+    overlap: float = 0.5
+    """The share of a window that the next one reads again, in sentences longer than a window."""
+    device: str = "auto"
+    """A device of torch's; by default a GPU where there is one."""
+    budget: int | None = None
+    """Pieces in a batch, padding included; by default by device."""
+
+    def __post_init__(self) -> None:
+        at_least(self, 16, "window", "budget")
+        if not 0 <= self.overlap <= 0.75:
+            raise ConfigError(f"overlap must be in [0, 0.75], got {self.overlap}")
+
+    def identity(self) -> dict[str, Any]:
+        """Settings that decide the numbers; the others only where and how fast."""
+        settings = to_mapping(self)
+        return {name: settings[name] for name in settings if name not in ("device", "budget")}
+
+
+class Batch(NamedTuple):
+    """Windows that a model reads together.
+
+    windows (B,) their numbers; ids (B, T) their pieces; seen (B, T) which of them are real;
+    places: where the pieces of the words they give stand, with the batch laid out as one row;
+    counts: how many pieces each of those words has.
+    """
+
+    windows: NDArray[np.int64]
+    ids: NDArray[np.int64]
+    seen: NDArray[np.bool_]
+    places: NDArray[np.int64]
+    counts: NDArray[np.int64]
 
 
 class Loaded(NamedTuple):
@@ -54,19 +82,30 @@ class Loaded(NamedTuple):
     budget: int
 
     @classmethod
-    def of(cls, folder: Path, config: Settings) -> Loaded:
-        """Load tokenizer and weights, from safetensors only; no code of the model's is run."""
-        purpose = f"the encoder in {folder.name}"
+    def of(
+        cls,
+        folder: Path,
+        config: Reading,
+        *,
+        layers: str | tuple[int, ...] = "last",
+        kind: str = "AutoModel",
+    ) -> Loaded:
+        """Load tokenizer and weights, from safetensors only; no code of the model's is run.
+
+        layers: which ones `vectors` gives. kind: the class of transformers' that knows what
+        stands over the last layer.
+        """
+        purpose = f"the model in {folder.name}"
         torch = require("torch", extra="encoders", purpose=purpose)
         transformers = require("transformers", extra="encoders", purpose=purpose)
         device = torch.device(_device(torch, config.device))
-        tokenizer, model = _from_folder(transformers, folder)
+        tokenizer, model = from_folder(transformers, folder, kind)
         specials = specials_of(tokenizer)
         around = len(specials.before) + len(specials.after)
         window = _window(tokenizer, model.config, config.window, folder)
         dtype = torch.bfloat16 if _bfloat16(torch, config.precision, device) else torch.float32
-        layers = _layers(config.layers, model.config, folder)
-        _shorten(model, layers)
+        chosen = _layers(layers, model.config, folder)
+        _shorten(model, chosen)
         return cls(
             torch,
             tokenizer,
@@ -75,7 +114,7 @@ class Loaded(NamedTuple):
             dtype,
             specials,
             window - around,
-            layers,
+            chosen,
             config.budget or BUDGETS.get(device.type, BUDGETS["cuda"]),
         )
 
@@ -93,23 +132,35 @@ class Loaded(NamedTuple):
         self, pieces: Pieces, windows: Windows
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.float32]]]:
         """By batch: the windows' numbers, vectors of the words they give, of their first piece."""
+        for batch in self.batches(pieces, windows):
+            hidden = self._hidden(batch)
+            rows = hidden.reshape(-1, hidden.shape[2])[self.torch.from_numpy(batch.places)].float()
+            words = self.torch.segment_reduce(
+                rows, "mean", lengths=self.torch.from_numpy(batch.counts).to(rows.device)
+            )
+            yield batch.windows, words.cpu().numpy(), hidden[:, 0].float().cpu().numpy()
+
+    def batches(self, pieces: Pieces, windows: Windows) -> Iterator[Batch]:
+        """Windows of about one length, to be read together."""
         before = offsets_of(pieces.counts)
         lengths = before[windows.end] - before[windows.start]
         around = len(self.specials.before) + len(self.specials.after)
         for chosen in batches(lengths + around, self.budget):
             start, length = before[windows.start[chosen]], lengths[chosen]
             ids, seen = self._padded(pieces.ids, start, length)
-            hidden = self._hidden(ids, seen)
             first, last = windows.first[chosen], windows.last[chosen]
-            # Places of the pieces to give, in the batch laid out as one row.
             shift = np.arange(len(chosen)) * ids.shape[1] + len(self.specials.before) - start
             places = ranges(before[first] + shift, before[last] - before[first])
-            rows = hidden.reshape(-1, hidden.shape[2])[self.torch.from_numpy(places)].float()
-            counts = pieces.counts[ranges(first, last - first)]
-            words = self.torch.segment_reduce(
-                rows, "mean", lengths=self.torch.from_numpy(counts).to(rows.device)
+            yield Batch(chosen, ids, seen, places, pieces.counts[ranges(first, last - first)])
+
+    def read(self, batch: Batch, **options: Any) -> Any:
+        """What the model makes of a batch."""
+        with self.torch.inference_mode():
+            return self.model(
+                input_ids=self.torch.from_numpy(batch.ids).to(self.device),
+                attention_mask=self.torch.from_numpy(batch.seen.astype(np.int64)).to(self.device),
+                **options,
             )
-            yield chosen, words.cpu().numpy(), hidden[:, 0].float().cpu().numpy()
 
     def _padded(
         self, ids: NDArray[np.int64], start: NDArray[np.int64], length: NDArray[np.int64]
@@ -127,82 +178,13 @@ class Loaded(NamedTuple):
             table[np.arange(len(start)), length + len(before) + place] = piece
         return table, seen
 
-    def _hidden(self, ids: NDArray[np.int64], seen: NDArray[np.bool_]) -> torch.Tensor:
+    def _hidden(self, batch: Batch) -> torch.Tensor:
         """The chosen layers' output, their mean where there are several.  -> (B, T, D)"""
-        torch = self.torch
-        with torch.inference_mode():
-            result = self.model(
-                input_ids=torch.from_numpy(ids).to(self.device),
-                attention_mask=torch.from_numpy(seen.astype(np.int64)).to(self.device),
-                output_hidden_states=self.layers != (-1,),
-            )
-            if self.layers == (-1,):
-                return result.last_hidden_state
-            chosen = [result.hidden_states[layer].float() for layer in self.layers]
-            return torch.stack(chosen).mean(0)
-
-
-def _from_folder(transformers: Any, folder: Path) -> tuple[Any, Any]:
-    """Tokenizer and model of a folder, silently."""
-    bars = transformers.utils.logging
-    shown, level = bars.is_progress_bar_enabled(), bars.get_verbosity()
-    bars.disable_progress_bar()
-    bars.set_verbosity_error()
-    # No code of a model's is run, nor is the user asked whether to run it.
-    safe = {"local_files_only": True, "trust_remote_code": False}
-    try:
-        facts = transformers.AutoConfig.from_pretrained(folder, **safe)
-        # Tokenizers that tell a word from its continuation by the space before it need one.
-        options = {"add_prefix_space": True} if _spaced(folder) else {}
-        tokenizer = transformers.AutoTokenizer.from_pretrained(
-            folder, use_fast=True, **safe, **options
-        )
-        model, found = transformers.AutoModel.from_pretrained(
-            folder,
-            config=facts,
-            use_safetensors=True,
-            ignore_mismatched_sizes=True,  # so that they are told, below
-            output_loading_info=True,
-            **safe,
-        )
-    except Exception as error:  # of all kinds: safetensors, tokenizers and torch have their own
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise DataError(f"{folder}: the model cannot be loaded: {reason}") from error
-    finally:
-        bars.set_verbosity(level)
-        if shown:
-            bars.enable_progress_bar()
-    if not getattr(tokenizer, "is_fast", False):
-        raise DataError(f"{folder}: has no fast tokenizer (tokenizer.json), which words need")
-    both = hasattr(model, "encoder") and hasattr(model, "decoder")
-    encoder = model.get_encoder() if both else model
-    _check_weights(folder, model, encoder, found)
-    return tokenizer, encoder
-
-
-def _check_weights(folder: Path, model: Any, encoder: Any, found: dict[str, Any]) -> None:
-    """Refuse weights that do not fit the model: what is missing would be random numbers."""
-    used = {id(weight) for weight in encoder.parameters()}
-    # What stands over the last layer is not read, and many folders have none.
-    needed = {
-        name
-        for name, weight in model.named_parameters()
-        if id(weight) in used and "pooler" not in name
-    }
-    wrong = {*found["missing_keys"], *(item[0] for item in found["mismatched_keys"])} & needed
-    if wrong:
-        raise DataError(
-            f"{folder}: the weights are not those of config.json: {len(wrong)} of {len(needed)} "
-            f"do not fit, such as {min(wrong)}"
-        )
-
-
-def _spaced(folder: Path) -> bool:
-    """Whether the tokenizer is of the byte-level kind, where words begin with a space."""
-    file = folder / "tokenizer.json"
-    if not file.is_file():
-        return (folder / "merges.txt").is_file()
-    return '"ByteLevel"' in json.dumps(read_json(file).get("pre_tokenizer"))
+        result = self.read(batch, output_hidden_states=self.layers != (-1,))
+        if self.layers == (-1,):
+            return result.last_hidden_state
+        chosen = [result.hidden_states[layer].float() for layer in self.layers]
+        return self.torch.stack(chosen).mean(0)
 
 
 def _window(tokenizer: Any, facts: Any, wanted: int | None, folder: Path) -> int:
@@ -260,14 +242,3 @@ def _bfloat16(torch: Any, wanted: str, device: Any) -> bool:
         return bool(torch.cuda.is_bf16_supported())
     names = ("_is_avx512_bf16_supported", "_is_amx_tile_supported", "_is_arm_bf16_supported")
     return device.type == "cpu" and any(getattr(torch.cpu, name, bool)() for name in names)
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path}: not valid JSON: {error}") from error
-    if not isinstance(content, dict):
-        raise DataError(f"{path}: expected an object, got {type(content).__name__}")
-    return content

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from convener.encode.base import digest_of_file
+from convener.caching import digest_of_file
 from convener.errors import ConfigError, ConvenerError, DataError, UnknownNameError, unknown_name
 from convener.progress import Advance
 

@@ -10,28 +10,22 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.encode.base import Encoded, Encoder, digest_of, digest_of_file, sentence_means
-from convener.encode.loaded import Loaded, read_json
+from convener.caching import digest_of
+from convener.encode.base import Encoded, Encoder, sentence_means
+from convener.encode.folder import CONFIG, POOLING, check_folder, digests_of, read_json
+from convener.encode.loaded import Loaded, Reading
 from convener.encode.windows import windows_of
 from convener.errors import ConfigError, DataError
 from convener.features import Encoding
 from convener.packed import Strings, ranges
-from convener.settings import at_least, from_mapping, to_mapping
+from convener.settings import from_mapping
 
-CONFIG, WEIGHTS = "config.json", "*.safetensors"
-TOKENIZERS = ("tokenizer.json", "vocab*", "*.model")
-POOLING = Path("1_Pooling") / CONFIG
-DECISIVE = (
-    *(CONFIG, str(POOLING), WEIGHTS),
-    *("tokenizer*", "vocab*", "merges*", "*.model", "special_tokens*", "added_tokens*"),
-)
-"""Files that decide the numbers."""
 _WIDTHS = ("hidden_size", "d_model", "dim", "n_embd")
 _DEPTHS = ("num_hidden_layers", "n_layers", "num_layers", "n_layer")
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransformerConfig:
+class TransformerConfig(Reading):
     """Settings of a transformer."""
 
     layers: Literal["middle", "last", "last-four"] | tuple[int, ...] = "middle"
@@ -40,28 +34,11 @@ class TransformerConfig:
     sentence: Literal["auto", "first", "mean"] = "auto"
     """Feature of a sentence: of its first special piece, or the mean of its words. By default
     what the model was trained for, as its folder says; else the first piece."""
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Of the computation. By default bfloat16 where the processor has it, else float32."""
-    window: int | None = None
-    """Pieces read at once, special ones included; by default the model's limit, at most 512."""
-    overlap: float = 0.5
-    """The share of a window that the next one reads again, in sentences longer than a window."""
-    device: str = "auto"
-    """A device of torch's; by default a GPU where there is one."""
-    budget: int | None = None
-    """Pieces in a batch, padding included; by default by device."""
 
     def __post_init__(self) -> None:
-        at_least(self, 16, "window", "budget")
-        if not 0 <= self.overlap <= 0.75:
-            raise ConfigError(f"overlap must be in [0, 0.75], got {self.overlap}")
+        super().__post_init__()
         if self.layers == ():
             raise ConfigError("layers must name at least one layer, got none")
-
-    def identity(self) -> dict[str, Any]:
-        """Settings that decide the numbers; the others only where and how fast."""
-        settings = to_mapping(self)
-        return {name: settings[name] for name in settings if name not in ("device", "budget")}
 
 
 class Transformer(Encoder):
@@ -71,7 +48,7 @@ class Transformer(Encoder):
         self.name = name
         self.folder = folder
         self.config = from_mapping(TransformerConfig, settings, what=f"setting of encoder {name}")
-        self._check_folder()
+        check_folder(folder)
 
     @cached_property
     def width(self) -> int:  # type: ignore[override]
@@ -81,14 +58,8 @@ class Transformer(Encoder):
     @cached_property
     def encoding(self) -> Encoding:
         """By the content of the model's files: a model that is exchanged is another one."""
-        digests = {
-            file.relative_to(self.folder).as_posix(): digest_of_file(file)
-            for pattern in DECISIVE
-            for file in self.folder.glob(pattern)
-            if file.is_file()
-        }
         settings = self._exactly.identity()
-        return Encoding(self.name, digest_of(digests, settings), settings)
+        return Encoding(self.name, digest_of(digests_of(self.folder), settings), settings)
 
     def encode(self, tokens: Strings, offsets: NDArray[np.int64]) -> Encoded:
         """Features of every word and sentence."""
@@ -122,7 +93,8 @@ class Transformer(Encoder):
 
     @cached_property
     def _model(self) -> Loaded:
-        return Loaded.of(self.folder, self._exactly)
+        exactly = self._exactly
+        return Loaded.of(self.folder, exactly, layers=exactly.layers)
 
     @property
     def _exactly(self) -> TransformerConfig:
@@ -144,17 +116,3 @@ class Transformer(Encoder):
 
     def _facts(self) -> dict[str, Any]:
         return read_json(self.folder / CONFIG)
-
-    def _check_folder(self) -> None:
-        """Say what is missing for a model, before anything heavy is loaded."""
-        if not (self.folder / CONFIG).is_file():
-            raise DataError(f"{self.folder}: no model in this folder ({CONFIG} expected)")
-        self._facts()
-        if not any(self.folder.glob(WEIGHTS)):
-            pickled = [file.name for file in sorted(self.folder.glob("*.bin"))]
-            hint = (
-                f"; {pickled[0]} is a pickle, which could run code: convert it" if pickled else ""
-            )
-            raise DataError(f"{self.folder}: no weights ({WEIGHTS} expected){hint}")
-        if not any(file for pattern in TOKENIZERS for file in self.folder.glob(pattern)):
-            raise DataError(f"{self.folder}: no tokenizer ({TOKENIZERS[0]} expected)")

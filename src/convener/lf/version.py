@@ -1,0 +1,233 @@
+"""One word for all that decides what a function does: its code and what the code refers to."""
+
+from __future__ import annotations
+
+import dis
+import enum
+import functools
+import hashlib
+import json
+import logging
+import re
+import sys
+import sysconfig
+import types
+from collections.abc import Iterator
+from pathlib import Path, PurePath
+from typing import Any
+
+import numpy as np
+import regex
+
+from convener.errors import ConvenerError
+
+Parts = Iterator[bytes]
+Seen = dict[int, tuple[int, Any]]
+BUILT_IN = (
+    types.BuiltinFunctionType,
+    types.MethodDescriptorType,
+    types.MethodWrapperType,
+    types.WrapperDescriptorType,
+)
+FOLLOWED = (types.ModuleType, types.FunctionType, type, list, tuple, dict, set, frozenset)
+"""What a module may have from another; all else of it is made by its own text."""
+PLAIN = (type(None), bool, int, float, complex, str, bytes, range, PurePath, np.generic)
+
+
+class Unversioned(ConvenerError):  # noqa: N818
+    """Something whose content cannot be told, so that nothing made with it is kept."""
+
+
+def version_of(*values: Any) -> str:
+    """A digest of values: data by what it holds, functions by their code and what that refers to.
+
+    Globals, closures, defaults and functions called are followed through the user's own code;
+    installed packages count by name and version.
+
+    >>> cities = {"Oslo"}
+    >>> def known(word):
+    ...     return word in cities
+    >>> before = version_of(known)
+    >>> cities.add("Lima")
+    >>> version_of(known) == before
+    False
+    """
+    total, seen = hashlib.sha256(repr(sys.version_info[:2]).encode()), Seen()
+    for value in values:
+        for part in _parts(value, seen):
+            total.update(len(part).to_bytes(8, "little") + part)
+    return total.hexdigest()
+
+
+def _parts(value: Any, seen: Seen) -> Parts:
+    """What a value is made of, as bytes; what was seen before is only named."""
+    kind = type(value)
+    yield kind.__qualname__.encode()
+    if isinstance(value, enum.Enum):
+        yield f"{kind.__module__}.{value.name}".encode()
+    elif isinstance(value, PLAIN):
+        yield value if isinstance(value, bytes) else repr(value).encode("utf-8", "backslashreplace")
+    elif id(value) in seen:
+        yield str(seen[id(value)][0]).encode()
+    else:
+        seen[id(value)] = len(seen), value  # kept alive, so that no other value takes its id
+        yield from _contents(value, seen)
+
+
+def _contents(value: Any, seen: Seen) -> Parts:
+    if isinstance(value, list | tuple | set | frozenset) and all(type(x) is str for x in value):
+        yield json.dumps(value if isinstance(value, list | tuple) else sorted(value)).encode()
+    elif isinstance(value, list | tuple):
+        yield str(len(value)).encode()
+        for item in value:
+            yield from _parts(item, seen)
+    elif isinstance(value, set | frozenset):
+        yield from sorted(version_of(item).encode() for item in value)
+    elif isinstance(value, dict):
+        yield from _parts(list(value), seen)
+        yield from _parts(list(value.values()), seen)
+    elif isinstance(value, re.Pattern | regex.Pattern):
+        yield from _parts((value.pattern, value.flags), seen)
+    elif isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        yield f"{value.dtype.str}{value.shape}".encode()
+        yield np.ascontiguousarray(value).tobytes()
+    elif isinstance(value, types.ModuleType):
+        yield from _module(value, seen)
+    elif isinstance(value, logging.Logger):
+        yield value.name.encode()
+    elif (inner := _inner(value)) is not None:
+        yield from _parts(inner, seen)
+    elif isinstance(value, BUILT_IN):
+        yield f"{getattr(value, '__module__', '')}.{value.__qualname__}".encode()
+        owner = getattr(value, "__self__", None)
+        if not isinstance(owner, types.ModuleType):
+            yield from _parts(owner, seen)
+    elif isinstance(value, types.CodeType):
+        yield from _code(value, seen)
+    elif isinstance(value, types.FunctionType):
+        yield from _function(value, seen)
+    elif isinstance(value, type):
+        yield from _class(value, seen)
+    else:
+        yield from _object(value, seen)
+
+
+def _inner(value: Any) -> Any:
+    """What something callable is wrapped around, or None."""
+    if isinstance(value, types.MethodType):
+        return value.__func__, value.__self__
+    if isinstance(value, functools.partial):
+        return value.func, value.args, value.keywords
+    if isinstance(value, staticmethod | classmethod):
+        return value.__func__
+    if isinstance(value, property):
+        return value.fget, value.fset
+    if isinstance(value, functools._lru_cache_wrapper):
+        return value.__wrapped__
+    return None
+
+
+def _code(code: types.CodeType, seen: Seen) -> Parts:
+    """What code does, whatever its lines and comments."""
+    yield code.co_code
+    yield from _parts((code.co_names, code.co_varnames, code.co_freevars), seen)
+    yield from _parts((code.co_argcount, code.co_kwonlyargcount, code.co_flags), seen)
+    for constant in code.co_consts:
+        yield from _parts(constant, seen)
+
+
+def _function(function: types.FunctionType, seen: Seen) -> Parts:
+    for cell in function.__closure__ or ():
+        yield from _parts(cell.cell_contents, seen)
+    if _is_installed(function.__code__.co_filename):
+        yield from _installed(function)
+        return
+    yield from _parts((function.__code__, function.__defaults__, function.__kwdefaults__), seen)
+    known = function.__globals__
+    for name in sorted(_globals(function.__code__)):
+        if name in known:
+            yield name.encode()
+            yield from _parts(known[name], seen)
+
+
+def _globals(code: types.CodeType) -> set[str]:
+    """Globals that code looks up, and functions inside it."""
+    inner = [item for item in code.co_consts if isinstance(item, types.CodeType)]
+    own = {
+        step.argval
+        for step in dis.get_instructions(code)
+        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")
+    }
+    return own.union(*map(_globals, inner))
+
+
+def _module(module: types.ModuleType, seen: Seen) -> Parts:
+    """An installed package by its version; a file of the user's by what it says and imports."""
+    yield module.__name__.encode()
+    if _is_package(module.__name__):
+        yield _release(module.__name__)
+    elif file := getattr(module, "__file__", None):
+        yield Path(file).read_bytes()
+        for name, value in sorted(vars(module).items()):
+            if isinstance(value, FOLLOWED) and not name.startswith("__"):
+                yield from _parts(value, seen)
+    else:
+        raise Unversioned(f"what the module {module.__name__} holds cannot be told")
+
+
+def _class(kind: type, seen: Seen) -> Parts:
+    if _is_package(kind.__module__):
+        yield from _installed(kind)
+        return
+    yield from _parts(kind.__bases__, seen)
+    for name, item in sorted(vars(kind).items()):
+        special = name.startswith("__") and not callable(item)
+        if not special and not isinstance(item, types.MemberDescriptorType):
+            yield name.encode()
+            yield from _parts(item, seen)
+
+
+def _object(value: Any, seen: Seen) -> Parts:
+    """An object that tells its digest, or one of the user's own by its class and fields."""
+    kind = type(value)
+    tells = getattr(value, "digest", None)
+    if callable(tells) and isinstance(said := tells(), str):
+        yield said.encode()
+    elif _is_package(kind.__module__) or not hasattr(value, "__dict__"):
+        raise Unversioned(f"what a {kind.__module__}.{kind.__qualname__} holds cannot be told")
+    else:
+        yield from _parts((kind, vars(value)), seen)
+
+
+def _installed(thing: Any) -> Parts:
+    yield f"{thing.__module__}.{thing.__qualname__}".encode()
+    yield _release(thing.__module__)
+
+
+def _release(module: str) -> bytes:
+    top = sys.modules.get(module.partition(".")[0])
+    return str(getattr(top, "__version__", "")).encode()
+
+
+def _is_package(module: str) -> bool:
+    """Whether a module is built in or installed, rather than the user's own."""
+    if module == "__main__":
+        return False
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return file is None or _is_installed(file)
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_installed(file: str) -> bool:
+    """Whether a file of code belongs to a package rather than to the user."""
+    if file.startswith("<"):
+        return file.startswith("<frozen")
+    path = Path(file).resolve()
+    return any(path.is_relative_to(folder) for folder in _installed_folders())
+
+
+@functools.cache
+def _installed_folders() -> tuple[Path, ...]:
+    paths = sysconfig.get_paths()
+    ours = Path(__file__).parents[1]
+    return (*(Path(paths[name]).resolve() for name in ("stdlib", "purelib", "platlib")), ours)

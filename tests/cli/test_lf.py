@@ -1,0 +1,211 @@
+"""apply, lf new and lf try."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import convener as cv
+
+from .conftest import Command
+
+LFS = """
+import time
+from convener.lf import gazetteer, labeling_function
+
+places = gazetteer(["Oslo", "Porto", "Lima"], "LOC", name="places")
+
+@labeling_function(["PER"])
+def raises(words):
+    if words[0] == "Porto":
+        raise ValueError("no Porto")
+    return [(0, 1, "PER")]
+
+@labeling_function(["PER"], offsets="chars")
+def cuts(view):
+    return [(0, 2, "PER")]
+"""
+
+
+@pytest.fixture
+def lfs(tmp_path: Path) -> Path:
+    path = tmp_path / "lfs.py"
+    path.write_text(LFS, encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def raw(tmp_path: Path) -> Path:
+    path = tmp_path / "texts.txt"
+    path.write_text("Ada left Oslo. She flew to Lima.\nPorto is far.\n", encoding="utf-8")
+    return path
+
+
+def test_from_raw_text_to_an_analysis(
+    convener: Command, lfs: Path, raw: Path, tmp_path: Path, cache: Path
+) -> None:
+    out = tmp_path / "voted.jsonl"
+    done = convener("apply", "--lfs", lfs, raw, "-o", out, "--workers", 2)
+    assert done.code == 0, done.err
+    assert "places" in done.out
+    assert "1 x error" in done.err
+    assert "document texts-2, sentence 2: error (raises): ValueError: no Porto (lfs.py:" in done.err
+    assert "3 x misaligned" in done.err
+    data = cv.read(out)
+    assert data.sources == ("places", "raises", "cuts")
+    assert data.tags.types == ("LOC", "PER")
+    assert data[2].votes.tolist() == [[1, -1, 3], [0, -1, 0], [0, -1, 0], [0, -1, 0]]
+    shown = convener("analyze", out)
+    assert shown.code == 0
+    assert "places" in shown.out
+
+
+def test_what_scripts_rely_on(
+    convener: Command, lfs: Path, raw: Path, tmp_path: Path, cache: Path
+) -> None:
+    words = ("apply", "--lfs", lfs, raw, "-o", tmp_path / "v.npz", "--json", "--workers", 1)
+    first = convener(*words, "--cases", tmp_path / "cases.txt").json
+    assert first["output"].endswith("v.npz")
+    places, raises, cuts = first["splits"]["data"]
+    assert (places["function"], places["spans"], places["how"]) == ("places", 3, "ran")
+    assert (raises["error"], raises["abstains"]) == (1, 1)
+    assert cuts["misaligned"] == 3
+    listed = (tmp_path / "cases.txt").read_text(encoding="utf-8").splitlines()
+    assert len(listed) == 4
+    again = convener(*words).json["splits"]["data"]
+    assert [row["how"] for row in again] == [
+        "from the cache",
+        "not kept: it failed",
+        "from the cache",
+    ]
+    anew = convener(*words, "--no-cache").json["splits"]["data"]
+    assert anew[0]["how"] == "ran"
+
+
+def test_a_corpus_becomes_a_folder(
+    convener: Command, lfs: Path, news: Path, tmp_path: Path, cache: Path
+) -> None:
+    out = tmp_path / "voted"
+    words = ("apply", "--lfs", lfs, news, "-o", out, "--to", "jsonl", "--only", "places")
+    done = convener(*words, "--seconds", 0)
+    assert done.code == 0, done.err
+    assert "train: Labeling functions on" in done.out
+    assert "--split train" in done.err
+    corpus = cv.read(out)
+    assert set(corpus.splits) == {"train", "valid", "test"}
+    assert corpus.test.sources == ("places",)
+    assert corpus.test.gold is not None
+    kept = tmp_path / "both.jsonl"
+    assert convener("apply", "--lfs", lfs, news, "--split", "test", "-o", kept, "--keep").code == 0
+    assert cv.read(kept).sources == (*cv.demo.corpus().test.sources, "places", "raises", "cuts")
+
+
+def test_a_hanging_function_is_stopped(
+    convener: Command, raw: Path, tmp_path: Path, cache: Path
+) -> None:
+    slow = tmp_path / "slow.py"
+    slow.write_text(LFS.replace('raise ValueError("no Porto")', "time.sleep(60)"), encoding="utf-8")
+    done = convener("apply", "--lfs", slow, raw, "-o", tmp_path / "v.jsonl", "--seconds", 0.3)
+    assert done.code == 0
+    assert "timeout (raises): more than 0.3 s" in done.err
+
+
+def test_errors_may_stop_the_run(
+    convener: Command, lfs: Path, raw: Path, tmp_path: Path, cache: Path
+) -> None:
+    out = tmp_path / "v.jsonl"
+    stopped = convener("apply", "--lfs", lfs, raw, "-o", out, "--on-error", "raise")
+    assert stopped.code == 2
+    assert (
+        "labeling function raises: document texts-2, sentence 2: error: ValueError" in stopped.err
+    )
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--only", "place"), "did you mean 'places'"),
+        (("--workers", 0), "--workers"),
+        (("--on-error", "ignore"), "--on-error"),
+    ],
+)
+def test_bad_input_is_one_line(
+    convener: Command, lfs: Path, raw: Path, tmp_path: Path, words: tuple[str, ...], said: str
+) -> None:
+    refused = convener("apply", "--lfs", lfs, raw, "-o", tmp_path / "v.jsonl", *words)
+    assert refused.code == 2
+    assert said in refused.err
+    assert len(refused.err.strip().splitlines()) == 1
+
+
+def test_the_starter_works_as_it_is(
+    convener: Command, news: Path, tmp_path: Path, cache: Path
+) -> None:
+    path = tmp_path / "mine.py"
+    assert convener("lf", "new", path).code == 0
+    assert "convener lf try mine.py" in path.read_text(encoding="utf-8")
+    tried = convener("lf", "try", path, news, "--split", "train", "-n", 3)
+    assert tried.code == 0, tried.err
+    assert tried.out.count("\n\n") == 3
+    assert "[Oslo](LOC)" in tried.out
+    out = tmp_path / "v.jsonl"
+    assert convener("apply", "--lfs", path, news, "--split", "test", "-o", out).code == 0
+    names = ("cities", "company", "after_title", "acronym", "safe_cities", "titled_everywhere")
+    assert cv.read(out).sources == names
+    again = convener("lf", "new", path)
+    assert again.code == 2
+    assert "exists already" in again.err
+
+
+def test_random_sentences_and_words_without_text(
+    convener: Command, lfs: Path, tmp_path: Path, cache: Path
+) -> None:
+    data = tmp_path / "data.conll"
+    data.write_text("From O\nOslo B-LOC\n\nOslo B-LOC\n\nRome B-LOC\n", encoding="utf-8")
+    tried = convener("lf", "try", lfs, data, "--only", "places", "--seed", 1)
+    assert tried.code == 0, tried.err
+    assert "places  From [Oslo](LOC)\n" in tried.out
+    assert "places  [Oslo](LOC)\n" in tried.out
+    assert "Rome" not in tried.out
+
+
+def test_matches_are_highlighted_on_a_terminal(
+    convener: Command, lfs: Path, raw: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    tried = convener("lf", "try", lfs, raw, "--only", "places", "-n", 1)
+    assert "\x1b[1;36mOslo\x1b[0m" in tried.out
+    assert "[Oslo]" not in tried.out
+
+
+def test_the_help_says_whose_code_is_run(convener: Command) -> None:
+    for words in (("apply", "--help"), ("lf", "try", "--help")):
+        said = " ".join(convener(*words).out.replace("│", " ").split())
+        assert "use only files that you trust" in said
+
+
+def test_votes_are_listed_and_removed_with_the_features(
+    convener: Command, lfs: Path, raw: Path, tmp_path: Path, cache: Path
+) -> None:
+    convener("apply", "--lfs", lfs, raw, "-o", tmp_path / "v.jsonl", "--workers", 1)
+    listed = convener("cache", "list", "--json").json
+    assert listed["features"] == []
+    assert {row["function"] for row in listed["votes"]} == {"places", "cuts"}
+    assert "places" in convener("cache", "list").out
+    assert len(convener("cache", "prune", "--all", "--dry-run", "--json").json["votes"]) == 2
+    assert len(convener("cache", "prune", "--all", "--json").json["votes"]) == 2
+    assert convener("cache", "list", "--json").json["votes"] == []
+
+
+def test_loading_leaves_no_trace_of_a_file_that_fails(tmp_path: Path) -> None:
+    from convener.errors import DataError
+    from convener.lf.load import load_functions
+
+    path = tmp_path / "broken_lfs.py"
+    path.write_text("1 / 0", encoding="utf-8")
+    with pytest.raises(DataError):
+        load_functions(path)
+    assert not [name for name in sys.modules if "broken_lfs" in name]

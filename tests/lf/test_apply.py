@@ -1,0 +1,475 @@
+"""Functions become votes: whatever they do, in any number of processes, and only once."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import convener as cv
+from convener import progress
+from convener.data import ABSTAIN, Dataset
+from convener.errors import ConfigError, ConvenerWarning, DataError
+from convener.lf import LabelingFunction, View, crew, everywhere, gazetteer, labeling_function
+from convener.lf import texts as texts_module
+from convener.lf.apply import Settings, applied
+from convener.lf.function import Span
+from convener.lf.report import Applied
+from convener.packed import Strings
+
+SIZES = (1, 2, 3)
+
+
+@pytest.fixture(autouse=True)
+def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a small corpus has many."""
+    monkeypatch.setattr(texts_module, "SHARD", 60)
+
+
+@pytest.fixture
+def text() -> Dataset:
+    """Forty sentences; each begins with its number."""
+    sentences = [[f"n{n}", "Ada", "went", "to", "Oslo"][: 2 + n % 4] for n in range(40)]
+    data = Dataset.from_spans(["PER", "LOC"], sentences, {})
+    return replace(data, documents=Strings.of(f"d{n % 7}" for n in range(40)))
+
+
+@labeling_function(["PER"])
+def ada(words: View) -> Iterator[Span]:
+    for number, word in enumerate(words):
+        if word == "Ada":
+            yield number, number + 1, "PER"
+
+
+oslo = gazetteer(["Oslo"], "LOC", name="oslo", on_silence="abstain")
+
+
+@labeling_function(["PER"])
+def raises(words: View) -> Any:
+    if words[0] == "n5":
+        raise KeyError("five")
+    return [(1, 2, "PER")]
+
+
+@labeling_function(["PER"])
+def leaves(words: View) -> Any:
+    if words[0] == "n6":
+        sys.exit("six")
+    return [(1, 2, "PER")]
+
+
+@labeling_function(["PER"])
+def wild(words: View) -> Any:
+    if words[0] == "n7":
+        return [(0, 2, "PER"), (1, 3, "PER"), (0, 99, "PER"), ("0", 1, "PER"), (0, 1, "GOD"), 5]
+    return [(1, 2, "PER")]
+
+
+@labeling_function(["LOC"], offsets="chars")
+def cuts(view: View) -> Any:
+    return [(0, 1, "LOC")] if view[0] == "n8" else None
+
+
+@labeling_function(["PER"])
+def hangs(words: View) -> Any:
+    while words[0] == "n9":
+        time.sleep(0.01)
+    return [(1, 2, "PER")]
+
+
+@labeling_function(["PER"])
+def dies(words: View) -> Any:
+    if words[0] in ("n10", "n39"):
+        os._exit(7)
+    return [(1, 2, "PER")]
+
+
+@labeling_function(["PER"])
+def abstains(words: View) -> Any:
+    return ABSTAIN if words[0] == "n11" else [(1, 2, "PER")]
+
+
+def rows(result: Applied) -> list[tuple[str, str, str]]:
+    return [(case.source, case.kind, case.where) for case in result.report]
+
+
+def run(functions: list[LabelingFunction], data: Dataset, **settings: Any) -> Applied:
+    return applied(functions, data, Settings(**({"cache": False} | settings)))
+
+
+def test_votes_are_the_spans(text: Dataset) -> None:
+    data = cv.apply([ada, oslo], text, cache=False)
+    assert data.sources == ("ada", "oslo")
+    assert data.silence == ("O", "abstain")
+    for sentence in data:
+        expected = [[int(w == "Ada"), 3 * int(w == "Oslo")] for w in sentence.tokens]
+        assert sentence.votes.tolist() == expected
+
+
+@pytest.mark.parametrize("workers", SIZES)
+def test_whatever_a_function_does_costs_only_its_own_votes_there(
+    text: Dataset, workers: int
+) -> None:
+    functions = [ada, raises, leaves, wild, cuts, hangs, dies, abstains, everywhere(ada), oslo]
+    result = run(functions, text, workers=workers, seconds=0.4)
+    told = rows(result)
+    assert told == [
+        ("raises", "error", "document d5, sentence 5"),
+        ("leaves", "error", "document d6, sentence 6"),
+        *[("wild", "invalid", "document d0, sentence 7")] * 4,
+        ("wild", "overlap", "document d0, sentence 7"),
+        ("cuts", "misaligned", "document d1, sentence 8"),
+        ("hangs", "timeout", "document d2, sentence 9"),
+        ("dies", "crash", "document d3, sentence 10"),
+        ("dies", "crash", "document d4, sentence 39"),
+    ]
+    details = {case.source: case.detail for case in result.report}
+    assert details["raises"].startswith("KeyError: 'five' (test_apply.py:")
+    assert details["leaves"].startswith("SystemExit: six (test_apply.py:")
+    assert details["hangs"] == "more than 0.4 s"
+    assert details["dies"] == "the process ended (7)"
+    assert details["cuts"] == "0-1 became 0-2"
+    # All other votes are those of functions that never fail.
+    data = result.data
+    alone = run([ada, everywhere(ada), oslo], text).data
+    for source in alone.sources:
+        number, other = data.source_number(source), alone.source_number(source)
+        np.testing.assert_array_equal(data.votes[:, number], alone.votes[:, other])
+    for source, lost in (("raises", {5}), ("leaves", {6}), ("hangs", {9}), ("dies", {10, 39})):
+        column = data.votes[:, data.source_number(source)]
+        for number in range(len(data)):
+            said = column[data.offsets[number] : data.offsets[number + 1]].tolist()
+            fine = [0, 1, 0, 0, 0][: len(said)]
+            assert said == ([ABSTAIN] * len(said) if number in lost else fine)
+    assert data[7].votes[:, data.source_number("wild")].tolist() == [1, 2, 0, 0, 0]
+    assert data[8].votes[:, data.source_number("cuts")].tolist() == [3, 0]
+    assert data[11].votes[:, data.source_number("abstains")].tolist() == [ABSTAIN] * 5
+
+
+def test_the_report_is_a_table(text: Dataset) -> None:
+    result = run([raises, wild, abstains], text)
+    records = {record["function"]: record for record in result.table().to_records()}
+    assert records["raises"] | {"seconds": 0} == {
+        "function": "raises",
+        "spans": 39,
+        "abstains": 1,
+        "invalid": 0,
+        "misaligned": 0,
+        "overlap": 0,
+        "error": 1,
+        "timeout": 0,
+        "crash": 0,
+        "seconds": 0,
+        "how": "not kept: it failed",
+    }
+    assert (records["wild"]["invalid"], records["wild"]["overlap"]) == (4, 1)
+    assert (records["abstains"]["abstains"], records["abstains"]["error"]) == (1, 0)
+    assert "Labeling functions on 40 sentences" in str(result)
+
+
+def test_what_a_function_notes_is_counted(text: Dataset) -> None:
+    @labeling_function(["PER"])
+    def talks(view: View) -> None:
+        if view[0] == "n3":
+            view.note("refused", "too long")
+
+    result = run([talks], text)
+    assert rows(result) == [("talks", "refused", "document d3, sentence 3")]
+    assert result.table().to_records()[0]["refused"] == 1
+
+
+def test_the_same_bytes_for_any_number_of_workers(text: Dataset, tmp_path: Path) -> None:
+    functions = [ada, oslo, wild, cuts, raises, everywhere(ada)]
+    written = []
+    for workers in SIZES:
+        result = run(functions, text, workers=workers)
+        cv.write(result.data, tmp_path / f"{workers}.npz")
+        told = "\n".join(map(str, result.report))
+        written.append(((tmp_path / f"{workers}.npz").read_bytes(), told))
+    assert written[0] == written[1] == written[2]
+
+
+def test_a_batch_that_fails_is_asked_text_by_text(text: Dataset) -> None:
+    def find_all(views: Any) -> Iterator[list[Span]]:
+        for view in views:
+            view.note("seen", view[0])
+            if view[0] == "n4":
+                raise ValueError("four")
+            yield [(0, 1, "LOC")]
+
+    def hang_all(views: Any) -> list[list[Span]]:
+        if any(view[0] == "n4" for view in views):
+            time.sleep(60)
+        return [[(0, 1, "LOC")] for _ in views]
+
+    for make, kind, settings in (
+        (find_all, "error", {}),
+        (find_all, "error", {"workers": 2}),
+        (hang_all, "timeout", {"seconds": 0.05}),
+    ):
+        batch = LabelingFunction(name="batch", labels=("LOC",), find_all=make)
+        result = run([batch], text, **settings)
+        failed = [row for row in rows(result) if row[1] != "seen"]
+        assert failed == [("batch", kind, "document d4, sentence 4")]
+        lost = (result.data.votes[:, 0] == ABSTAIN).sum()
+        assert lost == len(text[4].tokens)
+        if make is find_all:
+            seen = [case for case in result.report if case.kind == "seen"]
+            assert len(seen) == 40  # each once, though some were asked twice
+
+
+def test_a_batch_that_dies_is_asked_text_by_text(text: Dataset) -> None:
+    def die_all(views: Any) -> list[list[Span]]:
+        if any(view[0] == "n4" for view in views):
+            os._exit(9)
+        return [[(0, 1, "LOC")] for _ in views]
+
+    batch = LabelingFunction(name="batch", labels=("LOC",), find_all=die_all)
+    result = run([batch], text, workers=2)
+    assert rows(result) == [("batch", "crash", "document d4, sentence 4")]
+
+
+def test_functions_that_run_alone_stay_in_this_process(text: Dataset) -> None:
+    here = os.getpid()
+    elsewhere: list[LabelingFunction] = []
+    for alone in (True, False):
+
+        @labeling_function(["PER"], name=f"alone {alone}", alone=alone)
+        def where(words: View) -> Any:
+            return [(0, 1, "PER")] if os.getpid() == here else None
+
+        elsewhere.append(where)
+    result = run(elsewhere, text, workers=2)
+    assert [row.spans for row in result.runs] == [40, 0]
+
+
+def test_the_run_stops_if_asked(text: Dataset) -> None:
+    said = "labeling function raises: document d5, sentence 5: error: KeyError: 'five'"
+    for workers in (1, 2):
+        with pytest.raises(DataError, match=said):
+            run([ada, raises], text, workers=workers, on_error="raise")
+
+
+def test_what_happened_is_warned_of(text: Dataset) -> None:
+    with pytest.warns(ConvenerWarning, match="1 error; first: document d5, sentence 5: error"):
+        cv.apply([raises], text, cache=False)
+
+
+def test_a_corpus_goes_split_by_split(text: Dataset) -> None:
+    corpus = cv.Corpus(splits={"train": text[:30], "test": text[30:]})
+    voted = cv.apply([ada], corpus, cache=False)
+    assert voted.train.sources == voted.test.sources == ("ada",)
+    assert (len(voted.train), len(voted.test)) == (30, 10)
+
+
+def test_documents_are_seen_whole(text: Dataset) -> None:
+    seen: list[tuple[str | None, int]] = []
+
+    @labeling_function(["PER"], scope="document")
+    def looks(view: View) -> Any:
+        seen.append((view.document, len(view.sentences)))
+        return [(start, start + 1, "PER") for start, end in view.sentences if end > start]
+
+    data = run([looks], text).data
+    assert seen == [(f"d{n}", 6 if n < 5 else 5) for n in range(7)]
+    assert all(sentence.votes[0] == 1 and not sentence.votes[1:].any() for sentence in data)
+
+
+def test_without_documents_each_sentence_is_one(text: Dataset) -> None:
+    bare = replace(text, documents=None)
+    with pytest.warns(ConvenerWarning, match="ada everywhere sees documents, but the data names"):
+        data = run([everywhere(ada)], bare).data
+    np.testing.assert_array_equal(data.votes, run([ada], bare).data.votes)
+
+
+def test_raw_text_takes_the_types_of_its_functions(text: Dataset) -> None:
+    raw = cv.split_text("Ada went to Oslo.")
+    data = cv.apply([oslo, ada], raw, cache=False)
+    assert data.tags.types == ("LOC", "PER")
+    assert data.votes.tolist() == [[0, 3], [0, 0], [0, 0], [1, 0], [0, 0]]
+    kept = cv.apply([ada], cv.split_text("Ada", types=["LOC", "PER"]), cache=False)
+    assert kept.tags.types == ("LOC", "PER")
+
+
+def test_a_label_the_data_does_not_know_is_refused(text: Dataset) -> None:
+    voted = cv.apply([ada], text, cache=False)
+    strange = gazetteer(["Oslo"], "LOCC", name="strange")
+    with pytest.raises(DataError, match="function strange: no entity type 'LOCC'; did you mean"):
+        cv.apply([strange], voted, cache=False)
+
+
+def test_sources_that_are_there_may_stay(text: Dataset) -> None:
+    voted = cv.apply([ada], text, cache=False)
+    both = cv.apply([oslo], voted, cache=False, keep=True)
+    assert (both.sources, both.silence) == (("ada", "oslo"), ("O", "abstain"))
+    np.testing.assert_array_equal(both.votes[:, 0], voted.votes[:, 0])
+    with pytest.raises(DataError, match="got twice: ada"):
+        cv.apply([ada], voted, cache=False, keep=True)
+
+
+@pytest.mark.parametrize("sentences", [[], [[]], [[], ["Ada"], []]])
+def test_empty_sentences_and_none_at_all(sentences: list[list[str]]) -> None:
+    data = Dataset.from_spans(["PER", "LOC"], sentences, {})
+    for workers in (1, 2):
+        votes = run([ada, oslo], data, workers=workers).data.votes
+        assert votes.tolist() == [[1, 0]] * sum(map(len, sentences))
+
+
+@pytest.mark.parametrize(
+    ("functions", "settings", "said"),
+    [
+        ([len], {}, "expected labeling functions, got <built-in function len>"),
+        (ada, {}, "expected a list of labeling functions, got LabelingFunction"),
+        ([ada, ada], {}, "different names, got 'ada' twice"),
+        ([ada], {"workers": 0}, "workers must be at least 1, got 0"),
+        ([ada], {"seconds": 0.0}, "seconds must be positive, got 0.0"),
+        ([ada], {"on_error": "ignore"}, "on_error must be report or raise, got 'ignore'"),
+    ],
+)
+def test_what_is_asked_is_checked(
+    text: Dataset, functions: Any, settings: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        run(functions, text, **settings)
+
+
+def test_systems_that_cannot_fork_are_told(text: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crew, "can_fork", lambda: False)
+    with pytest.warns(ConvenerWarning, match="cannot fork"):
+        data = run([ada], text, workers=2).data
+    assert data == run([ada], text).data
+
+
+def test_progress_is_told_in_tokens(text: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[tuple[str, int]] = []
+    totals: list[int] = []
+
+    class Bar:
+        def __init__(self, title: str, total: int, *, unit: str) -> None:
+            totals.append(total)
+
+        def __enter__(self) -> Callable[..., None]:
+            return lambda said="", by=1: steps.append((said, by))
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setattr(progress, "bar", Bar)
+    run([ada, everywhere(ada)], text)
+    assert totals == [2 * len(text.tokens)]
+    assert sum(by for _, by in steps) == 2 * len(text.tokens)
+    assert {said for said, _ in steps} == {"ada", "ada everywhere"}
+
+
+# What is kept
+
+
+def counted(name: str, limit: int, calls: list[str]) -> LabelingFunction:
+    """A function that counts its calls; the limit is part of what it does."""
+
+    @labeling_function(["PER"], name=name, version=f"{limit}")
+    def finds(words: View) -> Any:
+        calls.append(name)
+        return [(0, 1, "PER")] if len(words) > limit else None
+
+    return finds
+
+
+def test_editing_one_of_ten_reruns_one(text: Dataset, tmp_path: Path) -> None:
+    calls: list[str] = []
+    limits = {f"f{n}": n % 4 for n in range(10)}
+
+    def run_all() -> Applied:
+        calls.clear()
+        functions = [counted(name, limit, calls) for name, limit in limits.items()]
+        # Two that do the same are one to the cache, whatever their names: told apart by version.
+        functions = [replace(item, version=f"{item.name} {item.version}") for item in functions]
+        return run(functions, text, cache=tmp_path)
+
+    first = run_all()
+    assert len(calls) == 400
+    again = run_all()
+    assert calls == []
+    assert again.data == first.data
+    assert {row.how for row in again.runs} == {"from the cache"}
+    assert {row.seconds for row in again.runs} == {None}
+    limits["f3"] = 0
+    edited = run_all()
+    assert calls == ["f3"] * 40
+    assert [row.how for row in edited.runs].count("ran") == 1
+    assert edited.data != first.data
+
+
+def test_the_code_itself_is_the_key(text: Dataset, tmp_path: Path) -> None:
+    calls: list[str] = []  # a list that changes would be part of what the function does
+
+    def make(word: str) -> LabelingFunction:
+        @labeling_function(["PER"])
+        def finds(words: View) -> Any:
+            return [(i, i + 1, "PER") for i, some in enumerate(words) if some == word]
+
+        return finds
+
+    for word, how in (("Ada", "ran"), ("Ada", "from the cache"), ("went", "ran")):
+        result = run([make(word)], text, cache=tmp_path)
+        assert [row.how for row in result.runs] == [how]
+        alone = run([make(word)], text)
+        assert result.data == alone.data
+    assert calls == []
+
+
+def test_another_text_is_another_key(text: Dataset, tmp_path: Path) -> None:
+    run([ada], text, cache=tmp_path)
+    others = [
+        text[1:],
+        replace(text, documents=None),
+        replace(text, documents=Strings.of(["x"] * 40)),
+        cv.split_text("Ada went."),
+    ]
+    for other in others:
+        assert run([ada], other, cache=tmp_path).runs[0].how == "ran"
+    voted = cv.apply([oslo], text, cache=False)
+    assert run([ada], voted, cache=tmp_path).runs[0].how == "from the cache"  # votes do not matter
+
+
+def test_reports_are_kept_with_the_votes(text: Dataset, tmp_path: Path) -> None:
+    first = run([wild, cuts], text, cache=tmp_path)
+    again = run([wild, cuts], text, cache=tmp_path)
+    assert {row.how for row in again.runs} == {"from the cache"}
+    assert rows(first) == rows(again) != []
+    assert [replace(row, seconds=0, how="") for row in first.runs] == [
+        replace(row, seconds=0, how="") for row in again.runs
+    ]
+
+
+def test_failures_are_not_kept(text: Dataset, tmp_path: Path) -> None:
+    for _ in range(2):
+        result = run([raises], text, cache=tmp_path)
+        assert result.runs[0].how == "not kept: it failed"
+
+
+def test_what_cannot_be_told_is_not_kept(text: Dataset, tmp_path: Path) -> None:
+    stream = sys.__stdout__
+
+    @labeling_function(["PER"])
+    def prints(words: View) -> Any:
+        return [(0, 1, "PER")] if stream is None else None
+
+    result = run([prints], text, cache=tmp_path)
+    assert result.runs[0].how == "not kept: what a _io.TextIOWrapper holds cannot be told"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_usual_cache_is_used(
+    text: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CONVENER_CACHE", str(tmp_path / "usual"))
+    cv.apply([ada], text)
+    assert list((tmp_path / "usual" / "votes").glob("*.safetensors"))

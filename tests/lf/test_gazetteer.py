@@ -1,0 +1,154 @@
+"""Gazetteers, against a matcher that tries every phrase at every place."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from convener.errors import ConfigError
+from convener.lf import View, gazetteer
+from convener.lf.function import Span
+from convener.lf.gazetteer import Matcher
+from tests.lf.test_words import plain_pieces
+
+# Overlapping phrases, length that changes with case, several pieces in a word, no piece at all.
+ALPHABET = "aAbB"
+ODD = ["ß", "SS", "ss", "İ", "i\u0307", "ﬁ", "FI", "e\u0301", "é", "北", "京", "北京", "a-b", "B1"]
+ODD += ["1", "-", ".", "U.S", " ", "\u00a0", "🙂", "ς", "Σ", "\U00010400", "\U00010428"]
+pieces = st.text(ALPHABET, min_size=1, max_size=2) | st.sampled_from(ODD)
+texts = st.lists(pieces, max_size=8)
+phrases = st.lists(st.lists(pieces, min_size=1, max_size=3).map(" ".join), min_size=1, max_size=6)
+
+
+def fold(word: str) -> list[str]:
+    folded = unicodedata.normalize("NFC", unicodedata.normalize("NFC", word).casefold())
+    return plain_pieces(folded)
+
+
+def naive(
+    labelled: dict[str, str], words: list[str], form: Callable[[str], list[str]]
+) -> list[Span]:
+    """Every phrase at every place; then longest first, then leftmost."""
+    spelled = {}
+    for phrase, label in labelled.items():
+        spelled.setdefault(tuple(p for word in plain_pieces(phrase) for p in form(word)), label)
+    spelled.pop((), None)
+    said = [[p for piece in plain_pieces(word) for p in form(piece)] for word in words]
+    matches = [
+        (start, end, spelled[run])
+        for start in range(len(words))
+        for end in range(start + 1, len(words) + 1)
+        if said[start] and said[end - 1]
+        for run in [tuple(piece for word in said[start:end] for piece in word)]
+        if run in spelled
+    ]
+    matches.sort(key=lambda span: (span[0] - span[1], span[0]))
+    kept: list[Span] = []
+    for start, end, label in matches:
+        if not any(start < b and a < end for a, b, _ in kept):
+            kept.append((start, end, label))
+    return sorted(kept)
+
+
+@given(phrases, st.lists(texts, max_size=4), st.booleans())
+def test_matches_are_those_of_a_naive_matcher(
+    given_phrases: list[str], sentences: list[list[str]], ignore_case: bool
+) -> None:
+    labelled = {phrase: f"T{number % 3}" for number, phrase in enumerate(given_phrases)}
+    by_label: dict[str, list[str]] = {}
+    for phrase, label in labelled.items():
+        by_label.setdefault(label, []).append(phrase)
+    # The same order of phrases, so that of two with the same pieces the same comes first.
+    labelled = {phrase: label for label, some in by_label.items() for phrase in some}
+    found = gazetteer(by_label, ignore_case=ignore_case)
+    form = fold if ignore_case else (lambda word: [word])
+    expected = [naive(labelled, words, form) for words in sentences]
+    assert found.answers([View(words) for words in sentences]) == expected
+    assert [found(words) for words in sentences] == expected
+
+
+def test_the_longest_stays_then_the_first() -> None:
+    names = gazetteer(["a b", "b c d", "d e", "e"], "X")
+    assert names("a b c d e") == [(1, 4, "X"), (4, 5, "X")]
+    assert names("a b c") == [(0, 2, "X")]
+
+
+def test_it_does_not_matter_how_words_are_cut() -> None:
+    names = gazetteer(["non-small cell", "B12", "New York", "北京"], "X")
+    for words in (["non-small", "cell"], ["non", "-", "small", "cell"], ["B", "12"], ["B12"]):
+        assert names(words) == [(0, len(words), "X")]
+    for words in (["NewYork"], ["an", "on-small", "cell"], ["B123"], ["xB", "12"], ["B1", "2"]):
+        assert names(words) == []
+    assert names(["北", "京"]) == [(0, 2, "X")]
+    assert names(["在北京"]) == []
+
+
+def test_lemmas_and_slips() -> None:
+    names = gazetteer(["heart disease", "Allergy"], "D", ignore_case=True, lemma="english", fuzzy=1)
+    assert names("Heart diseases, alergies, hart disease, her disease") == [
+        (0, 2, "D"),
+        (3, 4, "D"),
+        (5, 7, "D"),
+    ]
+    strict = gazetteer(["heart disease"], "D")
+    assert strict("heart diseases") == strict("Heart disease") == strict("haert disease") == []
+
+
+def test_a_file_names_it(tmp_path: Path) -> None:
+    (tmp_path / "cities.txt").write_text("Oslo\n", encoding="utf-8")
+    cities = gazetteer(tmp_path / "cities.txt", "LOC", precision=0.9)
+    assert (cities.name, cities.labels, cities.precision) == ("cities", ("LOC",), 0.9)
+    assert cities("in Oslo") == [(1, 2, "LOC")]
+
+
+def test_what_it_finds_decides_its_version(tmp_path: Path) -> None:
+    made = gazetteer(["a"], "X")
+    assert made.digest() == gazetteer(["a"], "X", name="b").digest()
+    others = [
+        gazetteer(["b"], "X"),
+        gazetteer(["a"], "Y"),
+        gazetteer(["a"], "X", ignore_case=True),
+        gazetteer(["a"], "X", lemma="english"),
+        gazetteer(["a"], "X", fuzzy=1),
+    ]
+    assert len({made.digest(), *(other.digest() for other in others)}) == 6
+
+
+def test_phrases_of_nothing_but_space_mark_nothing() -> None:
+    assert gazetteer([" "], "X")("a b") == []
+
+
+@pytest.mark.parametrize(
+    ("phrases", "settings", "said"),
+    [([], {}, "without phrases"), (["a"], {"fuzzy": -1}, "fuzzy must be at least 0")],
+)
+def test_settings_are_checked(phrases: list[str], settings: dict[str, int], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        gazetteer(phrases, "X", **settings)
+
+
+def test_memory_has_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = import_module("convener.lf.gazetteer")
+    monkeypatch.setattr(module, "_REMEMBERED", 3)
+    names = gazetteer(["e", "f"], "X")
+    assert names("a b c d e f e") == [(4, 5, "X"), (5, 6, "X"), (6, 7, "X")]
+    monkeypatch.setattr(module, "_MOST", 1)
+    with pytest.raises(ConfigError, match="can hold 1 different words"):
+        Matcher({"a": "X", "b": "X"}, lambda word: word.split())
+
+
+def test_many_words_reach_beyond_the_surrogates() -> None:
+    many = [f"w{number:x}" for number in range(70_000)]
+    matcher = Matcher(dict.fromkeys(many, "X"), lambda word: [word])
+    assert matcher([View(["w0", "wd7fe", "no", "wd7ff", "w1116f"])])[0] == [
+        (0, 1, "X"),
+        (1, 2, "X"),
+        (3, 4, "X"),
+        (4, 5, "X"),
+    ]

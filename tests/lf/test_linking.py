@@ -1,0 +1,54 @@
+"""Linking functions, and that the linked model hears them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import convener as cv
+from convener.errors import ConvenerWarning
+from convener.lf import gazetteer, linking, linking_function
+from convener.lf.linking import PREFIX
+from convener.models.linked_hmm import LinkedHMMConfig
+
+
+@given(st.sets(st.integers(1, 7)))
+def test_links_are_the_inner_words_of_spans(links: set[int]) -> None:
+    made = linking_function("X", name="some")(lambda view: links)
+    spans = made([*"abcdefgh"]) or []
+    assert {word for start, end, _ in spans for word in range(start + 1, end)} == links
+    assert all(end - start > 1 for start, end, _ in spans)
+
+
+def test_the_first_word_has_nothing_to_be_linked_to() -> None:
+    wrong = linking_function("X", name="wrong")(lambda view: [0])
+    with pytest.warns(ConvenerWarning, match="invalid: -1-1 X"):
+        assert wrong(["a"]) == []
+
+
+def test_names_say_that_they_link() -> None:
+    names = gazetteer(["New York"], "LOC", name="cities")
+    assert linking(names).name == "link-cities"
+    assert linking(names, name="link-x").name == "link-x"
+    assert LinkedHMMConfig().prefix == PREFIX
+
+
+def test_abstaining_is_passed_on() -> None:
+    silent = cv.labeling_function(["LOC"], name="s")(lambda view: cv.ABSTAIN)
+    assert linking(silent)(["a"]) is None
+
+
+def test_the_linked_model_hears_them() -> None:
+    first = gazetteer(["Ada"], "PER", name="first")
+
+    @linking_function("PER")
+    def capitals(words: Any) -> Any:
+        return [i for i in range(1, len(words)) if words[i - 1].istitle() and words[i].istitle()]
+
+    text = cv.split_text(["Ada Lovelace wrote", "she left"] * 30)
+    data = cv.apply([first, capitals], text, cache=False)
+    tags = cv.get("linked-hmm")().fit(data).predict(data).tags()
+    assert tags[0] == ["B-PER", "I-PER", "O"]

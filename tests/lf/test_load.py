@@ -1,0 +1,101 @@
+"""Labeling functions from a file."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from convener.errors import DataError, UnknownNameError
+from convener.lf.load import load_functions
+
+FILE = """
+import beside
+from convener.lf import gazetteer, labeling_function, union
+
+cities = gazetteer(["Oslo"], "LOC", name="cities")
+same = cities
+_hidden = gazetteer(["Rome"], "LOC", name="hidden")
+
+@labeling_function(["LOC"])
+def lakes(words):
+    return [(0, 1, "LOC")] if words[0] in beside.LAKES else None
+
+places = union(cities, lakes, name="places")
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    (tmp_path / "beside.py").write_text('LAKES = {"Como"}', encoding="utf-8")
+    path = tmp_path / "my-lfs.py"
+    path.write_text(FILE, encoding="utf-8")
+    return path
+
+
+def test_all_functions_in_their_order(file: Path) -> None:
+    before = list(sys.path)
+    functions = load_functions(file)
+    assert [function.name for function in functions] == ["cities", "lakes", "places"]
+    assert functions[1]("Como") == [(0, 1, "LOC")]
+    assert sys.path == before
+
+
+def test_a_list_chooses(file: Path) -> None:
+    file.write_text(FILE + "\nFUNCTIONS = [places, _hidden]\n", encoding="utf-8")
+    assert [function.name for function in load_functions(file)] == ["places", "hidden"]
+
+
+def test_some_by_name(file: Path) -> None:
+    assert [f.name for f in load_functions(file, ["places", "cities"])] == ["places", "cities"]
+    with pytest.raises(UnknownNameError, match="no labeling function 'citys'; did you mean"):
+        load_functions(file, ["citys"])
+
+
+def test_a_neighbour_that_changes_is_seen(file: Path) -> None:
+    before = load_functions(file, ["lakes"])[0].digest()
+    assert load_functions(file, ["lakes"])[0].digest() == before
+    (file.parent / "beside.py").write_text('LAKES = {"Garda"}', encoding="utf-8")
+    sys.modules.pop("beside")
+    assert load_functions(file, ["lakes"])[0].digest() != before
+
+
+@pytest.mark.parametrize("way", ["import further", "from further import LAKES"])
+def test_so_is_what_the_neighbour_imports(file: Path, way: str) -> None:
+    beside, further = file.parent / "beside.py", file.parent / "further.py"
+    lakes = "LAKES = further.LAKES" if way == "import further" else ""
+    beside.write_text(f"import logging\nlog = logging.getLogger('x')\n{way}\n{lakes}")
+    digests = []
+    for name in ("Como", "Como", "Garda"):
+        further.write_text(f"LAKES = {{'{name}'}}\n#{len(digests)}")
+        for module in ("beside", "further"):
+            sys.modules.pop(module, None)
+        digests.append(load_functions(file, ["lakes"])[0].digest())
+    sys.modules.pop("further")
+    assert digests[1] != digests[2]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x = 1", "no labeling functions; see `convener lf new`"),
+        ("1 / 0", r"cannot be imported: ZeroDivisionError: division by zero \(my-lfs.py:1\)"),
+        ("def", "cannot be imported: SyntaxError"),
+        ("import nowhere_at_all", "cannot be imported: ModuleNotFoundError"),
+        ("FUNCTIONS = [len]", "FUNCTIONS must list labeling functions, got <built-in"),
+        ("FUNCTIONS = 5", "FUNCTIONS must list labeling functions, got 5"),
+    ],
+)
+def test_a_file_that_is_wrong_is_named(file: Path, text: str, said: str) -> None:
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=f"my-lfs.py: {said}"):
+        load_functions(file)
+
+
+def test_no_file_and_no_python(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no such file of labeling functions"):
+        load_functions(tmp_path / "none.py")
+    (tmp_path / "notes.md").write_text("# notes", encoding="utf-8")
+    with pytest.raises(DataError, match=r"expected the suffix \.py"):
+        load_functions(tmp_path / "notes.md")

