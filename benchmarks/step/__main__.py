@@ -34,7 +34,7 @@ WANTED = {
     "OntoNotes": (30, 2.2),
 }
 NOTE = (
-    f"One step of stage 1 (forward, backward, Adam), width {WIDTH}, float32, default settings: "
+    f"One step of stage 1 (forward, backward, Adam), width {WIDTH}, float32, the paper's moves: "
     "median CPU time of one thread in ms, contenders in turns. Real votes and lengths, of the "
     "batch of an epoch whose "
     "longest sentence is of median length; features are standard normal numbers, for speed does "
@@ -43,7 +43,8 @@ NOTE = (
     "space, all emissions drawn, autograd), but exact; for tau = 0 only the forward recursion. "
     "careful: the same with an ordinary product for the evidence, lists instead of filled tensors, "
     "xi without a loop. Their padding is made beforehand and not counted. convener: as "
-    "`train.loop` does it. layer: the transitions' linear layer alone, forward and backward under "
+    "`train.loop` does it; with context: the same with the default's neighbours and dropout. "
+    "layer: the transitions' linear layer alone, forward and backward under "
     "a fixed gradient, and fused Adam. Learning rates are next to zero, so that every step is the "
     "same. alike: the largest relative difference of the textbooks' objectives from ours, on "
     "mean emissions."
@@ -70,7 +71,7 @@ def compared(tau: float, found: list[Problem], rounds: int) -> cv.Table:
     for problem in found:
         rows.append(row_of(problem, tau, rounds))
         print(tau, rows[-1], flush=True)
-    times = ("textbook", "careful", "convener", "layer")
+    times = ("textbook", "careful", "convener", "with context", "layer")
     ratios = ("textbook / convener", "careful / convener", "convener / layer")
     columns = ["shape", "size", "tokens", "longest", *times]
     columns += [ratios[0], "at least", *ratios[1:], "at most", "alike"]

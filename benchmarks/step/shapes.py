@@ -38,6 +38,9 @@ class Problem:
     config: SparseCHMMConfig
     packing: Packing
     net: SparseNet
+    """The paper's: moves of the token alone, no dropout."""
+    wide: SparseNet
+    """The default: moves see neighbours, features are left out."""
 
     @property
     def batch(self) -> Batch:
@@ -60,14 +63,17 @@ def problem(shape: Shape, seed: int) -> Problem:
     """A usual batch; the network as training starts it, but with random weights."""
     rng = np.random.default_rng(seed)
     data = _generated(shape, rng) if shape.folder is None else _train(shape, rng)
-    config = SparseCHMMConfig(seed=seed)
+    config = SparseCHMMConfig(seed=seed, context=0, dropout=0.0, base=0.5)
     columns = shape.labels if shape.labels == 3 else 1 + shape.labels // 2
-    net = new_net(config, data, columns)
-    Start(config, data, simple_labels(data), columns).give(net)
-    chance = torch.Generator().manual_seed(seed)
-    for part in (net.transition, net.reliability):
-        torch.nn.init.normal_(part.weight, std=SPREAD, generator=chance)
-    return Problem(shape, config, Packing.of(data), net)
+    nets = []
+    for settings in (config, SparseCHMMConfig(seed=seed, base=0.5)):
+        net = new_net(settings, data, columns)
+        Start(config, data, simple_labels(data), columns, float(net.base)).give(net)
+        chance = torch.Generator().manual_seed(seed)
+        for part in (net.transition, net.reliability):
+            torch.nn.init.normal_(part.weight, std=SPREAD, generator=chance)
+        nets.append(net)
+    return Problem(shape, config, Packing.of(data), *nets)
 
 
 def _train(shape: Shape, rng: np.random.Generator) -> cv.Dataset:

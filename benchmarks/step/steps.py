@@ -9,28 +9,29 @@ from torch import Generator, Tensor, nn
 
 from benchmarks.step.shapes import Problem
 from benchmarks.step.textbook import Textbook, padded_inputs
+from convener.nets.sparse import SparseNet
 from convener.train.loop import Stage, _optimizer
 from convener.train.neural import chain_loss
 
 Step = Callable[[], float]
-TRAINS = ("initial", "transition", "reliability")
+TRAINS = ("initial", "transition", "around", "reliability")
 STILL = 1e-12
 """Learning rate: every step does all its work, and the next finds the weights where they were."""
 
 
 def contenders(problem: Problem, tau: float) -> dict[str, Step]:
-    """The textbook, the same written with care, ours, the bare layer."""
+    """The textbook, the same written with care, ours, ours with neighbours, the bare layer."""
     return {
         "textbook": textbook_step(problem, tau),
         "careful": textbook_step(problem, tau, careful=True),
-        "convener": our_step(problem, tau),
+        "convener": our_step(problem, problem.net, tau),
+        "with context": our_step(problem, problem.wide, tau),
         "layer": layer_step(problem),
     }
 
 
-def our_step(problem: Problem, tau: float) -> Step:
+def our_step(problem: Problem, net: SparseNet, tau: float) -> Step:
     """What `train.loop` does with a batch in stage 1."""
-    net = problem.net
     stage = Stage(
         name="reliability",
         loss=chain_loss(net, tau, sample=True),

@@ -93,8 +93,8 @@ class Transformer(Encoder):
 
     @cached_property
     def _model(self) -> Loaded:
-        config = self._exactly
-        return Loaded.of(self.folder, config, layers=config.layers)
+        exactly = self._exactly
+        return Loaded.of(self.folder, exactly, layers=exactly.layers)
 
     @property
     def _exactly(self) -> TransformerConfig:

@@ -61,9 +61,11 @@ class MovesNet(nn.Module):
         With a generator some features are left out, the same for all tokens of the batch: that
         costs a pass over the weights, not over the tokens.
         """
-        weight = torch.cat([self.transition.weight, self.around])
         own, size = len(self.floor), self.labels
-        bias = torch.cat([self.transition.bias + self.floor, weight.new_zeros(len(self.around))])
+        weight, bias = self.transition.weight, self.transition.bias + self.floor
+        if self.look.context:
+            weight = torch.cat([weight, self.around])
+            bias = torch.cat([bias, bias.new_zeros(len(self.around))])
         if generator is not None and self.look.dropout:
             stays = 1 - self.look.dropout
             chances = weight.new_full(weight.shape[1:], stays)
