@@ -54,7 +54,8 @@ def gazetteers(tokens: int) -> cv.Table:
         rows=rows,
         formats=dict.fromkeys(("tokens/s", "in all", "MB more"), ",.0f") | {"build s": ".1f"},
         notes=(
-            "tokens/s: ours from packed text to votes; skweak's from spaCy texts to spans",
+            "CPU seconds of one thread; tokens/s: ours from packed text to votes, skweak's from "
+            "spaCy texts to spans",
             "in all: with the time that making those spaCy texts of words takes",
             "MB more: peak memory above that of the process with phrases and text",
             f"spans of the part: {len(ours & theirs):,} in common, {len(ours - theirs):,} only "
