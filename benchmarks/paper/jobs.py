@@ -22,7 +22,7 @@ import convener as cv
 from benchmarks.paper import watch
 from benchmarks.record import DATA, RESULTS, machine, versions
 from convener import progress
-from convener.evaluate.metrics import correct, score_labels, score_spans, spans_of
+from convener.evaluate.metrics import correct, score_spans, spans_of
 from convener.settings import to_mapping
 
 FOLDER = RESULTS / "paper"
@@ -215,6 +215,7 @@ def _learned(job: Job, model: Any, train: cv.Dataset) -> dict[str, Any]:
         "reliability": {
             "recall": _list(fitted.reliability.recall),
             "precision": _list(fitted.reliability.precision),
+            "f1": _list(fitted.reliability.f1),
         },
     }
     emissions = fitted.params.get("emissions")
@@ -233,12 +234,6 @@ def _list(array: np.ndarray) -> list[Any]:
         _list(row) if np.ndim(row) else (None if np.isnan(row) else round(float(row), 5))
         for row in array
     ]
-
-
-def source_f1(data: cv.Dataset) -> np.ndarray:
-    """True F1 of every source for every entity type.  -> (K, E)"""
-    scores = [score_labels(votes, data.gold, data.offsets, data.tags) for votes in data.votes.T]
-    return np.array([[each.f1 for each in score.per_type.values()] for score in scores])
 
 
 @cache

@@ -12,13 +12,15 @@ import numpy as np
 import convener as cv
 from benchmarks.crowd.__main__ import rank_correlation
 from benchmarks.paper import pages, results
-from benchmarks.paper.jobs import Options, Outcome, grouped, outcomes, source_f1, splits
+from benchmarks.paper.jobs import Options, Outcome, grouped, outcomes, splits
+from convener.evaluate.sources import f1_of_sources
 
 MODELS = (results.OURS, "chmm")
 POOLED = "all"
 KINDS = {
     "score": "mean A~ over sentences (sparse-chmm), mean diagonal of the emissions (chmm)",
-    "F1": "2PR / (P + R) of what reliability() gives",
+    "token F1": "2PR / (P + R) of recall and precision in reliability()",
+    "F1": "F1 in reliability(): of the source's spans, if the model's labels of train were true",
 }
 
 
@@ -34,12 +36,14 @@ class Truth(NamedTuple):
         kinds = range(1, 2 * len(parts.train.tags.types), 2)
         votes = parts.train.votes
         said = [[((column == b) | (column == b + 1)).any() for b in kinds] for column in votes.T]
-        return cls(source_f1(parts.test), np.array(said))
+        return cls(f1_of_sources(parts.test, parts.test.gold), np.array(said))
 
 
 def predicted(outcome: Outcome, kind: str) -> np.ndarray:
     """Reliability of every source for every type.  -> (K, E)"""
     if kind == "F1":
+        return np.array(outcome["reliability"]["f1"], float)
+    if kind == "token F1":
         recall, precision = (
             np.nan_to_num(np.array(outcome["reliability"][name], float))
             for name in ("recall", "precision")

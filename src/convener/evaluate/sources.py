@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.data import Dataset, Silence
+from convener.data import ABSTAIN, Dataset, Silence
 from convener.errors import UnknownNameError, unknown_name
 from convener.evaluate.agreement import (
     NO_OPINION,
@@ -26,7 +26,7 @@ from convener.evaluate.agreement import (
     token_pairs,
     units,
 )
-from convener.evaluate.metrics import Score, ratio, score_spans, spans_of
+from convener.evaluate.metrics import Score, ratio, score_labels, score_spans, spans_of
 from convener.spans import Spans
 from convener.tables import PERCENT, Table
 
@@ -241,3 +241,22 @@ def _summaries(
 def _nulls(matrix: Matrix) -> list[list[float | None]]:
     """Nested lists with null where a figure is undefined."""
     return [[None if value != value else value for value in row] for row in matrix.tolist()]
+
+
+def f1_of_sources(data: Dataset, truth: NDArray[np.int16]) -> NDArray[np.float64]:
+    """F1 of every source's spans for every type where these labels are true.  -> (K, E)
+
+    Sentences on which a source abstains do not count for it.
+
+    >>> data = Dataset.from_spans(
+    ...     ["X"], [["a", "b"], ["c"]], {"s": [[(0, 1, "X")], None], "t": [[], [(0, 1, "X")]]}
+    ... )
+    >>> f1_of_sources(data, np.array([1, 0, 1], np.int16)).round(2).tolist()
+    [[1.0], [0.67]]
+    """
+    rows = []
+    for votes in data.votes.T:
+        heard = votes != ABSTAIN
+        score = score_labels(votes * heard, truth * heard, data.offsets, data.tags)
+        rows.append([kind.f1 for kind in score.per_type.values()])
+    return np.array(rows, np.float64).reshape(len(data.sources), len(data.tags.types))

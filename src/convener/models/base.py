@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from convener.data import Dataset
 from convener.encode import AUTO, again, encode, get
 from convener.errors import ConvenerWarning, DataError, MismatchError, NotFittedError
+from convener.evaluate.sources import f1_of_sources
 from convener.features import Encoding, Scaling
 from convener.io import checkpoint
 from convener.kernels.confusion import type_probabilities, type_reliability
@@ -81,6 +82,10 @@ class Inference:
     scores: NDArray[np.float32] | None = None
 
 
+TokenRates = tuple[NDArray[np.float64], NDArray[np.float64]]
+FIGURES = ("recall", "precision", "F1")
+
+
 class LabelModel(ABC):
     """Turns the votes of many sources into one set of labels.
 
@@ -117,10 +122,12 @@ class LabelModel(ABC):
     def infer(self, params: Params, data: Dataset) -> Inference:
         """Labels and probabilities; each sentence is judged alone."""
 
-    def reliability_of(self, params: Params, train: Dataset) -> Reliability:
-        """How good each source is; by default counted against the model's own posterior."""
-        types = type_probabilities(self.infer(params, train).probabilities)
-        return Reliability(*type_reliability(train.votes, types))
+    def reliability_of(self, params: Params, train: Dataset, found: Inference) -> TokenRates:
+        """Recall and precision of each source, given what is inferred on train.  -> 2 x (K, E)
+
+        By default counted against the model's own posterior.
+        """
+        return type_reliability(train.votes, type_probabilities(found.probabilities))
 
     def fit(
         self,
@@ -156,12 +163,14 @@ class LabelModel(ABC):
             train = _scaled(train, scaling)
             valid = None if valid is None else _scaled(self._encoded_by(valid, encoding), scaling)
         params = self.learn(train, valid, start)
+        found = self.infer(params, train)
+        rates = self.reliability_of(params, train, found)
         self._fitted = Fitted(
             train.tags.types,
             train.sources,
             train.silence,
             params,
-            self.reliability_of(params, train),
+            Reliability(*rates, f1_of_sources(train, found.labels)),
             encoding if self.needs_features else None,
             scaling,
         )
@@ -215,11 +224,12 @@ class LabelModel(ABC):
         fitted = self.fitted
         return Table(
             title=f"Reliability of the sources, as estimated by {self.name}",
-            columns=("source", "type", "recall", "precision"),
+            columns=("source", "type", *FIGURES),
             rows=fitted.reliability.rows(fitted.sources, fitted.types),
-            formats=dict.fromkeys(("recall", "precision"), PERCENT),
+            formats=dict.fromkeys(FIGURES, PERCENT),
             notes=(
                 "recall: P(source says x | truth is x); precision: P(truth is x | source says x)",
+                "F1: of its spans, if what the model says of train were the truth",
                 *(["this model saw gold: a reference, not a result"] if self.supervised else []),
             ),
         )

@@ -21,16 +21,19 @@ Params = Mapping[str, NDArray[Any]]
 class Reliability:
     """How good each source is for each entity type; NaN where it cannot be known.
 
-    recall (K, E): P(source says x | truth is x); precision (K, E): P(truth is x | source says x).
+    recall (K, E): P(source says x | truth is x); precision (K, E): P(truth is x | source says x),
+    both by token; f1 (K, E): of its spans, if the model's labels were the truth.
     """
 
     recall: NDArray[np.float64]
     precision: NDArray[np.float64]
+    f1: NDArray[np.float64]
 
     def rows(self, sources: Sequence[str], types: Sequence[str]) -> list[tuple[Any, ...]]:
-        """Source, type, recall and precision, None where unknown."""
+        """Source, type, recall, precision and F1, None where unknown."""
+        arrays = (self.recall, self.precision, self.f1)
         return [
-            (source, kind, *(_known(array[k, e]) for array in (self.recall, self.precision)))
+            (source, kind, *(_known(array[k, e]) for array in arrays))
             for k, source in enumerate(sources)
             for e, kind in enumerate(types)
         ]
@@ -61,6 +64,7 @@ class Fitted:
         judged = {
             "reliability.recall": self.reliability.recall,
             "reliability.precision": self.reliability.precision,
+            "reliability.f1": self.reliability.f1,
         }
         if self.scaling is not None:
             judged |= {f"scaling.{name}": a for name, a in self.scaling._asdict().items()}

@@ -25,7 +25,7 @@ from convener.models.base import (
     Inference,
     LabelModel,
     Params,
-    Reliability,
+    TokenRates,
     warn_of_silent_sources,
 )
 from convener.models.majority_vote import start_labels
@@ -115,12 +115,12 @@ class HMM(LabelModel):
         )
         return Inference(*decoded(log_of(chain.moves), log_like, data, self.config.threads))
 
-    def reliability_of(self, params: Params, train: Dataset) -> Reliability:
+    def reliability_of(self, params: Params, train: Dataset, found: Inference) -> TokenRates:
         """As the emissions have it, an O counted in full again."""
         emissions = params["emissions"].copy()
         emissions[:, :, 0] /= params["silence"][:, None]
         emissions /= emissions.sum(axis=2, keepdims=True)
-        return Reliability(*emission_reliability(emissions, params["mass"]))
+        return emission_reliability(emissions, params["mass"])
 
     def _start(self, train: Dataset, votes: SparseVotes, labels: NDArray[np.int16]) -> Chain:
         """Counts of moves and emissions by these labels."""

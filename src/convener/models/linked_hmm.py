@@ -13,7 +13,7 @@ from convener.errors import ConfigError, ConvenerWarning, DataError
 from convener.kernels.chain import posterior
 from convener.kernels.evidence import expected_emissions, log_evidence, sparse_votes
 from convener.kernels.links import extended, link_evidence, linked_moves, same_label
-from convener.models.base import Inference, LabelModel, Params, Reliability, warn_of_silent_sources
+from convener.models.base import Inference, LabelModel, Params, TokenRates, warn_of_silent_sources
 from convener.models.hmm import HMM, HMMConfig
 from convener.models.majority_vote import start_labels
 from convener.train.chain import Chain, decoded, log_begin
@@ -99,9 +99,9 @@ class LinkedHMM(HMM):
         moves, log_like = self._potentials(Chain.of(params), params["accuracy"], tagging, links)
         return Inference(*decoded(moves, log_like, data, self.config.threads))
 
-    def reliability_of(self, params: Params, train: Dataset) -> Reliability:
+    def reliability_of(self, params: Params, train: Dataset, found: Inference) -> TokenRates:
         """Counted against the posterior: a link says nothing of types."""
-        return LabelModel.reliability_of(self, params, train)
+        return LabelModel.reliability_of(self, params, train, found)
 
     def _parted(self, data: Dataset) -> tuple[Dataset, NDArray[np.bool_]]:
         """The data with tagging sources only, and where the others link a token.  -> (N, J)"""

@@ -11,7 +11,7 @@ import numpy as np
 from convener.data import Dataset
 from convener.errors import ConfigError
 from convener.kernels.confusion import emission_reliability
-from convener.models.base import FeatureConfig, Inference, LabelModel, Params, Reliability
+from convener.models.base import FeatureConfig, Inference, LabelModel, Params, TokenRates
 from convener.nets.moves import Look
 from convener.settings import at_least
 from convener.tables import PERCENT, Table
@@ -105,11 +105,11 @@ class NeuralChain(LabelModel):
         net, data = self.restored(params, data)
         return Inference(*infer_all(net, data, self.reading, threads=self.config.threads))
 
-    def reliability_of(self, params: Params, train: Dataset) -> Reliability:
+    def reliability_of(self, params: Params, train: Dataset, found: Inference) -> TokenRates:
         """As the emissions have it, averaged over train."""
-        mass = self.infer(params, train).probabilities.sum(axis=0, dtype=np.float64)
+        mass = found.probabilities.sum(axis=0, dtype=np.float64)
         emissions = params["emissions"][: len(train.sources)]
-        return Reliability(*emission_reliability(emissions, mass))
+        return emission_reliability(emissions, mass)
 
     def emissions(self) -> Table:
         """What each source says where the truth is known, averaged over train."""
