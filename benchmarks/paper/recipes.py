@@ -26,7 +26,7 @@ PLAIN: Settings = {
     "epochs": 100,
     "patience": 20,
 }
-"""The paper's model, the same on every data set: every O counts, nothing is added at edges, its
+"""The paper's model, the same on every data set: every O counts, no neighbours, nothing added, its
 starting matrices and its objective. The matrices are set at once (`pretraining` is off), and moves
 that BIO does not allow are forbidden (`legal` is on): both as in the library's defaults."""
 

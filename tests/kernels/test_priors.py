@@ -6,6 +6,7 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from convener.kernels.priors import (
     LEAST_SILENCE,
@@ -71,14 +72,19 @@ def test_chance_is_that_of_listing_every_pattern_of_marks() -> None:
     assert expected == pytest.approx(len(said) * lone / marked)
 
 
-def test_false_votes_raise_the_weight_of_silence() -> None:
-    rng = np.random.default_rng(2)
+def ever_falser(seed: int, recall: float) -> list[NDArray[np.int16]]:
+    """Votes of six sources that find this share of the truth, with more and more false marks."""
+    rng = np.random.default_rng(seed)
     truth = rng.random((50_000, 1)) < 0.1
-    right = truth & (rng.random((50_000, 6)) < 0.6)
-    weights = []
-    for share in (0, 0.003, 0.01):
-        votes = (right | (~truth & (rng.random((50_000, 6)) < share))).astype(np.int16)
-        weights.append(silence_weight(votes, votes.max(axis=1), 1))
+    right = truth & (rng.random((50_000, 6)) < recall)
+    return [
+        (right | (~truth & (rng.random((50_000, 6)) < share))).astype(np.int16)
+        for share in (0, 0.003, 0.01)
+    ]
+
+
+def test_false_votes_raise_the_weight_of_silence() -> None:
+    weights = [silence_weight(votes, votes.max(axis=1), 1) for votes in ever_falser(2, 0.6)]
     assert weights[0] < weights[1] < weights[2]
     assert weights[2] > 0.5
 
@@ -99,13 +105,7 @@ def test_one_source_has_no_others_to_be_silent() -> None:
 
 
 def test_a_mark_is_worth_less_where_lone_marks_are_false() -> None:
-    rng = np.random.default_rng(4)
-    truth = rng.random((50_000, 1)) < 0.1
-    right = truth & (rng.random((50_000, 6)) < 0.4)
-    found = []
-    for share in (0, 0.003, 0.01):
-        votes = (right | (~truth & (rng.random((50_000, 6)) < share))).astype(np.int16)
-        found.append(least_concentration(votes, votes.max(axis=1), 1))
+    found = [least_concentration(votes, votes.max(axis=1), 1) for votes in ever_falser(4, 0.4)]
     assert 0 < found[0] < found[1] < found[2] <= WORTH
 
 

@@ -11,7 +11,7 @@ LEAST_SILENCE = 0.1
 """A silence always counts for a little: most tokens are O."""
 
 WORTH = 40.0
-"""Least concentration where all lone marks are false; a twentieth of the usual whole."""
+"""Least concentration where all lone marks are false; a twenty-fifth of the usual nu_expan."""
 
 
 def move_counts(

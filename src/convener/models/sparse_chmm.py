@@ -76,15 +76,11 @@ class SparseCHMMConfig(ChainConfig):
     """Sentences from which the weighted XOR is counted."""
     published_wxor: bool = False
     """The weighted XOR as in the published code."""
-    silence: float = 0.0
-    """Weight of an O in inference, for sources whose silence is O; 1 is the paper's model. See
-    `train.neural.Reading`."""
-    edge: float = 5.0
-    """Nats by which a token beside a mark, but itself not marked by anyone, is less likely part
-    of an entity; 0 is the paper's model."""
-
+    # Ours, off in the paper's model; `ChainConfig` explains them.
     context: int = 2
     dropout: float = 0.5
+    silence: float = 0.0
+    edge: float = 5.0
     doubt: float = 0.4
 
     def __post_init__(self) -> None:

@@ -72,9 +72,12 @@ class MovesNet(nn.Module):
             weight = weight * torch.bernoulli(chances, generator=generator) / stays
         logits = linear(batch.tokens, weight, bias)
         moves = logits[:, :own].reshape(-1, size, size)
+        if not self.look.context:
+            return moves
+        sentence = torch.repeat_interleave(batch.offsets.diff())
         for number, step in enumerate(self._steps()):
             first = own + number * size
-            moves = moves + _shifted(logits[:, first : first + size], step, batch.offsets)[:, None]
+            moves = moves + _shifted(logits[:, first : first + size], step, sentence)[:, None]
         return moves
 
     def _steps(self) -> list[int]:
@@ -91,9 +94,8 @@ def silent_linear(width: int, columns: int) -> nn.Linear:
     return layer
 
 
-def _shifted(rows: Tensor, step: int, offsets: Tensor) -> Tensor:
+def _shifted(rows: Tensor, step: int, sentence: Tensor) -> Tensor:
     """For each token the row of the one `step` further in its sentence, or zero.  -> (N, L)"""
-    sentence = torch.repeat_interleave(offsets.diff())
     place = torch.arange(len(rows)) + step
     there = place.clamp(0, max(0, len(rows) - 1))
     inside = (place == there) & (sentence[there] == sentence)
