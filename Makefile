@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # The venv is rebuilt only when its ingredients change.
 INGREDIENTS := pyproject.toml constraints.txt
 
-.PHONY: demo test lint types tests wheel bench bench-read bench-chain bench-hmm bench-crowd bench-classic bench-step bench-encode bench-lf bench-paper clean
+.PHONY: demo test lint types tests wheel bench bench-read bench-chain bench-hmm bench-crowd bench-classic bench-step bench-encode bench-lf bench-paper bench-quality clean
 
 demo: $(VENV)/installed
 	$(BIN)/convener demo
@@ -27,9 +27,9 @@ wheel: $(VENV)/installed-dev
 	PYTHON=$(abspath $(BIN)/python) PIP_CONSTRAINT=$(abspath constraints.txt) sh tests/wheel.sh
 
 # Slow; results with date, seed, machine and versions go to benchmarks/results.
-bench: bench-read bench-chain bench-hmm bench-crowd bench-classic bench-step bench-encode bench-lf bench-paper
+bench: bench-read bench-chain bench-hmm bench-crowd bench-classic bench-step bench-encode bench-lf bench-paper bench-quality
 
-bench-read bench-chain bench-hmm bench-crowd bench-classic bench-step bench-encode bench-lf bench-paper: bench-%: $(VENV)/installed-bench
+bench-read bench-chain bench-hmm bench-crowd bench-classic bench-step bench-encode bench-lf bench-paper bench-quality: bench-%: $(VENV)/installed-bench
 	$(BIN)/python -m benchmarks.$*
 
 $(VENV)/bin/python:

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import convener as cv
-from benchmarks.paper import figures, pages, recipes, results
-from benchmarks.paper.jobs import Job, Options, grouped, outcomes
-from benchmarks.paper.pages import mean_of, spread_of
+from benchmarks import pages
+from benchmarks.jobs import Job, Options, grouped, outcomes
+from benchmarks.pages import mean_of, spread_of
+from benchmarks.paper import figures, recipes, results
 
 WHOLE = "whole"
 CHANGES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -36,7 +37,7 @@ def jobs(options: Options, *chosen: str) -> Iterator[Job]:
         for name, (_, change) in CHANGES.items():
             if not chosen or name in chosen:
                 yield Job(
-                    part="ablation",
+                    part="paper/ablation",
                     data=job.data,
                     model=job.model,
                     variant=f"{options.recipe}-{name}",

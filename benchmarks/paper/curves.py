@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from benchmarks.paper import pages
-from benchmarks.paper.jobs import Options
+from benchmarks import pages
+from benchmarks.jobs import Options
 from convener.kernels import expansion
 
 LABELS, TURN, EXPONENT = 5, 0.3, 2.0
@@ -30,7 +30,7 @@ def page(options: Options) -> None:
         f"entity label: L = {LABELS}, turning point {TURN}; f with n = {EXPONENT:g}.",
         _expansion(),
     ]
-    pages.write("curves", "The functions h, f and g", blocks)
+    pages.write("paper/curves", "The functions h, f and g", blocks)
 
 
 def _scaling() -> Path | None:
@@ -45,7 +45,7 @@ def _scaling() -> Path | None:
         right.plot(a, expansion.scaled(a, steepness=2.0, root=s, turn=SPLIT), label=f"s = {s:g}")
     _finish(left, "h(a), s = 1")
     _finish(right, "h(a), n = 2")
-    return pages.save_plot(figure, "curves-h")
+    return pages.save_plot(figure, "paper/curves-h")
 
 
 def _expansion() -> Path | None:
@@ -64,7 +64,7 @@ def _expansion() -> Path | None:
         right.plot(a, g, label=f"n = {n:g}")
     _finish(left, "f(a)", place="upper center")
     _finish(right, "g(a)")
-    return pages.save_plot(figure, "curves-f-g")
+    return pages.save_plot(figure, "paper/curves-f-g")
 
 
 def _finish(axes: Any, title: str, place: str = "best") -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 
 import convener as cv
-from benchmarks.paper import figures, pages
-from benchmarks.paper.jobs import Options, splits
+from benchmarks import pages
+from benchmarks.jobs import Options, splits
+from benchmarks.paper import figures
 
 
 def page(options: Options) -> None:
@@ -16,7 +17,7 @@ def page(options: Options) -> None:
         table, line = _sources(data)
         blocks += [table, line]
     print("OntoNotes: not to be had here; skipped", file=sys.stderr)
-    pages.write("statistics", "Data sets and their sources", blocks)
+    pages.write("paper/statistics", "Data sets and their sources", blocks)
 
 
 def _statistics(options: Options) -> cv.Table:

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 import convener as cv
-from benchmarks.paper import figures, pages, recipes, results
-from benchmarks.paper.jobs import Job, Options, Outcome, grouped, outcomes, splits
+from benchmarks import pages
+from benchmarks.jobs import Job, Options, Outcome, grouped, outcomes, splits
+from benchmarks.paper import figures, recipes, results
 
 EPOCHS = 5
 """That are timed, of every stage."""
@@ -26,7 +27,7 @@ def jobs(options: Options) -> Iterator[Job]:
                 ours = model == results.OURS
                 settings = recipes.settings(options.recipe, data) if ours else {}
                 yield Job(
-                    part="efficiency",
+                    part="paper/efficiency",
                     data=data,
                     model=model,
                     variant=options.recipe if ours else "",
@@ -40,7 +41,7 @@ def page(options: Options) -> None:
     found = outcomes(jobs(options), options)
     groups = grouped(found, "data", "encoder", "model")
     tables = [_times(groups), _sizes(groups), _costs(groups)]
-    pages.write("efficiency", "Training efficiency", tables, found)
+    pages.write("paper/efficiency", "Training efficiency", tables, found)
 
 
 def _times(groups: dict[tuple[str, ...], list[Outcome]]) -> cv.Table:
@@ -158,7 +159,7 @@ def epochs_page(options: Options) -> None:
             "the stage brought nothing. The paper's: epochs that its results take",
         ),
     )
-    pages.write("epochs", "Epochs needed, and CPU time", [needed, _seconds(groups)], found)
+    pages.write("paper/epochs", "Epochs needed, and CPU time", [needed, _seconds(groups)], found)
 
 
 def _needed(seeds: Sequence[Outcome], stage: str, data: str, model: str) -> tuple:

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 import convener as cv
-from benchmarks.paper import ablation, pages
-from benchmarks.paper.jobs import Options, grouped, outcomes, splits
+from benchmarks import pages
+from benchmarks.jobs import Options, grouped, outcomes, splits
+from benchmarks.paper import ablation
 from convener.evaluate.metrics import score_labels
 from convener.kernels.evidence import expected_emissions, sparse_votes
 
@@ -50,7 +51,7 @@ def page(options: Options) -> None:
         notes=notes,
     )
     line = "Truth is counted from the gold of test, for display only. Seed 0, mean over train."
-    pages.write("emissions", "Emissions, estimated and true", [line, *plots, table], found)
+    pages.write("paper/emissions", "Emissions, estimated and true", [line, *plots, table], found)
 
 
 def true_emissions(data: cv.Dataset) -> np.ndarray:
@@ -92,7 +93,7 @@ def _plot(
             _heat(axes, matrix[source], tags)
             axes.set_title(f"{test.sources[source]}: {name}", fontsize=6)
     figure.tight_layout()
-    return pages.save_plot(figure, f"emissions-{data}-{encoder}")
+    return pages.save_plot(figure, f"paper/emissions-{data}-{encoder}")
 
 
 def _heat(axes: Any, matrix: np.ndarray, tags: list[str]) -> None:

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import convener as cv
-from benchmarks.paper import pages, recipes, results
-from benchmarks.paper.jobs import Job, Options, Outcome, grouped, outcomes
-from benchmarks.paper.pages import mean_of, spread_of
+from benchmarks import pages
+from benchmarks.jobs import Job, Options, Outcome, grouped, outcomes
+from benchmarks.pages import mean_of, spread_of
+from benchmarks.paper import recipes, results
 
 DATA, SEEDS = "CoNLL", 2
 STEEPNESS = (0.8, 1.0, 1.2, 1.5, 2.0)
@@ -35,7 +36,7 @@ def jobs(options: Options) -> Iterator[Job]:
     for name, change in grid():
         for seed in options.seeds_for(SEEDS):
             yield Job(
-                part="exponents",
+                part="paper/exponents",
                 data=DATA,
                 model=results.OURS,
                 variant=f"{options.recipe}-{name}",
@@ -67,7 +68,7 @@ def page(options: Options) -> None:
         notes=("-: as in the recipe. Nothing is chosen by these figures.",),
     )
     blocks = [pages.MEASURE, _plot(groups, options), table]
-    pages.write("exponents", f"Exponents of h and g on {DATA}", blocks, found)
+    pages.write("paper/exponents", f"Exponents of h and g on {DATA}", blocks, found)
 
 
 def _plot(groups: Groups, options: Options) -> Path | None:
@@ -86,7 +87,7 @@ def _plot(groups: Groups, options: Options) -> Path | None:
         axes.set_xlabel(title)
         axes.legend(frameon=False)
     left.set_ylabel("test F1")
-    return pages.save_plot(figure, "exponents")
+    return pages.save_plot(figure, "paper/exponents")
 
 
 def _line(

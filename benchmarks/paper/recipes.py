@@ -15,7 +15,9 @@ Settings = dict[str, Any]
 PLAIN: Settings = {
     "silence": 1.0,
     "edge": 0.0,
+    "clash": 0.0,
     "doubt": 0.0,
+    "trust": 1.0,
     "context": 0,
     "dropout": 0.0,
     "start": "paper",

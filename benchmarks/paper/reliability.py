@@ -10,9 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 import convener as cv
+from benchmarks import pages
 from benchmarks.crowd.__main__ import rank_correlation
-from benchmarks.paper import pages, results
-from benchmarks.paper.jobs import Options, Outcome, grouped, outcomes, splits
+from benchmarks.jobs import Options, Outcome, grouped, outcomes, splits
+from benchmarks.paper import results
 from convener.evaluate.sources import f1_of_sources
 
 MODELS = (results.OURS, "chmm")
@@ -66,7 +67,9 @@ def page(options: Options) -> None:
     for kind in KINDS:
         blocks += [_correlations(groups, truths, kind), _best(groups, truths, kind)]
     blocks += [_plot(groups, truths, encoder) for encoder in options.encoders]
-    pages.write("reliability", "Predicted reliability and true F1 of the sources", blocks, found)
+    pages.write(
+        "paper/reliability", "Predicted reliability and true F1 of the sources", blocks, found
+    )
 
 
 Groups = dict[tuple[str, ...], list[Outcome]]
@@ -167,4 +170,4 @@ def _plot(groups: Groups, truths: dict[str, Truth], encoder: str) -> Path | None
         axes.set_xlabel("true F1 on test")
     grid[0][0].set_ylabel("predicted reliability")
     grid[0][0].legend(frameon=False, fontsize=6)
-    return pages.save_plot(figure, f"reliability-{encoder}")
+    return pages.save_plot(figure, f"paper/reliability-{encoder}")

@@ -8,9 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 import convener as cv
-from benchmarks.paper import figures, pages, recipes
-from benchmarks.paper.jobs import Job, Options, Outcome, grouped, outcomes
-from benchmarks.paper.pages import mean_of, spread_of
+from benchmarks import pages
+from benchmarks.jobs import Job, Options, Outcome, grouped, outcomes
+from benchmarks.pages import mean_of, spread_of
+from benchmarks.paper import figures, recipes
 
 SEEDS = 5
 Found = list[tuple[Job, Outcome]]
@@ -67,7 +68,7 @@ def _seeds(row: Row, data: str, encoder: str, options: Options) -> Iterator[Job]
         settings = {"scheme": row.variant}
     for seed in options.seeds_for(SEEDS) if encoder else (0,):
         yield Job(
-            part="main",
+            part="paper/main",
             data=data,
             model=row.model,
             variant=row.variant,
@@ -83,7 +84,7 @@ def page(options: Options) -> None:
     found = outcomes(jobs(options), options)
     tables = [_table(data, found) for data in options.data]
     blocks = [pages.MEASURE, *tables, *gains(found, options), goals(found, options)]
-    pages.write("main", "Main results on test", blocks, found)
+    pages.write("paper/main", "Main results on test", blocks, found)
 
 
 def _table(data: str, found: Found) -> cv.Table:
@@ -217,4 +218,4 @@ def recall_page(options: Options) -> None:
     )
     above = [f"{row[0]} ({row[1]}, {row[2]})" for row in rows if row[6] > 0]
     line = f"Recall above the oracle's: {', '.join(above) or 'nowhere'}."
-    pages.write("recall", "Recall beyond the sources", [pages.MEASURE, table, line], found)
+    pages.write("paper/recall", "Recall beyond the sources", [pages.MEASURE, table, line], found)

@@ -1,4 +1,4 @@
-"""Fits as values: each is one small file under `results/paper`, made once and read ever after."""
+"""Fits as values: each is one small file under `results`, made once and read ever after."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 import convener as cv
-from benchmarks.paper import watch
+from benchmarks import watch
+from benchmarks.changes import Splits, changed
 from benchmarks.record import DATA, RESULTS, machine, versions
 from convener import progress
+from convener.evaluate.calibration import span_calibration, token_calibration
 from convener.evaluate.metrics import correct, score_spans, spans_of
 from convener.settings import to_mapping
 
-FOLDER = RESULTS / "paper"
 PACKAGES = ("torch", "numba", "transformers")
 SHARE = 0.8
 """Of valid that becomes train, where a data set has none."""
@@ -56,7 +57,10 @@ class Job:
     """One fit: which model, with which settings, on what."""
 
     part: str
+    """Its folder under `results`."""
     data: str
+    change: str = ""
+    """What is done to the data first: see `benchmarks.changes`."""
     model: str
     variant: str = ""
     encoder: str = ""
@@ -69,12 +73,13 @@ class Job:
     @property
     def key(self) -> str:
         """Its name, which is that of its file."""
-        words = (self.data, self.encoder, self.model, self.variant, f"seed{self.seed}")
+        words = (self.data, self.change, self.encoder, self.model, self.variant)
+        words += (f"seed{self.seed}",)
         return "_".join(word for word in words if word)
 
     @property
     def path(self) -> Path:
-        return FOLDER / self.part / f"{self.key}.json"
+        return RESULTS / self.part / f"{self.key}.json"
 
     def model_for(self) -> Any:
         """The model, set up."""
@@ -88,14 +93,6 @@ class Job:
             return None
         wanted = json.loads(json.dumps(to_mapping(self.model_for().config)))
         return found if found.get("settings") == wanted else None
-
-
-class Splits(NamedTuple):
-    """A data set as the models see it."""
-
-    train: cv.Dataset
-    valid: cv.Dataset
-    test: cv.Dataset
 
 
 @lru_cache(maxsize=1)
@@ -153,7 +150,7 @@ def _tried(job: Job, options: Options, say: Any) -> Outcome | None:
 
 def outcome_of(job: Job) -> Outcome:
     """Fit and measure. Gold of valid decides when to stop; test is read for its figures alone."""
-    data, model = splits(job.data, job.encoder), job.model_for()
+    data, model = changed(splits(job.data, job.encoder), job.change), job.model_for()
     with_valid = model.uses_valid_gold or model.supervised
     use_gold = with_valid and not job.free
     wall, cpu = time.perf_counter(), time.process_time()
@@ -186,14 +183,22 @@ def gold_of(job: Job) -> str:
 
 
 def _score(model: Any, data: cv.Dataset) -> dict[str, Any]:
-    """Micro scores, and how many right spans are beyond the best choice among the sources."""
-    labels = model.predict(data).labels
+    """Micro scores, right spans beyond the best choice among the sources, errors of calibration."""
+    predictions = model.predict(data)
     found, gold, chosen = (
-        spans_of(each, data.offsets, data.tags) for each in (labels, data.gold, _oracle(data))
+        spans_of(each, data.offsets, data.tags)
+        for each in (predictions.labels, data.gold, _oracle(data))
     )
     hits = found.take(correct(found, gold))
     score = score_spans(found, gold, data.tags.types).micro.to_json()
-    return score | {"beyond": int((~correct(hits, chosen)).sum())}
+    score["beyond"] = int((~correct(hits, chosen)).sum())
+    if predictions.scores is not None:
+        right = predictions.labels == data.gold
+        for scope in ("all", "entities"):
+            found = token_calibration(predictions, right, data.gold > 0, scope=scope)
+            score[f"{scope}_ece"] = found.ece
+        score["span_ece"] = span_calibration(predictions.spans, gold).ece
+    return score
 
 
 def _oracle(data: cv.Dataset) -> np.ndarray:
@@ -218,6 +223,8 @@ def _learned(job: Job, model: Any, train: cv.Dataset) -> dict[str, Any]:
             "f1": _list(fitted.reliability.f1),
         },
     }
+    if hasattr(model, "chosen"):
+        facts["chosen"] = model.chosen
     emissions = fitted.params.get("emissions")
     if emissions is not None and np.ndim(emissions) == 3:
         facts["diagonal"] = _list(np.einsum("kii->ki", emissions[:count]))

@@ -1,4 +1,4 @@
-"""Pages: Markdown tables and plots under `results/paper`, with what they depend on below."""
+"""Pages: Markdown tables and plots under `results`, with what they depend on below."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 import convener as cv
-from benchmarks.paper.jobs import FOLDER, PACKAGES, Job, Outcome, code
-from benchmarks.record import machine, versions
+from benchmarks.jobs import PACKAGES, Job, Outcome, code
+from benchmarks.record import RESULTS, machine, versions
 
 Block = cv.Table | str | Path | None
 MISSING = "-"
@@ -39,7 +39,7 @@ def write(
             print(block, end="\n\n", flush=True)
             lines += [block, ""]
     lines += ["## Facts", *(f"- {key}: {value}" for key, value in facts(found).items())]
-    path = FOLDER / f"{part}.md"
+    path = RESULTS / f"{part}.md"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     print(path)
@@ -133,7 +133,7 @@ def pyplot() -> Any:
 
 def save_plot(figure: Any, name: str) -> Path:
     """Write a figure as SVG beside the pages."""
-    path = FOLDER / f"{name}.svg"
+    path = RESULTS / f"{name}.svg"
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, metadata={"Date": None}, bbox_inches="tight")
     pyplot().close(figure)

@@ -1,0 +1,1 @@
+"""How good the labels are, everywhere: `python -m benchmarks.quality`."""
