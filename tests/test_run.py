@@ -9,6 +9,8 @@ import pytest
 import convener as cv
 from convener import run
 
+VOTE = "majority-vote"
+
 
 def test_options_win_over_the_file(tmp_path: Path) -> None:
     file = tmp_path / "run.toml"
@@ -19,7 +21,7 @@ def test_options_win_over_the_file(tmp_path: Path) -> None:
 
 def test_the_resolved_config_reads_back(tmp_path: Path) -> None:
     config = run.RunConfig.resolve(
-        None, settings={"scheme": "bio"}, reading={"sources": ("a, b", "c")}
+        None, model=VOTE, settings={"scheme": "bio"}, reading={"sources": ("a, b", "c")}
     )
     (tmp_path / "config.toml").write_text(config.text())
     again = run.RunConfig.resolve(tmp_path / "config.toml")
@@ -35,7 +37,10 @@ def test_the_resolved_config_reads_back(tmp_path: Path) -> None:
         ('model = "majorty-vote"', "did you mean 'majority-vote'"),
         ("[settings]\nsead = 1", "did you mean 'seed'"),
         ("[settings]\nseed = 1.5", "seed must be a whole number"),
-        ('[settings]\nscheme = "iob"', "scheme must be one of io, bio, span"),
+        (
+            'model = "majority-vote"\n[settings]\nscheme = "iob"',
+            "scheme must be one of io, bio, span",
+        ),
     ],
 )
 def test_a_bad_file_is_one_clear_error(tmp_path: Path, text: str, message: str) -> None:
@@ -65,14 +70,14 @@ def test_a_bad_share_is_named(toy: cv.Dataset) -> None:
 
 
 def test_an_existing_run_is_not_lost(toy: cv.Dataset, tmp_path: Path) -> None:
-    config = run.RunConfig.resolve(None)
+    config = run.RunConfig.resolve(None, model=VOTE)
     folder = tmp_path / "run"
     run.fit(config.build(), toy, None, config, folder)
     with pytest.raises(cv.DataError, match="--resume or --overwrite"):
         run.is_complete(folder, config, resume=False, overwrite=False)
     assert run.is_complete(folder, config, resume=True, overwrite=False)
     assert not run.is_complete(folder, config, resume=False, overwrite=True)
-    other = run.RunConfig.resolve(None, settings={"scheme": "span"})
+    other = run.RunConfig.resolve(None, model=VOTE, settings={"scheme": "span"})
     with pytest.raises(cv.DataError, match="other settings"):
         run.is_complete(folder, other, resume=True, overwrite=False)
 
@@ -84,7 +89,7 @@ def test_a_folder_that_is_no_run_is_never_replaced(tmp_path: Path) -> None:
 
 
 def test_a_run_is_a_loadable_model(toy: cv.Dataset, tmp_path: Path) -> None:
-    config = run.RunConfig.resolve(None)
+    config = run.RunConfig.resolve(None, model=VOTE)
     facts = run.fit(config.build(), toy, None, config, tmp_path / "run")
     assert facts["used_valid_gold"] is False
     assert (

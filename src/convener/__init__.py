@@ -41,6 +41,7 @@ from convener.tables import Table
 from convener.tags import TagSet
 
 if TYPE_CHECKING:
+    from convener.models.auto import Auto
     from convener.models.bsc import BSC
     from convener.models.chmm import CHMM
     from convener.models.chmm_fe import CHMMFE
@@ -54,6 +55,7 @@ __version__ = version("convener")
 
 # Models that bring a compiler or torch are imported when they are first asked for.
 _LATER = {
+    "Auto": "auto",
     "BSC": "bsc",
     "CHMM": "chmm",
     "CHMMFE": "chmm-fe",
@@ -77,6 +79,7 @@ __all__ = [
     "CHMM",
     "CHMMFE",
     "HMM",
+    "Auto",
     "BestConsensus",
     "ConfigError",
     "ConvenerError",

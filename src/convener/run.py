@@ -28,7 +28,7 @@ from convener.settings import from_mapping, to_mapping
 __all__ = ["RunConfig", "facts", "fit", "is_complete", "is_run", "load", "reading", "training_data"]
 
 CONFIG, FACTS = "config.toml", "run.json"
-DEFAULT_MODEL = "majority-vote"
+DEFAULT_MODEL = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,6 +131,7 @@ def fit(
             and valid.gold is not None
         ),
         "supervised": model.supervised,
+        "why": list(model.why()),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {name: version(name) for name in ("convener", "numpy")},
         "python": platform.python_version(),

@@ -23,7 +23,7 @@ from .conftest import Command
         (["models", "--jsn"], "--json"),
         (["fit", ".", "-o", "x", "--model", "majorty-vote"], "did you mean 'majority-vote'"),
         (["fit", ".", "-o", "x", "--set", "scheme"], "expected KEY=VALUE, got 'scheme'"),
-        (["fit", ".", "-o", "x", "--set", "scheem=io"], "did you mean 'scheme'"),
+        (["fit", ".", "-o", "x", "--set", "sed=1"], "did you mean 'seed'"),
         (["fit", ".", "-o", "x", "--config", "no.toml"], "no.toml: cannot be read"),
         (["evaluate", "nowhere", "nowhere"], "nowhere: no such file or folder"),
         (["predict", "nowhere", "nowhere", "-o", "x.jsonl"], "not a saved model"),
@@ -150,7 +150,7 @@ def test_an_interrupt_leaves_nothing_behind(news: Path, tmp_path: Path) -> None:
         "import os, signal, sys; from convener.io import checkpoint; from convener.cli import main;"
         "checkpoint.write = lambda *_: os.kill(os.getpid(), signal.SIGINT); main(sys.argv[1:])"
     )
-    words = ["fit", str(news), "-o", str(tmp_path / "run")]
+    words = ["fit", str(news), "--model", "majority-vote", "-o", str(tmp_path / "run")]
     done = subprocess.run(
         [sys.executable, "-c", code, *words], capture_output=True, text=True, check=False
     )

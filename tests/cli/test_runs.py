@@ -11,19 +11,21 @@ import convener as cv
 
 from .conftest import Command
 
+VOTE = ("--model", "majority-vote")
+
 
 @pytest.fixture
 def fitted(convener: Command, news: Path, tmp_path: Path) -> Path:
-    assert convener("fit", news, "-o", tmp_path / "run").code == 0
+    done = convener("fit", news, *VOTE, "-o", tmp_path / "run")
+    assert done.code == 0
     return tmp_path / "run"
 
 
 def test_fit_writes_a_run_with_its_resolved_config(
     convener: Command, news: Path, tmp_path: Path
 ) -> None:
-    done = convener(
-        "fit", news, "--seed", 7, "--set", "scheme=span", "-o", tmp_path / "r", "--json"
-    )
+    how = (*VOTE, "--seed", 7, "--set", "scheme=span")
+    done = convener("fit", news, *how, "-o", tmp_path / "r", "--json")
     assert done.code == 0
     assert done.json["model"] == "majority-vote"
     assert done.json["used_valid_gold"] is False
@@ -33,6 +35,17 @@ def test_fit_writes_a_run_with_its_resolved_config(
     again = convener("fit", news, "--config", tmp_path / "r/config.toml", "-o", tmp_path / "s")
     assert again.code == 0
     assert (tmp_path / "s" / "config.toml").read_text() == config
+
+
+def test_fit_chooses_by_itself_and_says_why(convener: Command, news: Path, tmp_path: Path) -> None:
+    done = convener("fit", news, "--encoder", "hashing", "-o", tmp_path / "r")
+    assert done.code == 0
+    assert "is chosen:" in done.err
+    assert "a simple vote" in done.err
+    facts = json.loads((tmp_path / "r" / "run.json").read_text())
+    assert facts["model"] == "auto"
+    assert len(facts["why"]) == 3
+    assert convener("evaluate", tmp_path / "r", news, "--split", "test", "--json").json["f1"] > 0.5
 
 
 def test_fit_predict_evaluate_agree(
@@ -68,25 +81,28 @@ def test_a_missing_train_names_the_option(convener: Command, news: Path, tmp_pat
     folder = tmp_path / "part"
     corpus = cv.read(news)
     cv.write(cv.Corpus(splits={"valid": corpus.valid}), folder, format="jsonl")
-    refused = convener("fit", folder, "-o", tmp_path / "run")
+    refused = convener("fit", folder, *VOTE, "-o", tmp_path / "run")
     assert refused.code == 2
     assert "--train-from valid:0.8" in refused.err
     assert not (tmp_path / "run").exists()
-    assert convener("fit", folder, "--train-from", "valid:0.8", "-o", tmp_path / "run").code == 0
+    assert (
+        convener("fit", folder, *VOTE, "--train-from", "valid:0.8", "-o", tmp_path / "run").code
+        == 0
+    )
 
 
 def test_an_existing_run_is_kept(convener: Command, news: Path, fitted: Path) -> None:
-    refused = convener("fit", news, "-o", fitted)
+    refused = convener("fit", news, *VOTE, "-o", fitted)
     assert refused.code == 2
     assert "--overwrite" in refused.err
-    assert convener("fit", news, "-o", fitted, "--resume").code == 0
-    assert convener("fit", news, "-o", fitted, "--overwrite").code == 0
+    assert convener("fit", news, *VOTE, "-o", fitted, "--resume").code == 0
+    assert convener("fit", news, *VOTE, "-o", fitted, "--overwrite").code == 0
 
 
 def test_the_data_may_be_one_file(convener: Command, news: Path, tmp_path: Path) -> None:
     file = tmp_path / "all.jsonl"
     cv.write(cv.read(news, "train"), file)
-    assert convener("fit", file, "-o", tmp_path / "run").code == 0
+    assert convener("fit", file, *VOTE, "-o", tmp_path / "run").code == 0
     assert convener("evaluate", tmp_path / "run", file).code == 0
     refused = convener("evaluate", tmp_path / "run", file, "--split", "test")
     assert refused.code == 2
@@ -111,7 +127,7 @@ def test_models_lists_what_each_needs(convener: Command) -> None:
 def test_train_from_is_for_data_without_train(
     convener: Command, news: Path, tmp_path: Path
 ) -> None:
-    refused = convener("fit", news, "-o", tmp_path / "run", "--train-from", "train:0.8")
+    refused = convener("fit", news, *VOTE, "-o", tmp_path / "run", "--train-from", "train:0.8")
     assert refused.code == 2
     assert "has a train split" in refused.err
 
@@ -130,7 +146,7 @@ def test_a_run_remembers_how_its_data_was_read(
     convener: Command, news: Path, tmp_path: Path
 ) -> None:
     words = ("--read", "silence=abstain")
-    assert convener("fit", news, "-o", tmp_path / "run", *words).code == 0
+    assert convener("fit", news, *VOTE, "-o", tmp_path / "run", *words).code == 0
     again = convener("evaluate", tmp_path / "run", news, "--split", "test")
     assert again.code == 0, again.err
 
@@ -144,7 +160,7 @@ def test_gold_of_unknown_types_does_not_stop_a_prediction(
         ["LOC", "PER"], [["Ada", "Bonn"]] * 3, votes, gold=[[(1, 2, "LOC")]] * 3
     )
     cv.write(other, tmp_path / "o.jsonl")
-    assert convener("fit", tmp_path / "t.jsonl", "-o", tmp_path / "run").code == 0
+    assert convener("fit", tmp_path / "t.jsonl", *VOTE, "-o", tmp_path / "run").code == 0
     score = convener("evaluate", tmp_path / "run", tmp_path / "o.jsonl", "--json")
     assert score.code == 0, score.err
     assert score.json["recall"] == 0
@@ -171,9 +187,9 @@ def test_a_reference_says_so_in_its_scores(convener: Command, news: Path, tmp_pa
 def test_resume_answers_in_json_and_refuses_a_bare_model(
     convener: Command, news: Path, fitted: Path, tmp_path: Path
 ) -> None:
-    assert convener("fit", news, "-o", fitted, "--resume", "--json").json["model"]
+    assert convener("fit", news, *VOTE, "-o", fitted, "--resume", "--json").json["model"]
     cv.load(fitted).save(tmp_path / "bare")
-    refused = convener("fit", news, "-o", tmp_path / "bare", "--resume")
+    refused = convener("fit", news, *VOTE, "-o", tmp_path / "bare", "--resume")
     assert refused.code == 2
     assert "not a run" in refused.err
 
@@ -181,7 +197,7 @@ def test_resume_answers_in_json_and_refuses_a_bare_model(
 def test_use_gold_is_said_to_do_nothing_where_it_does_nothing(
     convener: Command, news: Path, tmp_path: Path
 ) -> None:
-    done = convener("fit", news, "-o", tmp_path / "run", "--use-gold", "--json")
+    done = convener("fit", news, *VOTE, "-o", tmp_path / "run", "--use-gold", "--json")
     assert done.json["used_valid_gold"] is False
     assert "--use-gold changes nothing" in done.err
 
@@ -190,7 +206,7 @@ def test_sources_with_commas_in_their_names(convener: Command, tmp_path: Path) -
     votes = {"a, b": [[(0, 1, "PER")]] * 3, "c": [[]] * 3}
     cv.write(cv.Dataset.from_spans(["PER"], [["Ada"]] * 3, votes), tmp_path / "t.jsonl")
     words = ("--sources", "a, b", "-o", tmp_path / "run", "--json")
-    assert convener("fit", tmp_path / "t.jsonl", *words).json["sources"] == ["a, b"]
+    assert convener("fit", tmp_path / "t.jsonl", *VOTE, *words).json["sources"] == ["a, b"]
     done = convener("predict", tmp_path / "run", tmp_path / "t.jsonl", "-o", tmp_path / "o.jsonl")
     assert done.code == 0, done.err
 
@@ -198,7 +214,7 @@ def test_sources_with_commas_in_their_names(convener: Command, tmp_path: Path) -
 def test_joining_spans_is_refused_unless_asked_for(convener: Command, tmp_path: Path) -> None:
     votes = {"a": [[(0, 1, "PER"), (1, 2, "PER")]]}
     cv.write(cv.Dataset.from_spans(["PER"], [["Ada", "Bob"]], votes), tmp_path / "t.jsonl")
-    convener("fit", tmp_path / "t.jsonl", "--set", "scheme=bio", "-o", tmp_path / "run")
+    convener("fit", tmp_path / "t.jsonl", *VOTE, "--set", "scheme=bio", "-o", tmp_path / "run")
     words = ("predict", tmp_path / "run", tmp_path / "t.jsonl", "-o", tmp_path / "o.conll")
     assert convener(*words, "--scheme", "io").code == 2
     assert convener(*words, "--scheme", "io", "--lossy").code == 0

@@ -112,12 +112,41 @@ def test_a_checkpoint_is_plain_json_and_safetensors(toy: cv.Dataset, tmp_path: P
     assert facts["sources"] == list(toy.sources)
 
 
-def test_sources_that_vote_alike_are_named(toy: cv.Dataset) -> None:
-    doubled = toy.with_sources(
-        (*toy.sources, "echo"), np.concatenate([toy.votes, toy.votes[:, :1]], axis=1), ("O",) * 6
-    )
-    with pytest.warns(cv.ConvenerWarning, match="counted each: good = echo"):
-        cv.MajorityVote().fit(doubled)
+@pytest.fixture
+def doubled(toy: cv.Dataset) -> cv.Dataset:
+    """A source stands there twice, under another name and first of all."""
+    toy = toy.select_sources(["good", "fair"])
+    votes = np.concatenate([toy.votes[:, :1], toy.votes], axis=1)
+    return toy.with_sources(("echo", *toy.sources), votes, ("O", *toy.silence))
+
+
+def test_a_source_that_repeats_another_is_heard_once(
+    toy: cv.Dataset, doubled: cv.Dataset, tmp_path: Path
+) -> None:
+    with pytest.warns(cv.ConvenerWarning, match="heard once: good repeats echo"):
+        model = cv.HMM().fit(doubled)
+    once = cv.HMM().fit(toy.select_sources(["good", "fair"]))
+    found = model.predict(doubled)
+    np.testing.assert_array_equal(found.probabilities, once.predict(toy).probabilities)
+    assert found.data.sources == doubled.sources
+    rows = {(row[0], row[1]): row[2:] for row in model.reliability().rows}
+    assert rows["echo", "PER"] == rows["good", "PER"]
+    assert len(rows) == len(doubled.sources) * len(toy.tags.types)
+    model.save(tmp_path / "m")
+    again = cv.load(tmp_path / "m").predict(doubled)
+    np.testing.assert_array_equal(again.probabilities, found.probabilities)
+
+
+def test_going_on_hears_the_same_sources(doubled: cv.Dataset) -> None:
+    with pytest.warns(cv.ConvenerWarning):
+        model = cv.HMM(steps=2).fit(doubled)
+    model.fit(doubled)
+    assert model.fitted.heard == ("echo", *doubled.sources[2:])
+
+
+def test_a_plain_vote_counts_repeats(doubled: cv.Dataset) -> None:
+    model = cv.MajorityVote().fit(doubled)
+    assert model.fitted.heard == doubled.sources
 
 
 # Models that read features

@@ -9,7 +9,7 @@ import convener as cv
 from convener.kernels.chain import posterior
 from convener.nets.sparse import Prior, SparseNet
 from convener.train import neural
-from convener.train.neural import Judge, Reading, edges, infer_all, speaking
+from convener.train.neural import Judge, Reading, edges, infer_all, speaking, unnamed
 from tests import generators
 
 PRIOR = Prior(steepness=1.2, root=1.5, exponent=4, base=2, expand=100)
@@ -35,6 +35,16 @@ def test_edges_are_what_the_definition_says(data: cv.Dataset) -> None:
         for place, is_marked in enumerate(marked):
             beside = any(marked[max(0, place - 1) : place + 2])
             assert found[start + place] == (beside and not is_marked)
+
+
+@given(generators.datasets())
+def test_types_that_nobody_names_are_what_the_definition_says(data: cv.Dataset) -> None:
+    found = unnamed(data)
+    for token, votes in enumerate(data.votes):
+        named = {(int(vote) + 1) // 2 for vote in votes if vote > 0}
+        for label in range(len(data.tags)):
+            strange = bool(named) and label > 0 and (label + 1) // 2 not in named
+            assert found[token, label] == strange
 
 
 def test_an_opinion_of_o_stays_and_mere_silence_does_not(toy: cv.Dataset) -> None:
@@ -74,6 +84,14 @@ def test_an_edge_is_less_of_an_entity(encoded: cv.Dataset, net: SparseNet) -> No
     assert after[edges(encoded)].min() > 0.9
 
 
+def test_a_clash_is_about_types_that_nobody_names(encoded: cv.Dataset, net: SparseNet) -> None:
+    strange = unnamed(encoded)
+    before = infer_all(net, encoded, Reading()).marginals[strange]
+    after = infer_all(net, encoded, Reading(clash=30.0)).marginals[strange]
+    assert before.max() > 0.01
+    assert after.max() < 1e-6
+
+
 def test_doubt_is_about_entities_that_nobody_marks(encoded: cv.Dataset, net: SparseNet) -> None:
     bare = ~(encoded.votes > 0).any(axis=1)
     before = infer_all(net, encoded, Reading(0.0)).labels
@@ -87,9 +105,9 @@ def test_doubt_is_about_entities_that_nobody_marks(encoded: cv.Dataset, net: Spa
 def test_blocks_change_nothing(
     encoded: cv.Dataset, net: SparseNet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = infer_all(net, encoded, Reading(0.3, 2.0, 0.5))
+    whole = infer_all(net, encoded, Reading(0.3, 2.0, 1.0, 0.5))
     monkeypatch.setattr(neural, "BLOCK", 11)
-    parts = infer_all(net, encoded, Reading(0.3, 2.0, 0.5))
+    parts = infer_all(net, encoded, Reading(0.3, 2.0, 1.0, 0.5))
     np.testing.assert_array_equal(whole.labels, parts.labels)
     np.testing.assert_allclose(whole.marginals, parts.marginals, atol=1e-6)
     np.testing.assert_allclose(whole.scores, parts.scores, atol=1e-6)

@@ -29,10 +29,13 @@ scores.json   the table of scores
 """
 NEXT = """Next
   convener analyze {0}/corpus --split train          how good your sources are
-  convener fit {0}/corpus --model majority-vote -o my-run
+  convener fit {0}/corpus -o my-run                   chooses a model by itself
   convener evaluate my-run {0}/corpus --split test   how good the labels are
   convener models                                    what else there is
 Your own data: convener convert --help lists the formats; docs/quickstart.md shows the way."""
+
+CHOICE = "auto"
+"""Only chooses among the others."""
 
 
 def demo(
@@ -45,7 +48,8 @@ def demo(
     if output.is_file():
         raise DataError(f"{output}: is a file; the demo writes a folder")
     corpus = embedded.corpus()
-    scores = [_score(model, corpus) for model in installed() if not model.needs_features]
+    models = [model for model in installed() if not model.needs_features and model.name != CHOICE]
+    scores = [_score(model, corpus) for model in models]
     with whole(output) as draft:
         _write(corpus, scores, draft)
     if as_json:

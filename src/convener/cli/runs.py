@@ -22,7 +22,9 @@ from convener.tables import Table
 def fit(
     data: Data,
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder to write the run to.")],
-    model: Annotated[str | None, typer.Option(help="Which model; see `convener models`.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Which model; see `convener models`. Default: auto.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
     encoder: Annotated[str | None, typer.Option(help="For models that read the text.")] = None,
     use_gold: Annotated[
@@ -82,6 +84,8 @@ def fit(
         terminal.show_json(facts | {"run": str(output)})
         return
     terminal.show(chosen.reliability())
+    for line in chosen.why():
+        terminal.note(line)
     terminal.note(
         f"{chosen.name} fitted on {len(train):,} sentences in {facts['seconds']:.1f} s -> {output}"
     )

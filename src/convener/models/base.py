@@ -6,7 +6,6 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -20,7 +19,8 @@ from convener.evaluate.sources import f1_of_sources
 from convener.features import Encoding, Scaling
 from convener.io import checkpoint
 from convener.kernels.confusion import type_probabilities, type_reliability
-from convener.models.fitted import Fitted, Params, Reliability, matching
+from convener.kernels.repeats import originals
+from convener.models.fitted import Fitted, Params, Reliability, heard, matching
 from convener.packed import Ragged
 from convener.predictions import SAW_GOLD, Predictions
 from convener.settings import at_least, from_mapping, to_mapping
@@ -103,6 +103,8 @@ class LabelModel(ABC):
     """Whether `learn` and `infer` read features: they come encoded and standardised."""
     uses_valid_gold: ClassVar[bool] = False
     """Whether gold of valid, where it may be seen, decides anything."""
+    counts_repeats: ClassVar[bool] = False
+    """Whether a source that repeats another counts again, as in a plain vote."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -146,7 +148,6 @@ class LabelModel(ABC):
         self.journal = None if journal is None else Path(journal)
         if not train.sources:
             raise DataError(f"{self.name}: there are no sources to learn from")
-        warn_of_twins(train, self.name)
         if not self.supervised:
             train = train.without_gold()
             valid = valid if use_gold or valid is None else valid.without_gold()
@@ -154,6 +155,9 @@ class LabelModel(ABC):
         if self._fitted is not None:
             train = self._matched(train)
             start, scaling = self._fitted.params, self._fitted.scaling
+            original = self._fitted.original
+        else:
+            original = self._originals(train)
         if valid is not None:
             valid = matching(valid, train.tags.types, train.sources, train.silence, self.name)
         train = self.encoded(train)
@@ -162,19 +166,37 @@ class LabelModel(ABC):
             scaling = scaling or Scaling.of(train.features)
             train = _scaled(train, scaling)
             valid = None if valid is None else _scaled(self._encoded_by(valid, encoding), scaling)
-        params = self.learn(train, valid, start)
-        found = self.infer(params, train)
-        rates = self.reliability_of(params, train, found)
+        distinct = heard(train, original)
+        params = self.learn(distinct, None if valid is None else heard(valid, original), start)
+        found = self.infer(params, distinct)
+        rows = np.searchsorted(np.unique(original), original)
+        recall, precision = self.reliability_of(params, distinct, found)
         self._fitted = Fitted(
             train.tags.types,
             train.sources,
             train.silence,
+            original,
             params,
-            Reliability(*rates, f1_of_sources(train, found.labels)),
+            Reliability(recall[rows], precision[rows], f1_of_sources(train, found.labels)),
             encoding if self.needs_features else None,
             scaling,
         )
         return self
+
+    def _originals(self, train: Dataset) -> tuple[int, ...]:
+        """The source that each one repeats; said aloud, since its votes are not heard again."""
+        if self.counts_repeats:
+            return tuple(range(len(train.sources)))
+        original: list[int] = originals(train.votes).tolist()
+        pairs = zip(train.sources, (train.sources[number] for number in original), strict=True)
+        repeated = [f"{name} repeats {other}" for name, other in pairs if name != other]
+        if repeated:
+            warnings.warn(
+                f"{self.name}: sources that mark the same are heard once: {', '.join(repeated)}",
+                ConvenerWarning,
+                stacklevel=3,
+            )
+        return tuple(original)
 
     def encoded(self, data: Dataset) -> Dataset:
         """The data with the features this model reads; as it is where there is nothing to do."""
@@ -205,7 +227,7 @@ class LabelModel(ABC):
         data = self._matched(data if self.supervised else data.without_gold())
         if self.supervised and data.gold is None:
             raise DataError(f"{self.name} is a reference that needs gold, and there is none here")
-        result = self.infer(params, self._scaled(data))
+        result = self.infer(params, self._scaled(heard(data, self.fitted.original)))
         return Predictions(
             data=data,
             labels=result.labels,
@@ -218,6 +240,10 @@ class LabelModel(ABC):
     def predict_proba(self, data: Dataset) -> Ragged:
         """Probabilities of every label, one (T, L) array per sentence."""
         return self.predict(data).by_sentence()
+
+    def why(self) -> tuple[str, ...]:
+        """Lines on what was decided in the fit; most models decide nothing."""
+        return ()
 
     def reliability(self) -> Table:
         """How good each source is for each entity type, as the model sees it."""
@@ -273,25 +299,6 @@ def warn_of_silent_sources(data: Dataset, model: str) -> None:
             f"{model}: {', '.join(silent)} never mark anything; their reliability is a guess",
             ConvenerWarning,
             stacklevel=4,
-        )
-
-
-ENOUGH = 20
-"""So many marks must be the same before two sources are called alike."""
-
-
-def warn_of_twins(data: Dataset, model: str) -> None:
-    """Say which sources vote alike everywhere: each of them counts as one more opinion."""
-    groups: dict[bytes, list[str]] = {}
-    for name, column in zip(data.sources, data.votes.T, strict=True):
-        if np.count_nonzero(column > 0) >= ENOUGH:
-            groups.setdefault(sha256(column.tobytes()).digest(), []).append(name)
-    twins = [" = ".join(names) for names in groups.values() if len(names) > 1]
-    if twins:
-        warnings.warn(
-            f"{model}: sources that vote alike everywhere are counted each: {', '.join(twins)}",
-            ConvenerWarning,
-            stacklevel=3,
         )
 
 

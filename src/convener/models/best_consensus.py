@@ -26,6 +26,7 @@ class BestConsensus(LabelModel):
     """
 
     summary = "oracle: the gold label wherever any source says it"
+    counts_repeats = True
     supervised = True
 
     def learn(self, train: Dataset, valid: Dataset | None, start: Params | None) -> Params:

@@ -46,6 +46,8 @@ class Fitted:
     types: tuple[str, ...]
     sources: tuple[str, ...]
     silence: tuple[str, ...]
+    original: tuple[int, ...]
+    """The number of the source that each one repeats, mostly its own: only originals are heard."""
     params: Params
     reliability: Reliability
     encoding: Encoding | None = None
@@ -53,12 +55,18 @@ class Fitted:
     scaling: Scaling | None = None
     """Mean and spread of those features; part of what a feature means to the model."""
 
+    @property
+    def heard(self) -> tuple[str, ...]:
+        """Sources that repeat no other."""
+        return tuple(self.sources[number] for number in sorted(set(self.original)))
+
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Facts fit for JSON, and arrays."""
         facts = {
             "types": list(self.types),
             "sources": list(self.sources),
             "silence": list(self.silence),
+            "original": list(self.original),
             **({"encoding": self.encoding.to_json()} if self.encoding else {}),
         }
         judged = {
@@ -77,11 +85,18 @@ class Fitted:
             tuple(facts["types"]),
             tuple(facts["sources"]),
             tuple(facts["silence"]),
+            tuple(facts["original"]),
             _named("params.", arrays),
             Reliability(**_named("reliability.", arrays)),
             Encoding.from_json(facts["encoding"]) if "encoding" in facts else None,
             Scaling(**_named("scaling.", arrays)) if "encoding" in facts else None,
         )
+
+
+def heard(data: Dataset, original: Sequence[int]) -> Dataset:
+    """The data without sources that repeat another."""
+    distinct = [data.sources[number] for number in sorted(set(original))]
+    return data if len(distinct) == len(data.sources) else data.select_sources(distinct)
 
 
 def matching(

@@ -45,6 +45,7 @@ class MajorityVote(LabelModel):
     """
 
     Config = MajorityVoteConfig
+    counts_repeats = True
     summary = "what most sources say; in the IO scheme, in BIO, or by span"
 
     def learn(self, train: Dataset, valid: Dataset | None, start: Params | None) -> Params:

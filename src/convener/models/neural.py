@@ -52,15 +52,24 @@ class ChainConfig(FeatureConfig):
     edge: float = 0.0
     """Nats by which a token beside a mark, but itself not marked by anyone, is less likely part
     of an entity; 0 is the paper's model."""
+    clash: float = 0.0
+    """Nats by which a marked token is less likely of a type that no source names there; 0 is the
+    paper's model."""
     doubt: float = 0.0
     """Nats against an entity that begins where no source marks anything, in inference; 0 is the
     paper's model."""
+    trust: float = 1.0
+    """Probability that the sources are as the model pictures them, their mistakes independent above
+    all: what it thinks an entity is one with so much less probability. 1 is the paper's model."""
     threads: int = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least(self, 1, "epochs", "patience", "smooth", "batch", "threads")
-        at_least(self, 0, "tau", "lr", "initial_lr", "decay", "silence", "edge", "doubt", "context")
+        at_least(self, 0, "tau", "lr", "initial_lr", "decay", "silence", "edge", "doubt", "clash")
+        at_least(self, 0, "context")
+        if not 0 < self.trust <= 1:
+            raise ConfigError(f"trust must be in (0, 1], got {self.trust}")
         if not 0 <= self.dropout < 1:
             raise ConfigError(f"dropout must be in [0, 1), got {self.dropout}")
 
@@ -103,7 +112,11 @@ class NeuralChain(LabelModel):
     def infer(self, params: Params, data: Dataset) -> Inference:
         """Best paths, marginals, and exact probabilities of the spans found."""
         net, data = self.restored(params, data)
-        return Inference(*infer_all(net, data, self.reading, threads=self.config.threads))
+        found = infer_all(net, data, self.reading, threads=self.config.threads)
+        trust = np.float32(self.config.trust)
+        probabilities = found.marginals * trust
+        probabilities[:, 0] += 1 - trust
+        return Inference(found.labels, probabilities, found.scores * trust)
 
     def reliability_of(self, params: Params, train: Dataset, found: Inference) -> TokenRates:
         """As the emissions have it, averaged over train."""
@@ -117,7 +130,7 @@ class NeuralChain(LabelModel):
         tags = TagSet(fitted.types).names
         rows = [
             (source, truth, *fitted.params["emissions"][k, i].tolist())
-            for k, source in enumerate(fitted.sources)
+            for k, source in enumerate(fitted.heard)
             for i, truth in enumerate(tags)
         ]
         return Table(
@@ -131,4 +144,5 @@ class NeuralChain(LabelModel):
     @property
     def reading(self) -> Reading:
         """How silence becomes evidence."""
-        return Reading(self.config.silence, self.config.edge, self.config.doubt)
+        config = self.config
+        return Reading(config.silence, config.edge, config.clash, config.doubt)

@@ -13,6 +13,7 @@ from convener.data import Dataset
 from convener.errors import ConfigError
 from convener.kernels.priors import least_concentration
 from convener.models.base import Params, warn_of_silent_sources
+from convener.models.fitted import heard
 from convener.models.majority_vote import MajorityVote, start_labels
 from convener.models.neural import ChainConfig, NeuralChain
 from convener.nets.sparse import Prior, SparseNet
@@ -81,7 +82,9 @@ class SparseCHMMConfig(ChainConfig):
     dropout: float = 0.5
     silence: float = 0.0
     edge: float = 5.0
+    clash: float = 5.0
     doubt: float = 0.4
+    trust: float = 0.92
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -153,8 +156,8 @@ class SparseCHMM(NeuralChain):
         return weights_of(net) | {"emissions": emissions}
 
     def scores(self, data: Dataset) -> NDArray[np.float32]:
-        """Reliability scores of every source for every label, by sentence.  -> (M, K, L)"""
-        data = self._scaled(self._matched(data))
+        """Reliability scores of every source heard for every label, by sentence.  -> (M, K, L)"""
+        data = self._scaled(heard(self._matched(data), self.fitted.original))
         net, _ = self.restored(self.fitted.params, data)
         with torch.no_grad():
             found: NDArray[np.float32] = net.scores(sentence_features(data)).numpy()

@@ -16,6 +16,7 @@ from convener.data import ABSTAIN, Dataset
 from convener.evaluate.metrics import score_labels
 from convener.kernels.chain_torch import objective
 from convener.kernels.compiled import Array
+from convener.kernels.vote import type_counts
 from convener.packed import stretches
 from convener.train.chain import Decoded, decoded
 from convener.train.packing import Batch, Packing
@@ -40,20 +41,24 @@ class Reading:
     the moves learn from it how rare entities are. To count it again in inference would be to
     count it twice, so there an O has the weight `silence`. But silence right beside a mark tells
     where it ends: a token that no source marks, next to one that some source does, is `edge` nats
-    less likely to be of an entity. And where nobody marks anything, an entity may begin only
+    less likely to be of an entity; and what is marked is `clash` nats less likely of a type that
+    no source names there, however much it looks like one: sources mistake words for entities more
+    often than one type for another. Where nobody marks anything, an entity may begin only
     against `doubt` nats, in inference alone: sources that find a share c of all entities leave
     few to be found, and what the moves think is an entity with probability s is one that they
-    missed with probability s (1/c - 1) / (1 - s). (1, 0, 0) is the plain chain.
+    missed with probability s (1/c - 1) / (1 - s). (1, 0, 0, 0) is the plain chain.
     """
 
     silence: float = 1.0
     edge: float = 0.0
+    clash: float = 0.0
     doubt: float = 0.0
 
     def given(self, data: Dataset) -> NDArray[np.float32]:
-        """The evidence of edges.  -> (N, L)"""
+        """The evidence of edges, and of types that nobody names.  -> (N, L)"""
         known = np.zeros((len(data.tokens), len(data.tags)), np.float32)
         known[edges(data), 1:] = -self.edge
+        known[unnamed(data)] -= self.clash
         return known
 
 
@@ -71,6 +76,19 @@ def edges(data: Dataset) -> NDArray[np.bool_]:
     beside[1:] |= said[:-1] & together
     beside[:-1] |= said[1:] & together
     return beside & ~said
+
+
+def unnamed(data: Dataset) -> NDArray[np.bool_]:
+    """Entity labels of types that no source names, at tokens that some source marks.  -> (N, L)
+
+    >>> data = Dataset.from_spans(["X", "Y"], [["a", "b"]], {"s": [[(0, 1, "X")]]})
+    >>> unnamed(data).astype(int).tolist()
+    [[0, 0, 0, 1, 1], [0, 0, 0, 0, 0]]
+    """
+    counts = type_counts(data.votes, data.votes > 0, len(data.tags.types))
+    strange = np.repeat(counts == 0, 2, axis=1)[:, 1:] & marked(data)[:, None]
+    strange[:, 0] = False
+    return strange
 
 
 def marked(data: Dataset) -> NDArray[np.bool_]:

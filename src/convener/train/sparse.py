@@ -101,7 +101,7 @@ class Stages:
     ) -> None:
         self.config, self.net, self.start = config, net, start
         self.train, self.valid = train, valid
-        reading = Reading(edge=config.edge)
+        reading = Reading(edge=config.edge, clash=config.clash)
         self.packing = Packing.of(train, reading.given(train), seed=config.seed)
         self.alone = self.packing
         if config.use_mv:
