@@ -179,6 +179,7 @@ def datasets(
         sources=tuple(sources),
         votes=draw(vote_matrices(tags, lengths, len(sources), kind)),
         silence=tuple(draw(st.sampled_from(["O", "abstain"])) for _ in sources),
+        precision=tuple(draw(st.sampled_from([None, None, 0.9, 1 / 3])) for _ in sources),
         gold=draw(legal_labels(tags, lengths)) if wanted(gold) else None,
         text=draw(texts(tokens)) if wanted(text) else None,
         documents=Strings.of(draw(ids)) if wanted(documents) else None,

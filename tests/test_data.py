@@ -576,3 +576,26 @@ def test_features_are_shown_and_are_no_part_of_equality(small: Dataset) -> None:
     """They are made of the tokens: the same data may have them or not."""
     assert repr(numbered(small)).endswith("gold, features of toy)")
     assert numbered(small) == small
+
+
+def test_precision_is_kept_with_its_source() -> None:
+    data = Dataset.from_spans(["X"], [["a"], ["b"]], {"s": [[], []], "t": [[], []], "u": [[], []]})
+    assert data.precision == (None, None, None)
+    stated = replace(data, precision=(0.9, None, np.float32(0.5)))
+    assert stated != data
+    assert stated.select_sources(["u", "s"]).precision == (0.5, 0.9)
+    assert stated[1:].precision == stated.take([0]).precision == stated.precision
+    other = stated.with_sources(["v", "s"], np.zeros((2, 2), np.int16), ["O", "O"])
+    assert other.precision == (None, 0.9)
+    assert stated.with_sources(stated.sources, stated.votes, stated.silence) == stated
+    np.testing.assert_array_equal(stated.presumed(0.7), [0.9, 0.7, 0.5])
+    with pytest.raises(MismatchError, match="precision differ"):
+        Dataset.concat([stated, data])
+    assert Dataset.concat([stated, stated]).precision == stated.precision
+
+
+@pytest.mark.parametrize("precision", [(1.0,), (0.0,), (float("nan"),), (0.5, 0.5)])
+def test_a_precision_that_is_none_is_refused(precision: tuple[float, ...]) -> None:
+    data = Dataset.from_spans(["X"], [["a"]], {"s": [[]]})
+    with pytest.raises(DataError, match=r"precision must be in \(0, 1\)"):
+        replace(data, precision=precision)

@@ -21,6 +21,8 @@ __all__ = ["ABSTAIN", "SILENCES", "Dataset", "Sentence", "Silence", "Text"]
 
 Silence = Literal["O", "abstain"]
 SILENCES: tuple[Silence, ...] = get_args(Silence)
+_STATED = ("tags", "sources", "silence", "precision")
+"""What holds of all sentences: the same in parts that are put together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +45,8 @@ class Dataset:
     votes      (N, K) int16 label ids, 0 = O, -1 = abstain
     silence    (K,) what a source means where it marks nothing: "O" (its O is mostly the absence
                of an opinion) or "abstain" (its O is an opinion)
+    precision  (K,) how often a mark of a source is presumed right, None where nobody says: models
+               start there; () is None for all
     gold       (N,) int16 label ids, if known
     text       the text and the tokens' place in it, if known
     documents  (M,) the id of each sentence's document, if known
@@ -67,14 +71,18 @@ class Dataset:
     sources: tuple[str, ...]
     votes: NDArray[np.int16]
     silence: tuple[Silence, ...]
+    precision: tuple[float | None, ...] = ()
     gold: NDArray[np.int16] | None = None
     text: Text | None = None
     documents: Strings | None = None
     features: Features | None = None
 
     def __post_init__(self) -> None:
-        for name in ("sources", "silence"):
+        for name in ("sources", "silence", "precision"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
+        stated = self.precision or (None,) * len(self.sources)
+        shares = tuple(None if share is None else float(share) for share in stated)
+        object.__setattr__(self, "precision", shares)
         count, size = len(self.tokens), len(self.tags)
         expect.offsets(self.offsets, count)
         expect.distinct("sources", self.sources)
@@ -83,6 +91,12 @@ class Dataset:
             len(self.silence) == len(self.sources) and set(self.silence) <= set(SILENCES),
             f"silence must be 'O' or 'abstain' for each of the {len(self.sources)} sources, "
             f"got {self.silence}",
+        )
+        expect.that(
+            len(self.precision) == len(self.sources)
+            and all(share is None or 0 < share < 1 for share in self.precision),
+            f"precision must be in (0, 1), or None where it is not known, for each of the "
+            f"{len(self.sources)} sources, got {self.precision}",
         )
         expect.shape("votes", self.votes.shape, (count, len(self.sources)))
         expect.labels("votes", self.votes, ABSTAIN, size)
@@ -189,7 +203,7 @@ class Dataset:
             self.gold is None or np.array_equal(self.gold, other.gold)  # type: ignore[arg-type]
         )
         return (
-            (self.tags, self.sources, self.silence) == (other.tags, other.sources, other.silence)
+            all(getattr(self, name) == getattr(other, name) for name in _STATED)
             and np.array_equal(self.offsets, other.offsets)
             and np.array_equal(self.votes, other.votes)
             and same_gold
@@ -239,6 +253,10 @@ class Dataset:
         said: NDArray[np.bool_] = (self.votes > 0) | ((self.votes == 0) & ~self.quiet())
         return said
 
+    def presumed(self, unknown: float) -> NDArray[np.float64]:
+        """The precision of each source, and this one where nobody says.  -> (K,)"""
+        return np.array([unknown if share is None else share for share in self.precision], float)
+
     def with_gold(self, gold: NDArray[np.int16]) -> Self:
         """The same data with these gold labels."""
         return replace(self, gold=gold)
@@ -260,13 +278,30 @@ class Dataset:
             sources=wanted,
             votes=self.votes[:, columns],
             silence=tuple(self.silence[column] for column in columns),
+            precision=tuple(self.precision[column] for column in columns),
         )
 
     def with_sources(
-        self, sources: Sequence[str], votes: NDArray[np.int16], silence: Sequence[Silence]
+        self,
+        sources: Sequence[str],
+        votes: NDArray[np.int16],
+        silence: Sequence[Silence],
+        precision: Sequence[float | None] | None = None,
     ) -> Self:
-        """The same text and gold with the votes of other sources."""
-        return replace(self, sources=tuple(sources), votes=votes, silence=tuple(silence))
+        """The same text and gold with the votes of other sources.
+
+        Unless precision is given, sources that are there already keep theirs.
+        """
+        if precision is None:
+            known = dict(zip(self.sources, self.precision, strict=True))
+            precision = [known.get(name) for name in sources]
+        return replace(
+            self,
+            sources=tuple(sources),
+            votes=votes,
+            silence=tuple(silence),
+            precision=tuple(precision),
+        )
 
     def with_types(self, types: Sequence[str]) -> Self:
         """The same labels over other entity types, which must include those in use."""
@@ -310,7 +345,7 @@ class Dataset:
             raise DataError("nothing to concatenate")
         expect.joinable(
             parts,
-            same=("tags", "sources", "silence"),
+            same=_STATED,
             held=("gold", "text", "documents", "features"),
         )
 

@@ -503,3 +503,13 @@ def test_the_usual_cache_is_used(
     monkeypatch.setenv("CONVENER_CACHE", str(tmp_path / "usual"))
     cv.apply([ada], text)
     assert list((tmp_path / "usual" / "votes").glob("*.safetensors"))
+
+
+def test_precision_and_silence_of_functions_become_those_of_sources() -> None:
+    sure = gazetteer(["Oslo"], "LOC", name="sure", precision=0.9)
+    unsure = gazetteer(["Rome"], "LOC", name="unsure", on_silence="abstain")
+    data = Dataset.from_spans(["LOC"], [["Oslo"]], {"old": [[]]})
+    data = replace(data, precision=(0.2,))
+    assert cv.apply([sure, unsure], data, cache=False).precision == (0.9, None)
+    kept = cv.apply([sure, unsure], data, cache=False, keep=True)
+    assert (kept.precision, kept.silence) == ((0.2, 0.9, None), ("O", "O", "abstain"))

@@ -177,3 +177,11 @@ def test_parts_decide_the_version() -> None:
         only_if(one, lambda view: "b" in view).digest(),
     }
     assert len(digests) == 8
+
+
+def test_precision_is_passed_on_where_one_function_speaks() -> None:
+    places = gazetteer(["Oslo"], "LOC", name="places", precision=0.9)
+    others = gazetteer(["Oslo Bank"], "ORG", name="others", precision=0.6)
+    assert minus(places, others).precision == restrict(places, "LOC").precision == 0.9
+    assert minus(places, others, precision=0.95).precision == 0.95
+    assert union(places, others, name="both").precision is None

@@ -190,10 +190,10 @@ def unified(splits: dict[str, Dataset]) -> dict[str, Dataset]:
     types = list(dict.fromkeys(name for data in splits.values() for name in data.tags.types))
     if any(data.tags.types != tuple(types) for data in splits.values()):
         types = sorted(types)
-    silence = {
-        name: silence
+    stated = {
+        name: (silence, precision)
         for data in reversed(splits.values())
-        for name, silence in zip(data.sources, data.silence, strict=True)
+        for name, silence, precision in zip(data.sources, data.silence, data.precision, strict=True)
     }
     sources = list(dict.fromkeys(name for data in splits.values() for name in data.sources))
     result = {}
@@ -210,7 +210,8 @@ def unified(splits: dict[str, Dataset]) -> dict[str, Dataset]:
             data = data.with_sources(
                 (*data.sources, *missing),
                 np.concatenate([data.votes, absent], axis=1),
-                (*data.silence, *(silence[name] for name in missing)),
+                (*data.silence, *(stated[name][0] for name in missing)),
+                (*data.precision, *(stated[name][1] for name in missing)),
             )
         result[split] = data if list(data.sources) == sources else data.select_sources(sources)
     return result

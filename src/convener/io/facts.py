@@ -36,6 +36,8 @@ class Facts:
     types: tuple[str, ...] | None = None
     sources: tuple[str, ...] | None = None
     silence: Mapping[str, Silence] = field(default_factory=dict)
+    precision: Mapping[str, float] = field(default_factory=dict)
+    """How often a source's marks are presumed right, where that is known."""
     model: str | None = None
     """Only files of predictions have one; it may be ""."""
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -53,6 +55,11 @@ class Facts:
             types=data.tags.types,
             sources=data.sources,
             silence=dict(zip(data.sources, data.silence, strict=True)),
+            precision={
+                name: share
+                for name, share in zip(data.sources, data.precision, strict=True)
+                if share is not None
+            },
             holds=tuple(holds),
             more=more,
         )
@@ -69,6 +76,8 @@ class Facts:
             "sources": self.sources,
             "silence": self.silence,
         }
+        if self.precision:
+            found["precision"] = self.precision
         if self.model is not None:
             found |= {"model": self.model, "settings": self.settings}
         if self.holds:
@@ -96,6 +105,14 @@ class Facts:
             raise DataError(
                 f"{where}: expected 'silence' as O or abstain by source, got {shown(silence)}"
             )
+        precision = values.get("precision") or {}
+        if not isinstance(precision, dict) or not all(
+            isinstance(share, float) and 0 < share < 1 for share in precision.values()
+        ):
+            raise DataError(
+                f"{where}: expected 'precision' as a number in (0, 1) by source, "
+                f"got {shown(precision)}"
+            )
         if not isinstance(settings, dict):
             raise DataError(f"{where}: expected 'settings' as an object, got {shown(settings)}")
         if not isinstance(model, str | None):
@@ -108,6 +125,7 @@ class Facts:
             types=kinds,
             sources=names_in(values, sources, where),
             silence=silence,
+            precision=precision,
             model=model,
             settings=settings,
             holds=names_in(values, "holds", where) or (),
@@ -131,7 +149,14 @@ class Facts:
         return replace(self, holds=tuple(name for name in self.holds if name in hidden))
 
     def restored(self, content: Content) -> Content:
-        """The content with those columns that the file holds and that have nothing in them."""
+        """The content with what none of its sentences and spans shows.
+
+        That is the precision of sources, and columns that the file holds with nothing in them.
+        """
+        if self.precision:
+            sources = data_of(content).sources
+            shares = tuple(self.precision.get(name) for name in sources)
+            content = with_data(content, precision=shares)
         empty = np.zeros(0, np.float32)
         if isinstance(content, Predictions) and "scores" in self.holds and not len(content.spans):
             content = replace(content, scores=empty)

@@ -53,7 +53,7 @@ def read(path: Path, options: ReadOptions, report: Report) -> Content:
     raw = _part(arrays, "convener", np.uint8, 1, where).tobytes()
     facts = Facts.parse(decoded(raw, where), where)
     with placed(where):
-        content = _own(arrays, facts, where)
+        content = facts.restored(_own(arrays, facts, where))
     return as_asked(content, options, where)
 
 

@@ -253,7 +253,10 @@ def _joined(
         )
     names = tuple(function.name for function in functions)
     silence = tuple(function.on_silence for function in functions)
+    precision = tuple(function.precision for function in functions)
     if settings.keep:
         names, silence = (*data.sources, *names), (*data.silence, *silence)
+        precision = (*data.precision, *precision)
         votes = np.concatenate([data.votes, votes], axis=1)
-    return Applied(data=data.with_sources(names, votes, silence), runs=runs, report=report)
+    voted = data.with_sources(names, votes, silence, precision)
+    return Applied(data=voted, runs=runs, report=report)

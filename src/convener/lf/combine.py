@@ -69,8 +69,9 @@ def minus(
             lambda span: not any(span[0] < end and start < span[1] for start, end, _ in taken),
         )
 
+    taken = {"labels": function.labels, "precision": function.precision}
     name = name or function.name
-    return combined((function, *others), join, name=name, labels=function.labels, **settings)
+    return combined((function, *others), join, name=name, **(taken | settings))
 
 
 def restrict(
@@ -195,4 +196,6 @@ def inherited(functions: Sequence[LabelingFunction]) -> dict[str, Any]:
         "scope": "document" if documents else "sentence",
         "on_silence": functions[0].on_silence,
         "alone": any(function.alone for function in functions),
+        # Of several, nobody knows: their errors may add up, or not.
+        "precision": functions[0].precision if len(functions) == 1 else None,
     }

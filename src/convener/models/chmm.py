@@ -42,7 +42,8 @@ class CHMMConfig(ChainConfig):
     """Learning rate of the emissions. Likelihood alone drives them to high precision and low
     recall: they change slowly."""
     precision: float = 0.9
-    """Share of a source's marks that are presumed right, where the start is estimated."""
+    """Share of a source's marks that are presumed right where the start is estimated and the
+    source's own precision is not known."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -51,7 +51,7 @@ class HMMConfig(EMConfig):
     votes are correlated, and likelihood alone drives recall away. Others have `OPEN_PRIOR`."""
     false_votes: float = 10.0
     """Entity votes that each source is presumed to have cast where the truth is O; at most one in
-    twenty of its votes."""
+    twenty of its votes. Where its precision is known, that decides."""
     silence: float | None = None
     """Weight of an O as evidence, for sources whose silence is O; 1 is the plain model. By
     default estimated: sources that miss the same entities are silent together, and their silence
@@ -131,7 +131,9 @@ class HMM(LabelModel):
         moves = move_counts(labels, train.offsets, size)
         counts = expected_emissions(votes, np.eye(size, dtype=np.float32)[labels])
         counts[:, :, 0] *= np.where(silent, weight, 1.0)[:, None]
-        emissions = smoothed_emissions(counts, false_votes=self.config.false_votes)
+        emissions = smoothed_emissions(
+            counts, false_votes=self.config.false_votes, precision=train.presumed(np.nan)
+        )
         mass = np.bincount(labels, minlength=size).astype(np.float64)
         return Chain(moves, emissions, mass, np.where(silent, weight, 1.0))
 

@@ -61,7 +61,8 @@ class SparseCHMMConfig(ChainConfig):
     use_mv: bool = False
     """Add a majority-vote source for stages 1 and 2."""
     precision: float = 0.97
-    """Share of a source's marks that are presumed right, where the start is estimated."""
+    """Share of a source's marks that are presumed right where the start is estimated and the
+    source's own precision is not known."""
     pretraining: bool = False
     """Reach the starting matrices by the paper's epochs of squared error instead of at once."""
     uniform_start: bool = False

@@ -70,7 +70,7 @@ def journal_of(folder: Path | None, settings: Any, *data: Dataset) -> Journal | 
         for array in (words.data, words.offsets, part.offsets, part.votes, part.gold):
             if array is not None:
                 work.update(np.ascontiguousarray(array).data)
-        work.update(f"{part.sources} {part.tags.types} {features}".encode())
+        work.update(f"{part.sources} {part.precision} {part.tags.types} {features}".encode())
     return Journal(folder, work.hexdigest())
 
 

@@ -67,9 +67,12 @@ class Start:
         else:
             counts = true_counts(data, labels)
             self.moves = vote_moves(data, labels)
-            smooth = priors.smoothed_emissions(counts, false_votes=1 - config.precision)
+            smooth = priors.smoothed_emissions(
+                counts, false_votes=1 - config.precision, precision=data.presumed(np.nan)
+            )
             self.emissions = shares(smooth)
-            scores = priors.vote_scores(counts, counts.sum(axis=1), precision=config.precision)
+            precision = data.presumed(config.precision)
+            scores = priors.vote_scores(counts, counts.sum(axis=1), precision=precision)
         # An emission is its prior, diluted: ask for the prior that gives the wanted one.
         whole = config.expand + size * base
         wanted = np.clip((scores * whole - base) / config.expand, LEAST, 1 - LEAST)

@@ -62,13 +62,14 @@ def vote_emissions(data: Dataset, labels: NDArray[np.int16], *, precision: float
     """What each source says where a simple vote has these labels.  -> (K, L, L)
 
     Such a vote holds all that sources say, so by its count none is ever wrong: instead,
-    (1 - precision) of a source's marks are presumed to be where the truth is O.
+    (1 - precision) of a source's marks are presumed to be where the truth is O; its own precision
+    where that is known.
     """
     counts = true_counts(data, labels)
     emissions = shares(priors.smoothed_emissions(counts, false_votes=0.0))
     usual = counts.sum(axis=1)
     usual /= np.maximum(usual.sum(axis=1, keepdims=True), 1)
-    emissions[:, 0] = (1 - precision) * usual
+    emissions[:, 0] = (1 - data.presumed(precision))[:, None] * usual
     emissions[:, 0, 0] = 1 - emissions[:, 0, 1:].sum(axis=1)
     return emissions
 

@@ -55,7 +55,7 @@ def read(path: Path, options: ReadOptions, report: Report) -> Content:
         return foreign(columns, options, report)
     stated = Facts.parse(decoded(facts.read_bytes(), str(facts)), str(facts))
     with placed(where):
-        content = _own(columns, stated)
+        content = stated.restored(_own(columns, stated))
     return as_asked(content, options, where)
 
 

@@ -217,7 +217,7 @@ class _Reader:
                 votes[:, column] = self._column(self._votes, column, self._vote_rows, data)
             silence = facts.silences(sources, self._options)
             changes |= {"sources": sources, "votes": votes, "silence": silence}
-        return with_data(content, **changes) if changes else content
+        return facts.restored(with_data(content, **changes)) if changes else content
 
     def _column(
         self, rows: TagRows, column: int, numbers: array[int], data: Dataset
