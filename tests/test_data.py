@@ -428,13 +428,19 @@ def test_an_opinion_is_a_vote_that_is_not_mere_silence(data: Dataset) -> None:
 def test_other_types_keep_the_meaning_of_every_label(data: Dataset, tags: TagSet) -> None:
     arrays = [array for array in (data.votes, data.gold) if array is not None]
     labels = {label for array in arrays for label in array.ravel().tolist() if label > 0}
-    used = {data.tags.types[(label - 1) // 2] for label in labels}
+    used = {data.tags.types[(label - 1) // 2] for label in labels} - set(data.coarse)
+    if not all({"O", *tags.types} & set(allowed) for allowed in data.coarse.values()):
+        with pytest.raises(DataError, match="allows nothing"):
+            data.with_types(tags.types)
+        return
     if not used <= set(tags.types):
         with pytest.raises(DataError, match="no entity type '"):
             data.with_types(tags.types)
         return
     moved = data.with_types(list(tags.types))
-    assert moved.tags == tags
+    assert moved.tags.types == (*tags.types, *data.coarse)
+    for name, allowed in data.coarse.items():
+        assert set(moved.coarse[name]) == set(allowed) & {"O", *tags.types}
     check(moved)
 
     def named(part: Dataset, array: Any) -> list[str]:
@@ -443,7 +449,7 @@ def test_other_types_keep_the_meaning_of_every_label(data: Dataset, tags: TagSet
     assert named(moved, moved.votes) == named(data, data.votes)
     if data.gold is not None:
         assert named(moved, moved.gold) == named(data, data.gold)
-    assert moved.with_types(data.tags.types) == data
+    assert moved.fine().with_types(data.fine_tags.types) == data.fine()
 
 
 def test_the_same_types_are_the_same_data(small: Dataset) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self, get_args, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from convener import expect
+from convener.coarse import Meaning, allowed_labels, fine_types, meanings
 from convener.errors import DataError, UnknownNameError, unknown_name
 from convener.features import Features
 from convener.listed import Marks, labels_of
@@ -21,7 +22,7 @@ __all__ = ["ABSTAIN", "SILENCES", "Dataset", "Sentence", "Silence", "Text"]
 
 Silence = Literal["O", "abstain"]
 SILENCES: tuple[Silence, ...] = get_args(Silence)
-_STATED = ("tags", "sources", "silence", "precision")
+_STATED = ("tags", "sources", "silence", "precision", "coarse")
 """What holds of all sentences: the same in parts that are put together."""
 
 
@@ -47,6 +48,8 @@ class Dataset:
                of an opinion) or "abstain" (its O is an opinion)
     precision  (K,) how often a mark of a source is presumed right, None where nobody says: models
                start there; () is None for all
+    coarse     what those of the types allow that are coarse labels; they are the last ones, and no
+               gold: see `convener.coarse`
     gold       (N,) int16 label ids, if known
     text       the text and the tokens' place in it, if known
     documents  (M,) the id of each sentence's document, if known
@@ -72,6 +75,7 @@ class Dataset:
     votes: NDArray[np.int16]
     silence: tuple[Silence, ...]
     precision: tuple[float | None, ...] = ()
+    coarse: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     gold: NDArray[np.int16] | None = None
     text: Text | None = None
     documents: Strings | None = None
@@ -83,6 +87,9 @@ class Dataset:
         stated = self.precision or (None,) * len(self.sources)
         shares = tuple(None if share is None else float(share) for share in stated)
         object.__setattr__(self, "precision", shares)
+        if self.coarse:
+            fine_types(self.tags.types, self.coarse)
+            object.__setattr__(self, "coarse", meanings(self.coarse, self.tags.types))
         count, size = len(self.tokens), len(self.tags)
         expect.offsets(self.offsets, count)
         expect.distinct("sources", self.sources)
@@ -102,7 +109,8 @@ class Dataset:
         expect.labels("votes", self.votes, ABSTAIN, size)
         if self.gold is not None:
             expect.shape("gold", self.gold.shape, (count,))
-            expect.labels("gold", self.gold, 0, size)
+            what = "gold, which is never coarse," if self.coarse else "gold"
+            expect.labels(what, self.gold, 0, len(self.fine_tags))
         if self.documents is not None:
             expect.shape("documents", (len(self.documents),), (len(self),))
         if self.text is not None:
@@ -253,6 +261,38 @@ class Dataset:
         said: NDArray[np.bool_] = (self.votes > 0) | ((self.votes == 0) & ~self.quiet())
         return said
 
+    @property
+    def fine_tags(self) -> TagSet:
+        """The labels that a truth may have: those over types that are not coarse."""
+        return TagSet(fine_types(self.tags.types, self.coarse)) if self.coarse else self.tags
+
+    def allowed(self) -> NDArray[np.bool_]:
+        """Which fine labels each label allows: see `convener.coarse.allowed_labels`.  -> (S, L)"""
+        return allowed_labels(self.tags.types, self.coarse)
+
+    def fine(self) -> Self:
+        """The same data over fine types alone: sources abstain where they say a coarse label."""
+        if not self.coarse:
+            return self
+        tags = self.fine_tags
+        votes = np.where(self.votes < len(tags), self.votes, np.int16(ABSTAIN))
+        return self._with(tags=tags, coarse={}, votes=votes)
+
+    def with_coarse(self, coarse: Mapping[str, Meaning]) -> Self:
+        """The same data with these of its types taken for coarse labels; those it lacks are added.
+
+        >>> data = Dataset.from_spans(["ENT", "PER"], [["Ada"]], {"s": [[(0, 1, "ENT")]]})
+        >>> data = data.with_coarse({"ENT": "any", "NOT-PER": "not PER"})
+        >>> data.tags.types, data.coarse["NOT-PER"], data.votes.tolist(), data.fine().votes.tolist()
+        (('PER', 'ENT', 'NOT-PER'), ('O',), [[3]], [[-1]])
+        """
+        if coarse.items() <= self.coarse.items():
+            return self
+        known = {**self.coarse, **coarse}
+        fine = [name for name in self.tags.types if name not in known]
+        data = self._with(coarse={}).with_types((*fine, *known))
+        return replace(data, coarse=meanings(known, data.tags.types))
+
     def presumed(self, unknown: float) -> NDArray[np.float64]:
         """The precision of each source, and this one where nobody says.  -> (K,)"""
         return np.array([unknown if share is None else share for share in self.precision], float)
@@ -304,12 +344,21 @@ class Dataset:
         )
 
     def with_types(self, types: Sequence[str]) -> Self:
-        """The same labels over other entity types, which must include those in use."""
-        tags = TagSet(tuple(types))
+        """The same labels over other entity types, which must include those in use.
+
+        Coarse labels stay as they are, the last of the types whether they are named or not.
+        """
+        fine = [name for name in types if name not in self.coarse]
+        tags = TagSet((*fine, *self.coarse))
         if tags == self.tags:
             return self
+        coarse = {
+            name: tuple(kind for kind in allowed if kind in ("O", *fine))
+            for name, allowed in self.coarse.items()
+        }
         return self._with(
             tags=tags,
+            coarse=meanings(coarse, tags.types),
             votes=self.tags.translate(self.votes, tags),
             gold=None if self.gold is None else self.tags.translate(self.gold, tags),
         )
