@@ -246,7 +246,8 @@ def _nulls(matrix: Matrix) -> list[list[float | None]]:
 def f1_of_sources(data: Dataset, truth: NDArray[np.int16]) -> NDArray[np.float64]:
     """F1 of every source's spans for every type where these labels are true.  -> (K, E)
 
-    Sentences on which a source abstains do not count for it.
+    Where a source abstains, or gives a coarse label, does not count for it; NaN where it gives
+    coarse labels alone.
 
     >>> data = Dataset.from_spans(
     ...     ["X"], [["a", "b"], ["c"]], {"s": [[(0, 1, "X")], None], "t": [[], [(0, 1, "X")]]}
@@ -254,9 +255,20 @@ def f1_of_sources(data: Dataset, truth: NDArray[np.int16]) -> NDArray[np.float64
     >>> f1_of_sources(data, np.array([1, 0, 1], np.int16)).round(2).tolist()
     [[1.0], [0.67]]
     """
-    rows = []
-    for votes in data.votes.T:
+    rows, fine = [], data.fine()
+    for votes in fine.votes.T:
         heard = votes != ABSTAIN
-        score = score_labels(votes * heard, truth * heard, data.offsets, data.tags)
+        score = score_labels(votes * heard, truth * heard, data.offsets, fine.tags)
         rows.append([kind.f1 for kind in score.per_type.values()])
-    return np.array(rows, np.float64).reshape(len(data.sources), len(data.tags.types))
+    found = np.array(rows, np.float64).reshape(len(data.sources), len(fine.tags.types))
+    found[only_coarse(data)] = np.nan
+    return found
+
+
+def only_coarse(data: Dataset) -> NDArray[np.bool_]:
+    """Sources that give coarse labels and no others.  -> (K,)"""
+    size = len(data.fine_tags)
+    coarse = np.logical_or.reduce(data.votes >= size, axis=0)
+    fine = np.logical_or.reduce((data.votes > 0) & (data.votes < size), axis=0)
+    found: NDArray[np.bool_] = coarse & ~fine
+    return found

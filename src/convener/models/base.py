@@ -25,6 +25,7 @@ from convener.packed import Ragged
 from convener.predictions import SAW_GOLD, Predictions
 from convener.settings import at_least, from_mapping, to_mapping
 from convener.tables import PERCENT, Table
+from convener.train.heard import negating, without_silence
 
 __all__ = [
     "EMConfig",
@@ -101,6 +102,9 @@ class LabelModel(ABC):
     """Whether the model is a reference that sees gold, even in inference."""
     needs_features: ClassVar[bool] = False
     """Whether `learn` and `infer` read features: they come encoded and standardised."""
+    hears_coarse: ClassVar[bool] = False
+    """Whether `learn` and `infer` take coarse votes, which lie above the labels of `fine_tags`;
+    otherwise sources abstain where they say one."""
     uses_valid_gold: ClassVar[bool] = False
     """Whether gold of valid, where it may be seen, decides anything."""
 
@@ -154,8 +158,12 @@ class LabelModel(ABC):
         if self._fitted is not None:
             train = self._matched(train)
             start, scaling = self._fitted.params, self._fitted.scaling
+        negates = negating(train) if self.hears_coarse else ()
+        negates = self._fitted.negating if self._fitted else negates
+        train, types = self._heard(train, negates), train.fine_tags.types
         if valid is not None:
-            valid = matching(valid, train.tags.types, train.sources, train.silence, self.name)
+            valid = matching(valid, types, train.sources, train.silence, self.name)
+            valid = self._heard(valid, negates)
         train = self.encoded(train)
         encoding = None if train.features is None else train.features.encoding
         if self.needs_features and train.features is not None:
@@ -164,14 +172,15 @@ class LabelModel(ABC):
             valid = None if valid is None else _scaled(self._encoded_by(valid, encoding), scaling)
         params = self.learn(train, valid, start)
         found = self.infer(params, train)
-        rates = self.reliability_of(params, train, found)
+        rates = self.reliability_of(params, train.fine(), found)
         self._fitted = Fitted(
-            train.tags.types,
+            types,
             train.sources,
             train.silence,
             params,
             Reliability(*rates, f1_of_sources(train, found.labels)),
             encoding if self.needs_features else None,
+            negates,
             scaling,
         )
         return self
@@ -205,7 +214,8 @@ class LabelModel(ABC):
         data = self._matched(data if self.supervised else data.without_gold())
         if self.supervised and data.gold is None:
             raise DataError(f"{self.name} is a reference that needs gold, and there is none here")
-        result = self.infer(params, self._scaled(data))
+        heard = self._heard(data, self.fitted.negating)
+        result = self.infer(params, self._scaled(heard))
         return Predictions(
             data=data,
             labels=result.labels,
@@ -254,6 +264,10 @@ class LabelModel(ABC):
         """Take over what a saved model had learned."""
         self._fitted = Fitted.of_state(facts, arrays)
         return self
+
+    def _heard(self, data: Dataset, negates: tuple[str, ...]) -> Dataset:
+        """The data as the model takes it: without coarse votes, or without silence beside them."""
+        return without_silence(data, negates) if self.hears_coarse else data.fine()
 
     def _matched(self, data: Dataset) -> Dataset:
         fitted = self.fitted

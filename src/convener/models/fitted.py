@@ -50,6 +50,8 @@ class Fitted:
     reliability: Reliability
     encoding: Encoding | None = None
     """Which encoder made the features it was fitted on."""
+    negating: tuple[str, ...] = ()
+    """Sources whose O is no opinion at all: see `train.heard.negating`."""
     scaling: Scaling | None = None
     """Mean and spread of those features; part of what a feature means to the model."""
 
@@ -59,6 +61,7 @@ class Fitted:
             "types": list(self.types),
             "sources": list(self.sources),
             "silence": list(self.silence),
+            **({"negating": list(self.negating)} if self.negating else {}),
             **({"encoding": self.encoding.to_json()} if self.encoding else {}),
         }
         judged = {
@@ -80,6 +83,7 @@ class Fitted:
             _named("params.", arrays),
             Reliability(**_named("reliability.", arrays)),
             Encoding.from_json(facts["encoding"]) if "encoding" in facts else None,
+            tuple(facts.get("negating", ())),
             Scaling(**_named("scaling.", arrays)) if "encoding" in facts else None,
         )
 
@@ -91,7 +95,10 @@ def matching(
     silence: tuple[str, ...],
     model: str,
 ) -> Dataset:
-    """The data over the types and sources that a model was fitted on, or a named error."""
+    """The data over the types and sources that a model was fitted on, or a named error.
+
+    Coarse labels may be others than before: what they allow says what they mean.
+    """
     missing = [name for name in sources if name not in data.sources]
     if missing:
         raise MismatchError(

@@ -17,6 +17,7 @@ from convener.models.majority_vote import MajorityVote, start_labels
 from convener.models.neural import ChainConfig, NeuralChain
 from convener.nets.sparse import Prior, SparseNet
 from convener.settings import at_least
+from convener.train.heard import fillings
 from convener.train.loop import run
 from convener.train.packing import sentence_features
 from convener.train.sparse import Stages, Start, new_net, with_majority
@@ -135,15 +136,16 @@ class SparseCHMM(NeuralChain):
         warn_of_silent_sources(train, self.name)
         torch.set_num_threads(config.threads)
         train, valid = held_out(train, valid, config.seed)
-        labels = start_labels(train)
+        labels, fine = start_labels(train.fine()), train.fine()
         if config.use_mv:
             random = MajorityVote(scheme="bio", ties="random", seed=config.seed)
-            train = with_majority(train, random.infer({}, train).labels)
+            train = with_majority(train, random.infer({}, fine).labels)
             valid = with_majority(valid, np.full(len(valid.tokens), -1, np.int16))
         net = new_net(config, train, self._columns(train))
         if config.base is None:
-            net.base.fill_(least_concentration(train.votes, labels, len(train.tags.types)))
-        begin = Start(config, train, labels, net.columns, float(net.base))
+            votes = train.fine().votes
+            net.base.fill_(least_concentration(votes, labels, len(fine.tags.types)))
+        begin = Start(config, train, fillings(train, labels), net.columns, float(net.base))
         if start is not None:
             load_weights(net, start)
         elif not config.pretraining:
@@ -162,9 +164,9 @@ class SparseCHMM(NeuralChain):
         return found[:, : len(data.sources)]
 
     def _columns(self, data: Dataset) -> int:
-        types = len(data.tags.types)
+        types = len(data.fine_tags.types)
         level = self.config.level or ("label" if types == 1 else "entity")
-        return len(data.tags) if level == "label" else 1 + types
+        return len(data.fine_tags) if level == "label" else 1 + types
 
     def restored(self, params: Params, data: Dataset) -> tuple[SparseNet, Dataset]:
         """The network, and data with the sources it knows."""
