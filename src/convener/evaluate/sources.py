@@ -3,30 +3,40 @@
 Coverage, overlap and conflict follow Snorkel: shares of all tokens where the source votes, where
 another source votes too, and where another source votes differently. A vote here is an opinion
 (`Dataset.opinions`: an O that is mere silence does not count), and votes are compared by entity
-type: B-x and I-x agree. Precision, recall and F1 are entity-level and lenient; a sentence on which
-a source abstained counts against its recall.
+type: B-x and I-x agree, and coarse labels agree with what they allow. Precision, recall and F1 are
+entity-level and lenient; a sentence on which a source abstained counts against its recall. A span
+with a coarse label is right where gold has one there of a type it allows; what may be O is no span.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from convener.coarse import OUTSIDE
 from convener.data import ABSTAIN, Dataset, Silence
 from convener.errors import UnknownNameError, unknown_name
 from convener.evaluate.agreement import (
     NO_OPINION,
     Matrix,
+    in_common,
     krippendorff_alpha,
     opinion_kinds,
     span_pairs,
     token_pairs,
     units,
 )
-from convener.evaluate.metrics import Score, ratio, score_labels, score_spans, spans_of
+from convener.evaluate.metrics import (
+    Score,
+    ratio,
+    score_labels,
+    score_spans,
+    span_keys,
+    spans_of,
+)
 from convener.spans import Spans
 from convener.tables import PERCENT, Table
 
@@ -167,8 +177,9 @@ def analyze(data: Dataset) -> Analysis:
     """
     tokens = len(data.tokens)
     kinds = opinion_kinds(data)
-    voters, conflicted = _crowd(kinds)
-    overlap, conflict = token_pairs(kinds)
+    common = in_common(data)
+    voters, conflicted = _crowd(kinds, common)
+    overlap, conflict = token_pairs(kinds, common)
     marks = [spans_of(column, data.offsets, data.tags) for column in data.votes.T]
     table = units(data, marks)
     pairs = span_pairs(table)
@@ -192,17 +203,21 @@ def analyze(data: Dataset) -> Analysis:
     )
 
 
-def _crowd(kinds: NDArray[np.int16]) -> tuple[NDArray[np.int16], NDArray[np.bool_]]:
-    """How many sources have an opinion on each token, and where they differ.  -> (N,), (N,)"""
-    size = kinds.shape[1]
-    voters = np.zeros(size, np.int16)
-    conflicted = np.zeros(size, bool)
-    first = np.full(size, NO_OPINION, np.int16)
+def _crowd(
+    kinds: NDArray[np.int16], common: NDArray[np.bool_]
+) -> tuple[NDArray[np.int16], NDArray[np.bool_]]:
+    """How many sources have an opinion on each token, and where two differ.  -> (N,), (N,)"""
+    voters = np.zeros(kinds.shape[1], np.int16)
     for column in kinds:
-        said = column != NO_OPINION
-        conflicted |= said & (voters > 0) & (column != first)
-        np.copyto(first, column, where=said & (voters == 0))
-        voters += said
+        voters += column != NO_OPINION
+    met = np.flatnonzero(voters > 1)
+    against = np.zeros((len(common), len(met)), bool)  # kinds that conflict with one said before
+    conflicted = np.zeros(kinds.shape[1], bool)
+    for column in kinds:
+        said = np.flatnonzero(column[met] != NO_OPINION)
+        kind = column[met[said]]
+        conflicted[met[said]] |= against[kind, said]
+        against[:, said] |= ~common[:, kind]
     return voters, conflicted
 
 
@@ -232,10 +247,26 @@ def _summaries(
                 spans=len(spans),
                 sentences=int(np.count_nonzero(np.diff(of_token[where]))) + bool(len(where)),
                 types=tuple(types[kind] for kind in used),
-                score=None if gold is None else score_spans(spans, gold, types).micro,
+                score=None if gold is None else _scored(spans, gold, data),
             )
         )
     return tuple(result)
+
+
+def _scored(spans: Spans, gold: Spans, data: Dataset) -> Score | None:
+    """The score of a source; None where all that it says may be no entity."""
+    outside = np.array([OUTSIDE in data.coarse.get(name, ()) for name in data.tags.types])
+    left = spans.take(~outside[spans.type])
+    if len(spans) and not len(left):
+        return None
+    types, kinds = data.tags.types, left.type.copy()
+    keys, true = span_keys(left, gold, typed=False)
+    known = dict(zip(true.tolist(), gold.type.tolist(), strict=True))
+    for number in np.flatnonzero(kinds >= len(types) - len(data.coarse)).tolist():
+        kind = known.get(int(keys[number]))
+        if kind is not None and types[kind] in data.coarse[types[kinds[number]]]:
+            kinds[number] = kind
+    return score_spans(replace(left, type=kinds), gold, types).micro
 
 
 def _nulls(matrix: Matrix) -> list[list[float | None]]:

@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 from convener.data import Dataset
 from convener.encode import AUTO, again, encode, get
 from convener.errors import ConvenerWarning, DataError, MismatchError, NotFittedError
-from convener.evaluate.sources import f1_of_sources
 from convener.features import Encoding, Scaling
 from convener.io import checkpoint
 from convener.kernels.confusion import type_probabilities, type_reliability
-from convener.models.fitted import Fitted, Params, Reliability, matching
+from convener.models.fitted import Fitted, Params, Reliability, judged, matching
 from convener.packed import Ragged
 from convener.predictions import SAW_GOLD, Predictions
 from convener.settings import at_least, from_mapping, to_mapping
@@ -178,7 +177,7 @@ class LabelModel(ABC):
             train.sources,
             train.silence,
             params,
-            Reliability(*rates, f1_of_sources(train, found.labels)),
+            judged(rates, train, found.labels),
             encoding if self.needs_features else None,
             negates,
             scaling,

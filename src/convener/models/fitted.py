@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from convener.data import Dataset
 from convener.errors import DataError, MismatchError
+from convener.evaluate.sources import f1_of_sources, only_coarse
 from convener.features import Encoding, Scaling
 
 Params = Mapping[str, NDArray[Any]]
@@ -37,6 +38,20 @@ class Reliability:
             for k, source in enumerate(sources)
             for e, kind in enumerate(types)
         ]
+
+
+def judged(
+    rates: tuple[NDArray[np.float64], NDArray[np.float64]],
+    data: Dataset,
+    labels: NDArray[np.int16],
+) -> Reliability:
+    """Recall and precision as a model has them, F1 as its labels do; of types that a source says.
+
+    Nothing is known of one that gives coarse labels alone.
+    """
+    silent = only_coarse(data)[:, None]
+    recall, precision = (np.where(silent, np.nan, rate) for rate in rates)
+    return Reliability(recall, precision, f1_of_sources(data, labels))
 
 
 @dataclass(frozen=True, eq=False)
