@@ -153,7 +153,7 @@ def vote_matrices(
 @st.composite
 def coarse_labels(draw: DrawFn, tags: TagSet) -> dict[str, tuple[str, ...]]:
     """Coarse labels beside some types, and what each allows; mostly none."""
-    if draw(st.integers(0, 2)):
+    if "O" in tags.types or draw(st.integers(0, 2)):
         return {}
     names = [name for name in ("ENT", "NOT-PER") if name not in tags.types]
     chosen = st.lists(st.sampled_from(["O", *tags.types]), min_size=1, unique=True).map(tuple)

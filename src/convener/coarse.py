@@ -27,6 +27,8 @@ def meanings(coarse: Mapping[str, Meaning], types: Sequence[str]) -> dict[str, t
     {'ENT': ('PER', 'LOC'), 'NOT-PER': ('O', 'LOC')}
     """
     fine = [name for name in types if name not in coarse]
+    if coarse and OUTSIDE in types:
+        raise DataError("beside coarse labels O is no entity, so no type may be called O")
     return {name: _meaning(name, meant, fine) for name, meant in coarse.items()}
 
 
@@ -46,7 +48,7 @@ def _meaning(name: str, meant: Meaning, fine: Sequence[str]) -> tuple[str, ...]:
         chosen = set(names) - set(listed) if negated else set(listed)
     if not chosen:
         raise DataError(f"coarse label {name!r} allows nothing; expected types, or O")
-    return tuple(item for item in dict.fromkeys(names) if item in chosen)
+    return tuple(item for item in names if item in chosen)
 
 
 def fine_types(types: Sequence[str], coarse: Mapping[str, Meaning]) -> tuple[str, ...]:

@@ -159,7 +159,8 @@ class LabelModel(ABC):
             start, scaling = self._fitted.params, self._fitted.scaling
         negates = negating(train) if self.hears_coarse else ()
         negates = self._fitted.negating if self._fitted else negates
-        train, types = self._heard(train, negates), train.fine_tags.types
+        voted, types = train, train.fine_tags.types
+        train = self._heard(train, negates)
         if valid is not None:
             valid = matching(valid, types, train.sources, train.silence, self.name)
             valid = self._heard(valid, negates)
@@ -177,7 +178,7 @@ class LabelModel(ABC):
             train.sources,
             train.silence,
             params,
-            judged(rates, train, found.labels),
+            judged(rates, voted, found.labels),
             encoding if self.needs_features else None,
             negates,
             scaling,
