@@ -7,15 +7,14 @@ import pytest
 from hypothesis import given
 
 import convener as cv
+from convener.models.fitted import negating, without_silence
 from convener.train.heard import (
     fillings,
     marks,
     mean_labels,
     mean_moves,
-    negating,
     said_counts,
     spoken_types,
-    without_silence,
 )
 from tests.generators import datasets
 

@@ -19,12 +19,19 @@ from convener.errors import ConvenerWarning, DataError, MismatchError, NotFitted
 from convener.features import Encoding, Scaling
 from convener.io import checkpoint
 from convener.kernels.confusion import type_probabilities, type_reliability
-from convener.models.fitted import Fitted, Params, Reliability, judged, matching
+from convener.models.fitted import (
+    Fitted,
+    Params,
+    Reliability,
+    judged,
+    matching,
+    negating,
+    without_silence,
+)
 from convener.packed import Ragged
 from convener.predictions import SAW_GOLD, Predictions
 from convener.settings import at_least, from_mapping, to_mapping
 from convener.tables import PERCENT, Table
-from convener.train.heard import negating, without_silence
 
 __all__ = [
     "EMConfig",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.data import Dataset
+from convener.data import ABSTAIN, Dataset
 from convener.errors import DataError, MismatchError
 from convener.evaluate.sources import f1_of_sources, only_coarse
 from convener.features import Encoding, Scaling
@@ -66,7 +66,7 @@ class Fitted:
     encoding: Encoding | None = None
     """Which encoder made the features it was fitted on."""
     negating: tuple[str, ...] = ()
-    """Sources whose O is no opinion at all: see `train.heard.negating`."""
+    """Sources whose O is no opinion at all: see `negating`."""
     scaling: Scaling | None = None
     """Mean and spread of those features; part of what a feature means to the model."""
 
@@ -132,6 +132,30 @@ def matching(
                 f"{model} was fitted with silence of {name} meaning {expected}; here it is {found}"
             )
     return data
+
+
+def negating(data: Dataset) -> tuple[str, ...]:
+    """Sources whose silence is O and that say what may be O ("not PER").
+
+    What they mean they say: the rest is no opinion at all.
+    """
+    if not data.coarse:
+        return ()
+    doubtful = np.append(data.allowed()[:, 0], False)
+    doubtful[0] = False
+    said = doubtful[data.votes].any(axis=0) & data.quiet()
+    return tuple(name for name, speaks in zip(data.sources, said, strict=True) if speaks)
+
+
+def without_silence(data: Dataset, sources: tuple[str, ...]) -> Dataset:
+    """The data with the O of these sources taken for an abstention."""
+    if not sources:
+        return data
+    columns = [data.source_number(name) for name in sources]
+    votes = data.votes.copy()
+    chosen = votes[:, columns]
+    votes[:, columns] = np.where(chosen == 0, np.int16(ABSTAIN), chosen)
+    return data.with_sources(data.sources, votes, data.silence)
 
 
 def _named(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:

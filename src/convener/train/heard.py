@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.data import ABSTAIN, Dataset
+from convener.data import Dataset
 from convener.kernels import coarse
 from convener.kernels.evidence import SparseVotes, expected_emissions, sparse_votes
 from convener.kernels.priors import move_counts
@@ -88,27 +88,3 @@ def said_counts(
         counts[:, :, 0] *= silence[:, None]
     mass = truth.sum(axis=0, dtype=np.float64)
     return coarse.settled(counts, mass, allowed, data.presumed(precision))
-
-
-def negating(data: Dataset) -> tuple[str, ...]:
-    """Sources whose silence is O and that say what may be O ("not PER").
-
-    What they mean they say: the rest is no opinion at all.
-    """
-    if not data.coarse:
-        return ()
-    doubtful = np.append(data.allowed()[:, 0], False)
-    doubtful[0] = False
-    said = doubtful[data.votes].any(axis=0) & data.quiet()
-    return tuple(name for name, speaks in zip(data.sources, said, strict=True) if speaks)
-
-
-def without_silence(data: Dataset, sources: tuple[str, ...]) -> Dataset:
-    """The data with the O of these sources taken for an abstention."""
-    if not sources:
-        return data
-    columns = [data.source_number(name) for name in sources]
-    votes = data.votes.copy()
-    chosen = votes[:, columns]
-    votes[:, columns] = np.where(chosen == 0, np.int16(ABSTAIN), chosen)
-    return data.with_sources(data.sources, votes, data.silence)
