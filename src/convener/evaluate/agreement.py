@@ -40,16 +40,28 @@ def opinion_kinds(data: Dataset) -> NDArray[np.int16]:
     return kinds
 
 
-def in_common(data: Dataset) -> NDArray[np.bool_]:
-    """Which kinds, as `opinion_kinds` numbers them, allow something in common.  -> (1+E, 1+E)"""
+def in_common(data: Dataset) -> NDArray[np.bool_] | None:
+    """Which kinds, as `opinion_kinds` numbers them, allow something in common.  -> (1+E, 1+E)
+
+    None where no label is coarse: then none but the same do.
+    """
+    if not data.coarse:
+        return None
     allowed = data.allowed()
     allowed = np.concatenate([allowed[:1], allowed[1::2] | allowed[2::2]]).astype(np.int64)
     common: NDArray[np.bool_] = allowed @ allowed.T > 0
     return common
 
 
+def differ(
+    left: NDArray[np.int16], right: NDArray[np.int16], common: NDArray[np.bool_] | None
+) -> NDArray[np.bool_]:
+    """Where two opinions conflict.  left, right (N,), common as `in_common` -> (N,)"""
+    return left != right if common is None else ~common[left, right]
+
+
 def token_pairs(
-    kinds: NDArray[np.int16], common: NDArray[np.bool_]
+    kinds: NDArray[np.int16], common: NDArray[np.bool_] | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """At how many tokens two sources both have an opinion, and at how many it differs.
 
@@ -66,7 +78,9 @@ def token_pairs(
             theirs = kinds[j][where]
             shared = theirs != NO_OPINION
             overlap[i, j] = overlap[j, i] = np.count_nonzero(shared)
-            conflict[i, j] = conflict[j, i] = np.count_nonzero(shared & ~common[theirs, mine])
+            conflict[i, j] = conflict[j, i] = np.count_nonzero(
+                shared & differ(theirs, mine, common)
+            )
     return overlap, conflict
 
 

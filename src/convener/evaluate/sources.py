@@ -22,6 +22,7 @@ from convener.errors import UnknownNameError, unknown_name
 from convener.evaluate.agreement import (
     NO_OPINION,
     Matrix,
+    differ,
     in_common,
     krippendorff_alpha,
     opinion_kinds,
@@ -204,20 +205,20 @@ def analyze(data: Dataset) -> Analysis:
 
 
 def _crowd(
-    kinds: NDArray[np.int16], common: NDArray[np.bool_]
+    kinds: NDArray[np.int16], common: NDArray[np.bool_] | None
 ) -> tuple[NDArray[np.int16], NDArray[np.bool_]]:
-    """How many sources have an opinion on each token, and where two differ.  -> (N,), (N,)"""
-    voters = np.zeros(kinds.shape[1], np.int16)
-    for column in kinds:
-        voters += column != NO_OPINION
-    met = np.flatnonzero(voters > 1)
-    against = np.zeros((len(common), len(met)), bool)  # kinds that conflict with one said before
-    conflicted = np.zeros(kinds.shape[1], bool)
-    for column in kinds:
-        said = np.flatnonzero(column[met] != NO_OPINION)
-        kind = column[met[said]]
-        conflicted[met[said]] |= against[kind, said]
-        against[:, said] |= ~common[:, kind]
+    """How many sources have an opinion on each token, and where two conflict.  -> (N,), (N,)"""
+    size = kinds.shape[1]
+    voters = np.zeros(size, np.int16)
+    conflicted = np.zeros(size, bool)
+    first = np.full(size, NO_OPINION, np.int16)
+    for number, column in enumerate(kinds):
+        said = column != NO_OPINION
+        # Fine opinions that agree with the first agree with each other; coarse ones may not.
+        for other in [first] if common is None else kinds[:number]:
+            conflicted |= said & (other != NO_OPINION) & differ(column, other, common)
+        np.copyto(first, column, where=said & (voters == 0))
+        voters += said
     return voters, conflicted
 
 
