@@ -164,8 +164,8 @@ class LabelModel(ABC):
         if self._fitted is not None:
             train = self._matched(train)
             start, scaling = self._fitted.params, self._fitted.scaling
-        negates = negating(train) if self.hears_coarse else ()
-        negates = self._fitted.negating if self._fitted else negates
+        known = self._fitted.negating if self._fitted else ()
+        negates = tuple(dict.fromkeys([*known, *negating(train)]))
         voted, types = train, train.fine_tags.types
         train = self._heard(train, negates)
         if valid is not None:

@@ -136,7 +136,8 @@ class SparseCHMM(NeuralChain):
         warn_of_silent_sources(train, self.name)
         torch.set_num_threads(config.threads)
         train, valid = held_out(train, valid, config.seed)
-        labels, fine = start_labels(train.fine()), train.fine()
+        fine = train.fine()
+        labels = start_labels(fine)
         if config.use_mv:
             random = MajorityVote(scheme="bio", ties="random", seed=config.seed)
             train = with_majority(train, random.infer({}, fine).labels)
