@@ -174,7 +174,7 @@ def test_lists_of_sources_become_tuples(small: Dataset) -> None:
 @given(datasets(), datasets())
 def test_datasets_are_equal_if_all_they_hold_is(one: Dataset, two: Dataset) -> None:
     def all_of(data: Dataset) -> Any:
-        head = (data.tags, data.sources, data.silence)
+        head = (data.tags, data.sources, data.silence, data.precision, data.coarse)
         holds = (data.gold is None, data.text is None, data.documents is None)
         return head, holds, sentences(data)
 
@@ -194,6 +194,7 @@ def test_every_part_counts_in_equality(small: Dataset) -> None:
         {"sources": ("names", "other")},
         {"votes": np.zeros((4, 2), np.int16)},
         {"silence": ("O", "abstain")},
+        {"precision": (0.9, None)},
         {"gold": gold},
         {"gold": None},
         {"text": None},
@@ -429,6 +430,10 @@ def test_other_types_keep_the_meaning_of_every_label(data: Dataset, tags: TagSet
     arrays = [array for array in (data.votes, data.gold) if array is not None]
     labels = {label for array in arrays for label in array.ravel().tolist() if label > 0}
     used = {data.tags.types[(label - 1) // 2] for label in labels} - set(data.coarse)
+    if data.coarse and "O" in tags.types:
+        with pytest.raises(DataError, match="no type may be called O"):
+            data.with_types(tags.types)
+        return
     if not all({"O", *tags.types} & set(allowed) for allowed in data.coarse.values()):
         with pytest.raises(DataError, match="allows nothing"):
             data.with_types(tags.types)
