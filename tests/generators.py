@@ -151,6 +151,16 @@ def vote_matrices(
 
 
 @st.composite
+def coarse_labels(draw: DrawFn, tags: TagSet) -> dict[str, tuple[str, ...]]:
+    """Coarse labels beside some types, and what each allows; mostly none."""
+    if "O" in tags.types or draw(st.integers(0, 2)):
+        return {}
+    names = [name for name in ("ENT", "NOT-PER") if name not in tags.types]
+    chosen = st.lists(st.sampled_from(["O", *tags.types]), min_size=1, unique=True).map(tuple)
+    return {name: draw(chosen) for name in draw(st.sampled_from([names, names[:1]]))}
+
+
+@st.composite
 def datasets(
     draw: DrawFn,
     *,
@@ -168,6 +178,8 @@ def datasets(
         return draw(st.booleans()) if choice is None else choice
 
     tags = draw(tag_sets()) if tags is None else tags
+    coarse = draw(coarse_labels(tags))
+    fine, tags = tags, TagSet((*tags.types, *coarse))
     lengths = draw(sentence_lengths(max_sentences))
     tokens = [draw(st.lists(kind.words(), min_size=n, max_size=n)) for n in lengths]
     sources = draw(st.lists(st.sampled_from(SOURCES), max_size=max_sources, unique=True))
@@ -179,7 +191,9 @@ def datasets(
         sources=tuple(sources),
         votes=draw(vote_matrices(tags, lengths, len(sources), kind)),
         silence=tuple(draw(st.sampled_from(["O", "abstain"])) for _ in sources),
-        gold=draw(legal_labels(tags, lengths)) if wanted(gold) else None,
+        precision=tuple(draw(st.sampled_from([None, None, 0.9, 1 / 3])) for _ in sources),
+        coarse=coarse,
+        gold=draw(legal_labels(fine, lengths)) if wanted(gold) else None,
         text=draw(texts(tokens)) if wanted(text) else None,
         documents=Strings.of(draw(ids)) if wanted(documents) else None,
     )
@@ -210,11 +224,11 @@ def predictions(
         return draw(st.booleans()) if choice is None else choice
 
     data = draw(datasets(kind=kind, gold=False))
-    labels = draw(legal_labels(data.tags, data.lengths.tolist()))
+    labels = draw(legal_labels(data.fine_tags, data.lengths.tolist()))
     found = Predictions(
         data=data,
         labels=labels,
-        probabilities=draw(probability_rows(len(labels), len(data.tags)))
+        probabilities=draw(probability_rows(len(labels), len(data.fine_tags)))
         if wanted(probabilities)
         else None,
         model="drawn",

@@ -11,7 +11,8 @@ import convener
 
 SOURCE = Path(convener.__file__).parent
 GROUND = {"errors"}
-VALUES = GROUND | {"packed", "spans", "schemes", "tags", "data", "predictions", "corpus", "tables"}
+VALUES = GROUND | {"packed", "spans", "schemes", "tags", "coarse", "data", "predictions", "corpus"}
+VALUES |= {"tables"}
 DOORS = {
     "errors": set(),
     "kernels": set(),
@@ -27,7 +28,8 @@ DOORS = {
     "tags": GROUND | {"packed", "schemes", "spans"},
     "features": GROUND | {"expect"},
     "listed": GROUND | {"expect", "spans", "tags"},
-    "data": GROUND | {"expect", "features", "listed", "packed", "tags", "text"},
+    "coarse": GROUND,
+    "data": GROUND | {"coarse", "expect", "features", "listed", "packed", "tags", "text"},
     "corpus": GROUND | {"data"},
     "predictions": GROUND | {"expect", "packed", "spans", "schemes", "tags", "data"},
     "io": VALUES | {"settings", "kernels"},

@@ -174,7 +174,7 @@ def test_lists_of_sources_become_tuples(small: Dataset) -> None:
 @given(datasets(), datasets())
 def test_datasets_are_equal_if_all_they_hold_is(one: Dataset, two: Dataset) -> None:
     def all_of(data: Dataset) -> Any:
-        head = (data.tags, data.sources, data.silence)
+        head = (data.tags, data.sources, data.silence, data.precision, data.coarse)
         holds = (data.gold is None, data.text is None, data.documents is None)
         return head, holds, sentences(data)
 
@@ -194,6 +194,7 @@ def test_every_part_counts_in_equality(small: Dataset) -> None:
         {"sources": ("names", "other")},
         {"votes": np.zeros((4, 2), np.int16)},
         {"silence": ("O", "abstain")},
+        {"precision": (0.9, None)},
         {"gold": gold},
         {"gold": None},
         {"text": None},
@@ -428,13 +429,23 @@ def test_an_opinion_is_a_vote_that_is_not_mere_silence(data: Dataset) -> None:
 def test_other_types_keep_the_meaning_of_every_label(data: Dataset, tags: TagSet) -> None:
     arrays = [array for array in (data.votes, data.gold) if array is not None]
     labels = {label for array in arrays for label in array.ravel().tolist() if label > 0}
-    used = {data.tags.types[(label - 1) // 2] for label in labels}
+    used = {data.tags.types[(label - 1) // 2] for label in labels} - set(data.coarse)
+    if data.coarse and "O" in tags.types:
+        with pytest.raises(DataError, match="no type may be called O"):
+            data.with_types(tags.types)
+        return
+    if not all({"O", *tags.types} & set(allowed) for allowed in data.coarse.values()):
+        with pytest.raises(DataError, match="allows nothing"):
+            data.with_types(tags.types)
+        return
     if not used <= set(tags.types):
         with pytest.raises(DataError, match="no entity type '"):
             data.with_types(tags.types)
         return
     moved = data.with_types(list(tags.types))
-    assert moved.tags == tags
+    assert moved.tags.types == (*tags.types, *data.coarse)
+    for name, allowed in data.coarse.items():
+        assert set(moved.coarse[name]) == set(allowed) & {"O", *tags.types}
     check(moved)
 
     def named(part: Dataset, array: Any) -> list[str]:
@@ -443,7 +454,7 @@ def test_other_types_keep_the_meaning_of_every_label(data: Dataset, tags: TagSet
     assert named(moved, moved.votes) == named(data, data.votes)
     if data.gold is not None:
         assert named(moved, moved.gold) == named(data, data.gold)
-    assert moved.with_types(data.tags.types) == data
+    assert moved.fine().with_types(data.fine_tags.types) == data.fine()
 
 
 def test_the_same_types_are_the_same_data(small: Dataset) -> None:
@@ -576,3 +587,26 @@ def test_features_are_shown_and_are_no_part_of_equality(small: Dataset) -> None:
     """They are made of the tokens: the same data may have them or not."""
     assert repr(numbered(small)).endswith("gold, features of toy)")
     assert numbered(small) == small
+
+
+def test_precision_is_kept_with_its_source() -> None:
+    data = Dataset.from_spans(["X"], [["a"], ["b"]], {"s": [[], []], "t": [[], []], "u": [[], []]})
+    assert data.precision == (None, None, None)
+    stated = replace(data, precision=(0.9, None, np.float32(0.5)))
+    assert stated != data
+    assert stated.select_sources(["u", "s"]).precision == (0.5, 0.9)
+    assert stated[1:].precision == stated.take([0]).precision == stated.precision
+    other = stated.with_sources(["v", "s"], np.zeros((2, 2), np.int16), ["O", "O"])
+    assert other.precision == (None, 0.9)
+    assert stated.with_sources(stated.sources, stated.votes, stated.silence) == stated
+    np.testing.assert_array_equal(stated.presumed(0.7), [0.9, 0.7, 0.5])
+    with pytest.raises(MismatchError, match="precision differ"):
+        Dataset.concat([stated, data])
+    assert Dataset.concat([stated, stated]).precision == stated.precision
+
+
+@pytest.mark.parametrize("precision", [(1.0,), (0.0,), (float("nan"),), (0.5, 0.5)])
+def test_a_precision_that_is_none_is_refused(precision: tuple[float, ...]) -> None:
+    data = Dataset.from_spans(["X"], [["a"]], {"s": [[]]})
+    with pytest.raises(DataError, match=r"precision must be in \(0, 1\)"):
+        replace(data, precision=precision)

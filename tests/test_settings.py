@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -157,3 +158,18 @@ def test_what_is_not_given_keeps_its_default() -> None:
 def test_an_unknown_setting_is_refused_with_a_suggestion() -> None:
     with pytest.raises(ConfigError, match="no reading option 'cout'; did you mean 'count'"):
         from_mapping(Everything, {"cout": 1}, what="reading option")
+
+
+def test_a_mapping_is_written_with_signs() -> None:
+    @dataclass(frozen=True)
+    class Config:
+        names: Mapping[str, str] | None = None
+
+    def read(value: Any) -> Any:
+        return from_mapping(Config, {"names": value}, what="setting").names
+
+    assert read({"a": "b"}) == {"a": "b"}
+    assert read("a=b; c = not d, e;") == {"a": "b", "c": "not d, e"}
+    assert read("none") is None
+    with pytest.raises(ConfigError, match="names must be name=value"):
+        read("a; b")

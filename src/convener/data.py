@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self, get_args, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from convener import expect
+from convener.coarse import Meaning, allowed_labels, fine_types, meanings
 from convener.errors import DataError, UnknownNameError, unknown_name
 from convener.features import Features
 from convener.listed import Marks, labels_of
@@ -21,6 +22,8 @@ __all__ = ["ABSTAIN", "SILENCES", "Dataset", "Sentence", "Silence", "Text"]
 
 Silence = Literal["O", "abstain"]
 SILENCES: tuple[Silence, ...] = get_args(Silence)
+_STATED = ("tags", "sources", "silence", "precision", "coarse")
+"""What holds of all sentences: the same in parts that are put together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +46,10 @@ class Dataset:
     votes      (N, K) int16 label ids, 0 = O, -1 = abstain
     silence    (K,) what a source means where it marks nothing: "O" (its O is mostly the absence
                of an opinion) or "abstain" (its O is an opinion)
+    precision  (K,) how often a mark of a source is presumed right, None where nobody says: models
+               start there; () is None for all
+    coarse     what those of the types allow that are coarse labels; they are the last ones, and no
+               gold: see `convener.coarse`
     gold       (N,) int16 label ids, if known
     text       the text and the tokens' place in it, if known
     documents  (M,) the id of each sentence's document, if known
@@ -67,14 +74,22 @@ class Dataset:
     sources: tuple[str, ...]
     votes: NDArray[np.int16]
     silence: tuple[Silence, ...]
+    precision: tuple[float | None, ...] = ()
+    coarse: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     gold: NDArray[np.int16] | None = None
     text: Text | None = None
     documents: Strings | None = None
     features: Features | None = None
 
     def __post_init__(self) -> None:
-        for name in ("sources", "silence"):
+        for name in ("sources", "silence", "precision"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
+        stated = self.precision or (None,) * len(self.sources)
+        shares = tuple(None if share is None else float(share) for share in stated)
+        object.__setattr__(self, "precision", shares)
+        if self.coarse:
+            fine_types(self.tags.types, self.coarse)
+            object.__setattr__(self, "coarse", meanings(self.coarse, self.tags.types))
         count, size = len(self.tokens), len(self.tags)
         expect.offsets(self.offsets, count)
         expect.distinct("sources", self.sources)
@@ -84,11 +99,18 @@ class Dataset:
             f"silence must be 'O' or 'abstain' for each of the {len(self.sources)} sources, "
             f"got {self.silence}",
         )
+        expect.that(
+            len(self.precision) == len(self.sources)
+            and all(share is None or 0 < share < 1 for share in self.precision),
+            f"precision must be in (0, 1), or None where it is not known, for each of the "
+            f"{len(self.sources)} sources, got {self.precision}",
+        )
         expect.shape("votes", self.votes.shape, (count, len(self.sources)))
         expect.labels("votes", self.votes, ABSTAIN, size)
         if self.gold is not None:
             expect.shape("gold", self.gold.shape, (count,))
-            expect.labels("gold", self.gold, 0, size)
+            what = "gold, which is never coarse," if self.coarse else "gold"
+            expect.labels(what, self.gold, 0, len(self.fine_tags))
         if self.documents is not None:
             expect.shape("documents", (len(self.documents),), (len(self),))
         if self.text is not None:
@@ -189,7 +211,7 @@ class Dataset:
             self.gold is None or np.array_equal(self.gold, other.gold)  # type: ignore[arg-type]
         )
         return (
-            (self.tags, self.sources, self.silence) == (other.tags, other.sources, other.silence)
+            all(getattr(self, name) == getattr(other, name) for name in _STATED)
             and np.array_equal(self.offsets, other.offsets)
             and np.array_equal(self.votes, other.votes)
             and same_gold
@@ -239,6 +261,42 @@ class Dataset:
         said: NDArray[np.bool_] = (self.votes > 0) | ((self.votes == 0) & ~self.quiet())
         return said
 
+    @property
+    def fine_tags(self) -> TagSet:
+        """The labels that a truth may have: those over types that are not coarse."""
+        return TagSet(fine_types(self.tags.types, self.coarse)) if self.coarse else self.tags
+
+    def allowed(self) -> NDArray[np.bool_]:
+        """Which fine labels each label allows: see `convener.coarse.allowed_labels`.  -> (S, L)"""
+        return allowed_labels(self.tags.types, self.coarse)
+
+    def fine(self) -> Self:
+        """The same data over fine types alone: sources abstain where they say a coarse label."""
+        if not self.coarse:
+            return self
+        tags = self.fine_tags
+        votes = np.where(self.votes < len(tags), self.votes, np.int16(ABSTAIN))
+        return self._with(tags=tags, coarse={}, votes=votes)
+
+    def with_coarse(self, coarse: Mapping[str, Meaning]) -> Self:
+        """The same data with these of its types taken for coarse labels; those it lacks are added.
+
+        >>> data = Dataset.from_spans(["ENT", "PER"], [["Ada"]], {"s": [[(0, 1, "ENT")]]})
+        >>> data = data.with_coarse({"ENT": "any", "NOT-PER": "not PER"})
+        >>> data.tags.types, data.coarse["NOT-PER"], data.votes.tolist(), data.fine().votes.tolist()
+        (('PER', 'ENT', 'NOT-PER'), ('O',), [[3]], [[-1]])
+        """
+        if coarse.items() <= self.coarse.items():
+            return self
+        known = {**self.coarse, **coarse}
+        fine = [name for name in self.tags.types if name not in known]
+        data = self._with(coarse={}).with_types((*fine, *known))
+        return replace(data, coarse=meanings(known, data.tags.types))
+
+    def presumed(self, unknown: float) -> NDArray[np.float64]:
+        """The precision of each source, and this one where nobody says.  -> (K,)"""
+        return np.array([unknown if share is None else share for share in self.precision], float)
+
     def with_gold(self, gold: NDArray[np.int16]) -> Self:
         """The same data with these gold labels."""
         return replace(self, gold=gold)
@@ -260,21 +318,47 @@ class Dataset:
             sources=wanted,
             votes=self.votes[:, columns],
             silence=tuple(self.silence[column] for column in columns),
+            precision=tuple(self.precision[column] for column in columns),
         )
 
     def with_sources(
-        self, sources: Sequence[str], votes: NDArray[np.int16], silence: Sequence[Silence]
+        self,
+        sources: Sequence[str],
+        votes: NDArray[np.int16],
+        silence: Sequence[Silence],
+        precision: Sequence[float | None] | None = None,
     ) -> Self:
-        """The same text and gold with the votes of other sources."""
-        return replace(self, sources=tuple(sources), votes=votes, silence=tuple(silence))
+        """The same text and gold with the votes of other sources.
+
+        Unless precision is given, sources that are there already keep theirs.
+        """
+        if precision is None:
+            known = dict(zip(self.sources, self.precision, strict=True))
+            precision = [known.get(name) for name in sources]
+        return replace(
+            self,
+            sources=tuple(sources),
+            votes=votes,
+            silence=tuple(silence),
+            precision=tuple(precision),
+        )
 
     def with_types(self, types: Sequence[str]) -> Self:
-        """The same labels over other entity types, which must include those in use."""
-        tags = TagSet(tuple(types))
+        """The same labels over other entity types, which must include those in use.
+
+        Coarse labels stay as they are, the last of the types whether they are named or not.
+        """
+        fine = [name for name in types if name not in self.coarse]
+        tags = TagSet((*fine, *self.coarse))
         if tags == self.tags:
             return self
+        coarse = {
+            name: tuple(kind for kind in allowed if kind in ("O", *fine))
+            for name, allowed in self.coarse.items()
+        }
         return self._with(
             tags=tags,
+            coarse=meanings(coarse, tags.types),
             votes=self.tags.translate(self.votes, tags),
             gold=None if self.gold is None else self.tags.translate(self.gold, tags),
         )
@@ -310,7 +394,7 @@ class Dataset:
             raise DataError("nothing to concatenate")
         expect.joinable(
             parts,
-            same=("tags", "sources", "silence"),
+            same=_STATED,
             held=("gold", "text", "documents", "features"),
         )
 

@@ -27,7 +27,7 @@ class Predictions:
     """Labels for every token of a dataset.
 
     data           the dataset they speak of, gold removed
-    labels         (N,) int16, legal BIO ids
+    labels         (N,) int16, legal BIO ids of its fine types: no prediction is coarse
     probabilities  (N, L) float32, rows sum to one; None where labels were read from a file
                    without them
     scores         one float32 per span in the order of the text: how sure the model is of the
@@ -48,7 +48,7 @@ class Predictions:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        count, size = len(self.data.tokens), len(self.data.tags)
+        count, size = len(self.data.tokens), len(self.data.fine_tags)
         if self.data.gold is not None:
             object.__setattr__(self, "data", self.data.without_gold())
         expect.shape("labels", self.labels.shape, (count,))

@@ -85,6 +85,8 @@ def _as_type(hint: Any, value: Any) -> Any:
         if isinstance(value, str):
             value = [part.strip() for part in value.split(",") if part.strip()]
         return tuple(_as_type(inner, item) for item in value)
+    if get_origin(hint) is Mapping:
+        return _mapping(value)
     if get_origin(hint) is Literal:
         return _checked(value, value in get_args(hint))
     if hint is type(None):
@@ -103,6 +105,15 @@ def _as_type(hint: Any, value: Any) -> Any:
     return hint(value)
 
 
+def _mapping(value: Any) -> dict[Any, Any]:
+    """A mapping, or what is written "name=value; name=value"."""
+    if not isinstance(value, str):
+        return dict(value)
+    pairs = [part.partition("=") for part in value.split(";") if part.strip()]
+    _checked(value, all(sign for _, sign, _ in pairs))
+    return {name.strip(): meant.strip() for name, _, meant in pairs}
+
+
 def _checked(value: Any, holds: bool) -> Any:
     if not holds:
         raise ValueError
@@ -116,6 +127,8 @@ def _spoken(hint: Any) -> str:
         return "one of " + ", ".join(map(str, get_args(hint)))
     if get_origin(hint) is tuple:
         return f"a list of {_spoken(get_args(hint)[0])}"
+    if get_origin(hint) is Mapping:
+        return "name=value, several with ; between them"
     return {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}.get(
         hint, str(hint)
     )

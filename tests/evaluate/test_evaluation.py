@@ -187,3 +187,18 @@ def test_no_sentences():
     found = evaluate(Predictions(data=empty, labels=np.zeros(0, np.int16)), empty, bootstrap=3)
     assert (found.f1, found.majority_vote.micro.f1, found.token_accuracy) == (0.0, 0.0, 0.0)
     assert "0.00%" in str(found)
+
+
+def test_coarse_votes_are_no_part_of_an_evaluation() -> None:
+    data = Dataset.from_spans(
+        ["PER", "LOC", "ENT"],
+        [["Ada", "in", "Oslo"]],
+        {"s": [[(0, 1, "PER"), (2, 3, "ENT")]], "t": [[(2, 3, "ENT")]]},
+        gold=[[(0, 1, "PER"), (2, 3, "LOC")]],
+    ).with_coarse({"ENT": "any"})
+    labels = Predictions(data=data, labels=np.array([1, 0, 3], np.int16), model="m")
+    fine = replace(labels, data=data.fine())
+    assert evaluate(labels, data).to_json() == evaluate(fine, data.fine()).to_json()
+    assert evaluate(labels, data).types == ("PER", "LOC")
+    found = compare(labels, fine, data, samples=10)
+    assert str(found) == str(compare(fine, fine, data.fine(), samples=10))

@@ -10,7 +10,7 @@ from sklearn.metrics import cohen_kappa_score
 from convener.data import Dataset
 from convener.errors import UnknownNameError
 from convener.evaluate.metrics import score_labels
-from convener.evaluate.sources import analyze
+from convener.evaluate.sources import analyze, f1_of_sources
 from convener.packed import Strings, offsets_of
 from convener.tags import TagSet
 
@@ -205,3 +205,52 @@ def test_tables():
         assert len(table.columns) == 5
     with pytest.raises(UnknownNameError, match="did you mean 'overlap'"):
         found.pairwise_table("overlaps")
+
+
+def coarse_sources() -> Dataset:
+    """Gold PER 0-2, LOC 3-4; words 0 to 5."""
+    data = Dataset.from_spans(
+        ["PER", "LOC", "ENT", "NAME", "NOT-PER"],
+        [["Ada", "Lovelace", "saw", "Oslo", "once", "."]],
+        {
+            "people": [[(0, 2, "PER"), (3, 4, "PER")]],
+            "bounds": [[(0, 2, "ENT"), (3, 4, "ENT"), (4, 5, "ENT")]],
+            "names": [[(0, 2, "NAME"), (3, 4, "NAME")]],
+            "doubts": [[(3, 4, "NOT-PER"), (4, 5, "NOT-PER")]],
+        },
+        gold=[[(0, 2, "PER"), (3, 4, "LOC")]],
+    )
+    return data.with_coarse({"ENT": "any", "NAME": ("PER",), "NOT-PER": "not PER"})
+
+
+def test_a_coarse_vote_conflicts_only_with_what_it_does_not_allow() -> None:
+    found = analyze(coarse_sources())
+    tokens = found.pairwise["conflict"] * 6
+    # Only the doubts contradict anybody: those who say that Oslo is a person.
+    expected = np.zeros((4, 4))
+    expected[0, 3] = expected[3, 0] = expected[2, 3] = expected[3, 2] = 1
+    np.testing.assert_allclose(tokens, expected)
+    assert found.conflict == pytest.approx(1 / 6)
+    conflicts = {source.name: source.conflict for source in found.sources}
+    assert conflicts == pytest.approx(dict.fromkeys(conflicts, 1 / 6))
+    assert [source.types for source in found.sources][1:] == [("ENT",), ("NAME",), ("NOT-PER",)]
+
+
+def test_a_coarse_span_is_right_where_gold_is_of_a_type_it_allows() -> None:
+    scores = {source.name: source.score for source in analyze(coarse_sources()).sources}
+    assert scores["doubts"] is None
+    figures = {
+        name: (score.correct, score.predicted, score.gold)
+        for name, score in scores.items()
+        if score is not None
+    }
+    assert figures == {"people": (1, 2, 2), "bounds": (2, 3, 2), "names": (1, 2, 2)}
+    assert "doubts" in str(analyze(coarse_sources()))
+
+
+def test_f1_of_coarse_sources_is_that_of_their_fine_spans() -> None:
+    data = coarse_sources()
+    found = f1_of_sources(data, data.gold)
+    assert found.shape == (4, 2)
+    np.testing.assert_allclose(found[0], [2 / 3, 0])
+    assert np.isnan(found[1:]).all()

@@ -64,6 +64,7 @@ def test_datasets_opens_what_we_write(
     tagged = content.labels if isinstance(content, Predictions) else data.gold
     assert (tagged is None) == ("ner_tags" not in loaded.features)
     if tagged is not None:
+        names = list(data.fine_tags.names)
         assert loaded.features["ner_tags"].feature.names == names
         assert list(chain(*loaded[:]["ner_tags"])) == tagged.tolist()
     if data.text is not None:

@@ -274,3 +274,11 @@ def test_what_prodigy_rejected_is_left_out_and_said(tmp_path: Path) -> None:
     report = Report()
     assert len(cio.read(path, report=report)) == 1
     assert report.counts() == {"left out": 1}
+
+
+@pytest.mark.parametrize("precision", [{"a": 1.0}, {"a": "high"}, [0.5], {"a": True}])
+def test_a_precision_that_is_none_is_refused(precision: Any, tmp_path: Path) -> None:
+    corpus = {"types": ["PER"], "sources": ["a"], "precision": precision}
+    (tmp_path / "x.jsonl").write_text(json.dumps({"corpus": corpus, "tokens": ["Ada"]}) + "\n")
+    with pytest.raises(DataError, match=r"expected 'precision' as a number in \(0, 1\)"):
+        cio.read(tmp_path / "x.jsonl")

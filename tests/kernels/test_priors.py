@@ -16,6 +16,7 @@ from convener.kernels.priors import (
     move_counts,
     silence_weight,
     smoothed_emissions,
+    vote_scores,
 )
 
 
@@ -112,3 +113,34 @@ def test_a_mark_is_worth_less_where_lone_marks_are_false() -> None:
 def test_one_source_is_taken_at_its_word() -> None:
     votes = np.array([[1], [0]], np.int16)
     assert least_concentration(votes, votes[:, 0], 1) == 1
+
+
+def test_of_known_precision_just_the_rest_is_false() -> None:
+    """Source 0 marks 30 tokens, 24 of them right; source 1 is not known and stays as it is."""
+    counts = np.zeros((2, 3, 3))
+    counts[:] = [[960, 4, 2], [5, 16, 1], [2, 0, 7]]
+    start = smoothed_emissions(counts, false_votes=10, floor=0, precision=np.array([0.8, np.nan]))
+    plain = smoothed_emissions(counts, false_votes=10, floor=0)
+    np.testing.assert_array_equal(start[1], plain[1])
+    # B is said 20 times, I 10 times: a fifth of each is where the truth is O, the rest where it
+    # was, in the proportions 16 : 1 : 7.
+    by_hand = [[960, 4, 2], [5, 24 * 16 / 24, 24 * 1 / 24], [2, 0, 24 * 7 / 24]]
+    np.testing.assert_allclose(start[0], by_hand)
+    said = start[0, :, 1:]
+    assert said[0].sum() / said.sum() == pytest.approx(0.2)
+    emissions = start[0] / start[0].sum(axis=1, keepdims=True)
+    assert emissions[0, 1:].sum() == pytest.approx(6 / 966)
+
+
+def test_a_source_that_is_never_right_by_the_vote_is_given_its_diagonal() -> None:
+    counts = np.zeros((1, 3, 3))
+    counts[0, 0] = [50, 10, 0]
+    start = smoothed_emissions(counts, false_votes=10, floor=0, precision=np.array([0.3]))
+    np.testing.assert_allclose(start[0], [[50, 7, 0], [0, 3, 0], [0, 0, 0]])
+
+
+def test_scores_of_o_leave_each_source_its_false_marks() -> None:
+    counts = np.tile([[80.0, 0, 0], [5, 10, 0], [0, 0, 5]], (2, 1, 1))
+    scores = vote_scores(counts, counts.sum(axis=1), precision=np.array([0.9, 0.4]))
+    np.testing.assert_allclose(scores[:, 0], [1 - 0.1 * 0.15, 1 - 0.6 * 0.15])
+    np.testing.assert_allclose(scores[:, 1], 10 / 15)

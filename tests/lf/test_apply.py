@@ -503,3 +503,42 @@ def test_the_usual_cache_is_used(
     monkeypatch.setenv("CONVENER_CACHE", str(tmp_path / "usual"))
     cv.apply([ada], text)
     assert list((tmp_path / "usual" / "votes").glob("*.safetensors"))
+
+
+def test_precision_and_silence_of_functions_become_those_of_sources() -> None:
+    sure = gazetteer(["Oslo"], "LOC", name="sure", precision=0.9)
+    unsure = gazetteer(["Rome"], "LOC", name="unsure", on_silence="abstain")
+    data = Dataset.from_spans(["LOC"], [["Oslo"]], {"old": [[]]})
+    data = replace(data, precision=(0.2,))
+    assert cv.apply([sure, unsure], data, cache=False).precision == (0.9, None)
+    kept = cv.apply([sure, unsure], data, cache=False, keep=True)
+    assert (kept.precision, kept.silence) == ((0.2, 0.9, None), ("O", "O", "abstain"))
+
+
+def test_coarse_labels_are_added_to_the_types_of_the_data() -> None:
+    names = gazetteer(["Ada"], "PER", name="names")
+    some = gazetteer(["Oslo"], "ENT", name="some", coarse={"ENT": "any"})
+    no = gazetteer(["Reading"], "NOT-LOC", name="no", coarse={"NOT-LOC": "not LOC"})
+    words = [["Ada", "in", "Oslo"], ["Reading", "on"]]
+    gold = Dataset.from_spans(["LOC", "PER"], words, {}, gold=[[], []])
+    for data in (gold, gold.without_gold()):
+        voted = cv.apply([names, some, no], data, cache=False)
+        assert voted.tags.types == ("LOC", "PER", "ENT", "NOT-LOC")
+        assert voted.coarse == {"ENT": ("LOC", "PER"), "NOT-LOC": ("O", "PER")}
+        assert voted.votes.tolist() == [[3, 0, 0], [0, 0, 0], [0, 5, 0], [0, 0, 7], [0, 0, 0]]
+        more = cv.apply([names], voted, cache=False, keep=False)
+        assert more.coarse == voted.coarse
+    raw = cv.split_text(["Ada in Oslo"])
+    assert cv.apply([names, some], raw, cache=False).tags.types == ("PER", "ENT")
+    with pytest.raises(DataError, match="no entity type 'ENT'"):
+        cv.apply([gazetteer(["Oslo"], "ENT", name="slip")], gold, cache=False)
+    with pytest.raises(DataError, match="'ENT' allows nothing"):
+        cv.apply([some], raw, cache=False)
+
+
+def test_a_coarse_label_has_one_meaning() -> None:
+    data = Dataset.from_spans(["LOC", "PER"], [["Oslo"]], {}, gold=[[]])
+    one = gazetteer(["Oslo"], "X", name="one", coarse={"X": "any"})
+    two = gazetteer(["Oslo"], "X", name="two", coarse={"X": "not PER"})
+    with pytest.raises(ConfigError, match="two: coarse label 'X' allows 'not PER', but 'any'"):
+        cv.apply([one, two], data, cache=False)

@@ -177,3 +177,23 @@ def test_parts_decide_the_version() -> None:
         only_if(one, lambda view: "b" in view).digest(),
     }
     assert len(digests) == 8
+
+
+def test_precision_is_passed_on_where_one_function_speaks() -> None:
+    places = gazetteer(["Oslo"], "LOC", name="places", precision=0.9)
+    others = gazetteer(["Oslo Bank"], "ORG", name="others", precision=0.6)
+    assert minus(places, others).precision == restrict(places, "LOC").precision == 0.9
+    assert minus(places, others, precision=0.95).precision == 0.95
+    assert union(places, others, name="both").precision is None
+
+
+def test_coarse_labels_keep_their_meaning_in_combinations() -> None:
+    some = gazetteer({"ENT": ["Oslo"], "PER": ["Ada"]}, name="some", coarse={"ENT": "any"})
+    places = gazetteer(["Oslo"], "LOC", name="places")
+    assert union(some, places, name="both").coarse == {"ENT": "any"}
+    assert restrict(some, "PER").coarse == {}
+    assert minus(places, some).coarse == {}
+    renamed = rename(some, {"ENT": "NAME"}, coarse={"NAME": "PER, LOC"})
+    assert renamed.coarse == {"NAME": "PER, LOC"}
+    with pytest.raises(ConfigError, match="no label of places to be coarse 'ENT'"):
+        gazetteer(["Oslo"], "LOC", name="places", coarse={"ENT": "any"})

@@ -119,7 +119,7 @@ def test_evidence_and_counts_are_those_of_plain_loops() -> None:
 def test_what_is_presumed_leaves_no_row_empty() -> None:
     counts = np.zeros((2, 5, 5, 5))
     counts[0, 0, 0, 0] = 100
-    settings = {"false_votes": 10.0, "pooled": 0.0, "diagonal": 0.0}
+    settings = {"false_votes": np.full(2, 10.0), "pooled": 0.0, "diagonal": 0.0}
     prior = presumed_counts(counts, np.array([3.0, 0.0]), **settings)
     assert (prior > 0).all()
     assert prior[0, 0, 0, 0] > 300

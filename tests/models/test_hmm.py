@@ -84,7 +84,7 @@ def test_one_step_equals_a_step_over_all_paths() -> None:
     data = crowd(seed=1, sentences=12).select_sources(["good", "poor", "guest"])
     data = data.take(np.flatnonzero(data.lengths < 5))
     model = HMM(steps=1, tolerance=0, start="majority", prior=2, false_votes=3, silence=1)
-    start = model._start(data, sparse_votes(data.votes), start_labels(data))
+    start = model._start(data, sparse_votes(data.votes), [(1.0, start_labels(data))])
     begin = start.normalised(data.tags.legal)
     xi, seen, _ = brute_force_step(data, begin.moves, begin.emissions)
     params = model.fit(data).fitted.params

@@ -2,12 +2,14 @@
 
 Tokens. A vote counts where it is an opinion (`Dataset.opinions`), and says its entity type, or O:
 B-x and I-x are the same. Two sources overlap at a token where both have an opinion, and conflict
-where the types differ.
+where the types differ; a coarse label conflicts with another only where they allow nothing in
+common.
 
 Spans. The units of kappa and alpha are the distinct (sentence, start, end) that any source marked.
-A source's category on a unit is the type if it marked exactly that span, else "none"; it is missing
-where the source abstained on the whole sentence. Units that nobody marked cannot be listed, so
-"none" is rarer here than in the text, and both figures are on the low side.
+A source's category on a unit is the type if it marked exactly that span, else "none"; a coarse
+label is a category of its own. It is missing where the source abstained on the whole sentence.
+Units that nobody marked cannot be listed, so "none" is rarer here than in the text, and both
+figures are on the low side.
 
 Nothing here is larger than tokens x sources.
 """
@@ -38,10 +40,32 @@ def opinion_kinds(data: Dataset) -> NDArray[np.int16]:
     return kinds
 
 
-def token_pairs(kinds: NDArray[np.int16]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def in_common(data: Dataset) -> NDArray[np.bool_] | None:
+    """Which kinds, as `opinion_kinds` numbers them, allow something in common.  -> (1+E, 1+E)
+
+    None where no label is coarse: then none but the same do.
+    """
+    if not data.coarse:
+        return None
+    allowed = data.allowed()
+    allowed = np.concatenate([allowed[:1], allowed[1::2] | allowed[2::2]]).astype(np.int64)
+    common: NDArray[np.bool_] = allowed @ allowed.T > 0
+    return common
+
+
+def differ(
+    left: NDArray[np.int16], right: NDArray[np.int16], common: NDArray[np.bool_] | None
+) -> NDArray[np.bool_]:
+    """Where two opinions conflict.  left, right (N,), common as `in_common` -> (N,)"""
+    return left != right if common is None else ~common[left, right]
+
+
+def token_pairs(
+    kinds: NDArray[np.int16], common: NDArray[np.bool_] | None = None
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """At how many tokens two sources both have an opinion, and at how many it differs.
 
-    kinds (K, N) -> (K, K), (K, K)
+    kinds (K, N), common as `in_common` -> (K, K), (K, K)
     """
     count = len(kinds)
     overlap = np.zeros((count, count), np.int64)
@@ -54,7 +78,9 @@ def token_pairs(kinds: NDArray[np.int16]) -> tuple[NDArray[np.int64], NDArray[np
             theirs = kinds[j][where]
             shared = theirs != NO_OPINION
             overlap[i, j] = overlap[j, i] = np.count_nonzero(shared)
-            conflict[i, j] = conflict[j, i] = np.count_nonzero(shared & (theirs != mine))
+            conflict[i, j] = conflict[j, i] = np.count_nonzero(
+                shared & differ(theirs, mine, common)
+            )
     return overlap, conflict
 
 

@@ -193,8 +193,9 @@ def evaluate(
     if bootstrap < 0:
         raise ConfigError(f"bootstrap must be a number of draws, got {bootstrap}")
     expect_same_sentences(predictions.data, data)
+    data = data.fine()
     known = data.tags.types
-    types = tuple(dict.fromkeys((*known, *predictions.data.tags.types)))
+    types = tuple(dict.fromkeys((*known, *predictions.data.fine_tags.types)))
     bare = Evaluation(
         model=predictions.model,
         mode=mode,
@@ -238,9 +239,8 @@ def compare(
     """Paired bootstrap of first minus second: precision, recall and F1 on the same draws."""
     if data.gold is None:
         raise DataError("a comparison needs gold labels, and this data has none")
-    types = tuple(
-        dict.fromkeys((*data.tags.types, *first.data.tags.types, *second.data.tags.types))
-    )
+    all_tags = (part.fine_tags for part in (data, first.data, second.data))
+    types = tuple(dict.fromkeys(name for tags in all_tags for name in tags.types))
     tags = TagSet(types)
     truth = spans_of(data.gold, data.offsets, tags, mode)
     units, unit = units_of(data)

@@ -3,30 +3,41 @@
 Coverage, overlap and conflict follow Snorkel: shares of all tokens where the source votes, where
 another source votes too, and where another source votes differently. A vote here is an opinion
 (`Dataset.opinions`: an O that is mere silence does not count), and votes are compared by entity
-type: B-x and I-x agree. Precision, recall and F1 are entity-level and lenient; a sentence on which
-a source abstained counts against its recall.
+type: B-x and I-x agree, and coarse labels agree with what they allow. Precision, recall and F1 are
+entity-level and lenient; a sentence on which a source abstained counts against its recall. A span
+with a coarse label is right where gold has one there of a type it allows; what may be O is no span.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from convener.coarse import OUTSIDE
 from convener.data import ABSTAIN, Dataset, Silence
 from convener.errors import UnknownNameError, unknown_name
 from convener.evaluate.agreement import (
     NO_OPINION,
     Matrix,
+    differ,
+    in_common,
     krippendorff_alpha,
     opinion_kinds,
     span_pairs,
     token_pairs,
     units,
 )
-from convener.evaluate.metrics import Score, ratio, score_labels, score_spans, spans_of
+from convener.evaluate.metrics import (
+    Score,
+    ratio,
+    score_labels,
+    score_spans,
+    span_keys,
+    spans_of,
+)
 from convener.spans import Spans
 from convener.tables import PERCENT, Table
 
@@ -167,8 +178,9 @@ def analyze(data: Dataset) -> Analysis:
     """
     tokens = len(data.tokens)
     kinds = opinion_kinds(data)
-    voters, conflicted = _crowd(kinds)
-    overlap, conflict = token_pairs(kinds)
+    common = in_common(data)
+    voters, conflicted = _crowd(kinds, common)
+    overlap, conflict = token_pairs(kinds, common)
     marks = [spans_of(column, data.offsets, data.tags) for column in data.votes.T]
     table = units(data, marks)
     pairs = span_pairs(table)
@@ -192,15 +204,19 @@ def analyze(data: Dataset) -> Analysis:
     )
 
 
-def _crowd(kinds: NDArray[np.int16]) -> tuple[NDArray[np.int16], NDArray[np.bool_]]:
-    """How many sources have an opinion on each token, and where they differ.  -> (N,), (N,)"""
+def _crowd(
+    kinds: NDArray[np.int16], common: NDArray[np.bool_] | None
+) -> tuple[NDArray[np.int16], NDArray[np.bool_]]:
+    """How many sources have an opinion on each token, and where two conflict.  -> (N,), (N,)"""
     size = kinds.shape[1]
     voters = np.zeros(size, np.int16)
     conflicted = np.zeros(size, bool)
     first = np.full(size, NO_OPINION, np.int16)
-    for column in kinds:
+    for number, column in enumerate(kinds):
         said = column != NO_OPINION
-        conflicted |= said & (voters > 0) & (column != first)
+        # Fine opinions that agree with the first agree with each other; coarse ones may not.
+        for other in [first] if common is None else kinds[:number]:
+            conflicted |= said & (other != NO_OPINION) & differ(column, other, common)
         np.copyto(first, column, where=said & (voters == 0))
         voters += said
     return voters, conflicted
@@ -232,10 +248,26 @@ def _summaries(
                 spans=len(spans),
                 sentences=int(np.count_nonzero(np.diff(of_token[where]))) + bool(len(where)),
                 types=tuple(types[kind] for kind in used),
-                score=None if gold is None else score_spans(spans, gold, types).micro,
+                score=None if gold is None else _scored(spans, gold, data),
             )
         )
     return tuple(result)
+
+
+def _scored(spans: Spans, gold: Spans, data: Dataset) -> Score | None:
+    """The score of a source; None where all that it says may be no entity."""
+    outside = np.array([OUTSIDE in data.coarse.get(name, ()) for name in data.tags.types])
+    left = spans.take(~outside[spans.type])
+    if len(spans) and not len(left):
+        return None
+    types, kinds = data.tags.types, left.type.copy()
+    keys, true = span_keys(left, gold, typed=False)
+    known = dict(zip(true.tolist(), gold.type.tolist(), strict=True))
+    for number in np.flatnonzero(kinds >= len(types) - len(data.coarse)).tolist():
+        kind = known.get(int(keys[number]))
+        if kind is not None and types[kind] in data.coarse[types[kinds[number]]]:
+            kinds[number] = kind
+    return score_spans(replace(left, type=kinds), gold, types).micro
 
 
 def _nulls(matrix: Matrix) -> list[list[float | None]]:
@@ -246,7 +278,8 @@ def _nulls(matrix: Matrix) -> list[list[float | None]]:
 def f1_of_sources(data: Dataset, truth: NDArray[np.int16]) -> NDArray[np.float64]:
     """F1 of every source's spans for every type where these labels are true.  -> (K, E)
 
-    Sentences on which a source abstains do not count for it.
+    Where a source abstains, or gives a coarse label, does not count for it; NaN where it gives
+    coarse labels alone.
 
     >>> data = Dataset.from_spans(
     ...     ["X"], [["a", "b"], ["c"]], {"s": [[(0, 1, "X")], None], "t": [[], [(0, 1, "X")]]}
@@ -254,9 +287,20 @@ def f1_of_sources(data: Dataset, truth: NDArray[np.int16]) -> NDArray[np.float64
     >>> f1_of_sources(data, np.array([1, 0, 1], np.int16)).round(2).tolist()
     [[1.0], [0.67]]
     """
-    rows = []
-    for votes in data.votes.T:
+    rows, fine = [], data.fine()
+    for votes in fine.votes.T:
         heard = votes != ABSTAIN
-        score = score_labels(votes * heard, truth * heard, data.offsets, data.tags)
+        score = score_labels(votes * heard, truth * heard, data.offsets, fine.tags)
         rows.append([kind.f1 for kind in score.per_type.values()])
-    return np.array(rows, np.float64).reshape(len(data.sources), len(data.tags.types))
+    found = np.array(rows, np.float64).reshape(len(data.sources), len(fine.tags.types))
+    found[only_coarse(data)] = np.nan
+    return found
+
+
+def only_coarse(data: Dataset) -> NDArray[np.bool_]:
+    """Sources that give coarse labels and no others.  -> (K,)"""
+    size = len(data.fine_tags)
+    coarse = np.logical_or.reduce(data.votes >= size, axis=0)
+    fine = np.logical_or.reduce((data.votes > 0) & (data.votes < size), axis=0)
+    found: NDArray[np.bool_] = coarse & ~fine
+    return found

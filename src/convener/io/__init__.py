@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
 
+from convener.coarse import Meaning
 from convener.corpus import Corpus
 from convener.data import ABSTAIN, Dataset
 from convener.errors import ConvenerWarning, DataError, FormatError, UnknownNameError, unknown_name
@@ -74,7 +76,8 @@ def read(
     if not files:
         if split is not None:
             raise DataError(f"{path}: one file, not a folder of splits: there is no {split!r}")
-        result: Dataset | Corpus = _dataset(_content(path, format, settings, noted))
+        data = _dataset(_content(path, format, settings, noted))
+        result: Dataset | Corpus = data.with_coarse(settings.coarse or {})
     else:
         if split is not None and split not in files:
             raise UnknownNameError(f"{path}: {unknown_name('split', split, files)}")
@@ -84,7 +87,8 @@ def read(
                     name: _dataset(_content(file, format, settings, noted))
                     for name, file in files.items()
                     if split in (None, name)
-                }
+                },
+                settings.coarse or {},
             )
         )
         result = corpus if split is None else corpus[split]
@@ -118,7 +122,10 @@ def read_content(
 ) -> Dataset | Predictions:
     """Read one file as what it is: predictions if it holds aggregated labels, else a dataset."""
     noted = Report() if report is None else report
-    content = _content(Path(path), format, ReadOptions.of(options), noted)
+    settings = ReadOptions.of(options)
+    content = _content(Path(path), format, settings, noted)
+    if isinstance(content, Dataset):
+        content = content.with_coarse(settings.coarse or {})
     if report is None:
         noted.warn()
     return content
@@ -185,20 +192,34 @@ def split_files(path: Path) -> dict[str, Path]:
     return found
 
 
-def unified(splits: dict[str, Dataset]) -> dict[str, Dataset]:
-    """The same splits over one set of types and sources; a source that a split lacks abstains."""
+def unified(
+    splits: dict[str, Dataset], coarse: Mapping[str, Meaning] | None = None
+) -> dict[str, Dataset]:
+    """The same splits over one set of types and sources; a source that a split lacks abstains.
+
+    What coarse labels allow is settled when all types are known.
+    """
+    known: dict[str, Meaning] = {}
+    for data in splits.values():
+        for name, allowed in data.coarse.items():
+            if known.setdefault(name, allowed) != allowed:
+                raise DataError(
+                    f"coarse label {name!r} allows {', '.join(known[name])} in one split, "
+                    f"{', '.join(allowed)} in another"
+                )
+    known |= coarse or {}
     types = list(dict.fromkeys(name for data in splits.values() for name in data.tags.types))
     if any(data.tags.types != tuple(types) for data in splits.values()):
         types = sorted(types)
-    silence = {
-        name: silence
+    stated = {
+        name: (silence, precision)
         for data in reversed(splits.values())
-        for name, silence in zip(data.sources, data.silence, strict=True)
+        for name, silence, precision in zip(data.sources, data.silence, data.precision, strict=True)
     }
     sources = list(dict.fromkeys(name for data in splits.values() for name in data.sources))
     result = {}
     for split, data in splits.items():
-        data = data.with_types(types)
+        data = data.with_types(types).with_coarse(known)
         missing = [name for name in sources if name not in data.sources]
         if missing:
             warnings.warn(
@@ -210,7 +231,8 @@ def unified(splits: dict[str, Dataset]) -> dict[str, Dataset]:
             data = data.with_sources(
                 (*data.sources, *missing),
                 np.concatenate([data.votes, absent], axis=1),
-                (*data.silence, *(silence[name] for name in missing)),
+                (*data.silence, *(stated[name][0] for name in missing)),
+                (*data.precision, *(stated[name][1] for name in missing)),
             )
         result[split] = data if list(data.sources) == sources else data.select_sources(sources)
     return result

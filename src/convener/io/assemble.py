@@ -160,7 +160,8 @@ class Assembler:
         types and sources in order; the facts say the rest of what the file says of itself.
         """
         names = self._source_names(sources)
-        data = self._text_only(tag_set(self._options.types or types, self._types))
+        tags = tag_set(types or self._options.types, self._types)
+        data = self._text_only(tags).with_coarse(facts.coarse)
         places = self._places.build()
         alignment = Alignment(
             data, self._options, self._report, places.__getitem__, self._in_tokens

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from convener.coarse import fine_types, meanings
 from convener.data import SILENCES, Dataset, Silence, Text
 from convener.errors import DataError, NoTypesError, UnknownNameError, unknown_name
 from convener.io.formats import Content, data_of
@@ -36,6 +37,10 @@ class Facts:
     types: tuple[str, ...] | None = None
     sources: tuple[str, ...] | None = None
     silence: Mapping[str, Silence] = field(default_factory=dict)
+    precision: Mapping[str, float] = field(default_factory=dict)
+    """How often a source's marks are presumed right, where that is known."""
+    coarse: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What those of the types allow that are coarse labels."""
     model: str | None = None
     """Only files of predictions have one; it may be ""."""
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -53,6 +58,12 @@ class Facts:
             types=data.tags.types,
             sources=data.sources,
             silence=dict(zip(data.sources, data.silence, strict=True)),
+            precision={
+                name: share
+                for name, share in zip(data.sources, data.precision, strict=True)
+                if share is not None
+            },
+            coarse=data.coarse,
             holds=tuple(holds),
             more=more,
         )
@@ -69,6 +80,10 @@ class Facts:
             "sources": self.sources,
             "silence": self.silence,
         }
+        if self.precision:
+            found["precision"] = self.precision
+        if self.coarse:
+            found["coarse"] = self.coarse
         if self.model is not None:
             found |= {"model": self.model, "settings": self.settings}
         if self.holds:
@@ -96,18 +111,35 @@ class Facts:
             raise DataError(
                 f"{where}: expected 'silence' as O or abstain by source, got {shown(silence)}"
             )
+        precision = values.get("precision") or {}
+        if not isinstance(precision, dict) or not all(
+            isinstance(share, float) and 0 < share < 1 for share in precision.values()
+        ):
+            raise DataError(
+                f"{where}: expected 'precision' as a number in (0, 1) by source, "
+                f"got {shown(precision)}"
+            )
         if not isinstance(settings, dict):
             raise DataError(f"{where}: expected 'settings' as an object, got {shown(settings)}")
         if not isinstance(model, str | None):
             raise DataError(f"{where}: expected 'model' as a string, got {shown(model)}")
         kinds = names_in(values, types, where)
-        if kinds is not None:
-            with placed(where):
+        coarse = values.get("coarse") or {}
+        if not isinstance(coarse, dict):
+            raise DataError(f"{where}: expected 'coarse' as types by label, got {shown(coarse)}")
+        coarse = {name: names_in(coarse, name, where) or () for name in coarse}
+        with placed(where):
+            if kinds is not None:
                 tag_set(kinds)
+            if coarse:
+                fine_types(kinds or (), coarse)
+                coarse = meanings(coarse, kinds or ())
         return cls(
             types=kinds,
             sources=names_in(values, sources, where),
             silence=silence,
+            precision=precision,
+            coarse=coarse,
             model=model,
             settings=settings,
             holds=names_in(values, "holds", where) or (),
@@ -131,20 +163,35 @@ class Facts:
         return replace(self, holds=tuple(name for name in self.holds if name in hidden))
 
     def restored(self, content: Content) -> Content:
-        """The content with those columns that the file holds and that have nothing in them."""
+        """The content with what none of its sentences and spans shows.
+
+        That is the precision of sources, what coarse labels allow, and columns that the file
+        holds with nothing in them.
+        """
+        if self.precision or self.coarse:
+            data = data_of(content).with_coarse(self.coarse)
+            shares = tuple(self.precision.get(name) for name in data.sources)
+            data = replace(data, precision=shares)
+            content = replace(content, data=data) if isinstance(content, Predictions) else data
         empty = np.zeros(0, np.float32)
         if isinstance(content, Predictions) and "scores" in self.holds and not len(content.spans):
             content = replace(content, scores=empty)
         if len(content) or not self.holds:
             return content
         if isinstance(content, Predictions) and "probabilities" in self.holds:
-            content = replace(content, probabilities=empty.reshape(0, len(content.data.tags)))
+            content = replace(content, probabilities=empty.reshape(0, len(content.data.fine_tags)))
         columns = {
             "gold": np.zeros(0, np.int16),
             "text": Text(Strings.of([]), np.zeros((0, 2), np.int32), np.zeros(0, np.int64)),
             "documents": Strings.of([]),
         }
         return with_data(content, **{name: columns[name] for name in _PARTS if name in self.holds})
+
+    def asked_types(self, options: ReadOptions) -> tuple[str, ...] | None:
+        """The types asked for and the file's coarse labels, or else the types it names."""
+        if options.types is None:
+            return self.types
+        return (*(name for name in options.types if name not in self.coarse), *self.coarse)
 
     def silences(
         self, sources: Sequence[str], options: ReadOptions, default: Silence = "O"

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener.errors import DataError, FormatError
+from convener.io.facts import Facts
 from convener.io.messages import shown
 from convener.tags import TagSet
 
@@ -116,13 +117,12 @@ class Probabilities:
             for value in row:
                 self._values.append(finite(value, where))
 
-    def matrix(
-        self, own: Sequence[str] | None, types: Sequence[str], where: str
-    ) -> NDArray[np.float32] | None:
-        """The rows with one column per label of `types`; the file's columns follow its own."""
+    def matrix(self, facts: Facts, types: Sequence[str], where: str) -> NDArray[np.float32] | None:
+        """The rows with one column per fine label of `types`; the file's follow its own types."""
         if not self._given:
             return None
-        own = types if own is None else own
+        types = [name for name in types if name not in facts.coarse]
+        own = [name for name in facts.types or types if name not in facts.coarse]
         size = 2 * len(own) + 1
         if self._width not in (-1, size):
             raise DataError(

@@ -53,7 +53,7 @@ def read(path: Path, options: ReadOptions, report: Report) -> Content:
     raw = _part(arrays, "convener", np.uint8, 1, where).tobytes()
     facts = Facts.parse(decoded(raw, where), where)
     with placed(where):
-        content = _own(arrays, facts, where)
+        content = facts.restored(_own(arrays, facts, where))
     return as_asked(content, options, where)
 
 
@@ -105,6 +105,7 @@ def _own(arrays: Mapping[str, Array], facts: Facts, where: str) -> Content:
         sources=facts.sources or (),
         votes=part("votes", np.int16, 2),
         silence=facts.silences(facts.sources or (), ReadOptions()),
+        coarse=facts.coarse,
         gold=part("gold", np.int16) if "gold" in facts.holds else None,
         text=text,
         documents=strings("documents") if "documents" in facts.holds else None,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from convener.coarse import Meaning
 from convener.data import SILENCES, Silence
 from convener.errors import ConfigError
 from convener.schemes import REPAIRS, SCHEMES, Repair, Scheme
@@ -23,6 +24,9 @@ class ReadOptions:
     """"recommended" (the list a Wrench folder recommends, else all), "all", or names."""
     types: tuple[str, ...] | None = None
     """Entity types in order; by default the file's own, or those found, in alphabetical order."""
+    coarse: Mapping[str, Meaning] | None = None
+    """What those labels allow that are coarse: {"ENT": "any", "NOT-PER": "not PER", "GPE": ("LOC",
+    "ORG")}; as a string, "ENT=any; NOT-PER=not PER; GPE=LOC, ORG"."""
     silence: Silence | None = None
     """What silence means for every source; by default what the file or its format says."""
     on_overlap: Overlap = "longest"
@@ -39,6 +43,9 @@ class ReadOptions:
     def __post_init__(self) -> None:
         if isinstance(self.sources, str) and self.sources not in ("recommended", "all"):
             object.__setattr__(self, "sources", (self.sources,))
+        if self.types is not None and self.coarse:
+            types = dict.fromkeys([*self.types, *self.coarse])
+            object.__setattr__(self, "types", tuple(types))
         _expect("silence", self.silence, (None, *SILENCES))
         _expect("on_overlap", self.on_overlap, get_args(Overlap))
         _expect("on_misaligned", self.on_misaligned, get_args(Misaligned))

@@ -60,7 +60,7 @@ def read(path: Path, options: ReadOptions, report: Report) -> Content:
     assembler = Assembler(options, report)
     named = {f"{path.stem}-{number}": block for number, block in enumerate(blocks, start=1)}
     add_texts(assembler, named, spacy=options.spacy)
-    return assembler.build(types=PLACEHOLDER)
+    return assembler.build(types=options.types or PLACEHOLDER)
 
 
 def write(content: Content, path: Path, options: WriteOptions) -> None:

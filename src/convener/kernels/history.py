@@ -56,7 +56,7 @@ def presumed_counts(
     counts: Floats,
     weights: Floats,
     *,
-    false_votes: float,
+    false_votes: Floats,
     pooled: float,
     diagonal: float,
 ) -> Floats:
@@ -64,8 +64,8 @@ def presumed_counts(
 
     Every row (source, true, last) gets `pooled` votes as all sources speak there, `diagonal` votes
     for the truth, and one as the source speaks after such a label whatever is true: going on with
-    a span, right or wrong, is no news. Where the truth is O, `false_votes` spans are invented, of
-    the types the source marks. Sources with `weights` (K,) keep so many times their own counts,
+    a span, right or wrong, is no news. Where the truth is O, `false_votes` (K,) spans are invented,
+    of the types the source marks. Sources with `weights` (K,) keep so many times their own counts,
     and are presumed to end their spans where these end, as often as they mark any: no simple vote
     knows of a span that is too long.
     """
@@ -76,7 +76,7 @@ def presumed_counts(
     prior: Floats = _USUAL * habit[:, None] + pooled * _rows(together + after)
     prior += diagonal * np.eye(labels)[:, None]
     begun = counts[:, :, 0, 1:].sum(axis=1) + _TINY / labels
-    prior[:, 0, 0, 1:] += false_votes * _rows(begun)
+    prior[:, 0, 0, 1:] += false_votes[:, None] * _rows(begun)
     prior[:, 0, 1:, 0] += weights[:, None] * counts[:, :, 1:].sum(axis=(1, 3))
     return prior + weights[:, None, None, None] * counts
 

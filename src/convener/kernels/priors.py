@@ -30,22 +30,45 @@ def move_counts(
 
 
 def smoothed_emissions(
-    counts: NDArray[np.float64], *, false_votes: float, floor: float = 0.5
+    counts: NDArray[np.float64],
+    *,
+    false_votes: float,
+    floor: float = 0.5,
+    precision: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
     """Counts of what sources say where a vote says the truth is, made fit for a start.
 
     counts (K, L, L) [source, truth, said]. A vote contains all that its sources say, so by its
     count no source is ever wrong: each is charged with `false_votes` entity votes where the truth
-    is O, spread as it speaks, but with no more than `MOST_FALSE` of its votes. `floor` votes,
-    spread likewise, keep every row from being empty.  -> (K, L, L)
+    is O, spread as it speaks, but with no more than `MOST_FALSE` of its votes. Where its precision
+    is known (K,), not NaN, just the rest of its votes are there. `floor` votes, spread likewise,
+    keep every row from being empty.  -> (K, L, L)
     """
     said = counts.sum(axis=1, keepdims=True)
+    if precision is not None:
+        counts = _as_precise(counts, precision)
     usual = (said + 1e-3) / (said + 1e-3).sum(axis=2, keepdims=True)
     start: NDArray[np.float64] = counts + floor * usual
     spoken = usual[:, 0, 1:] / usual[:, 0, 1:].sum(axis=1, keepdims=True)
     charged = np.minimum(false_votes, MOST_FALSE * said[:, :, 1:].sum(axis=2))
+    if precision is not None:
+        charged[~np.isnan(precision)] = 0
     start[:, 0, 1:] += charged * spoken
     return start
+
+
+def _as_precise(counts: NDArray[np.float64], precision: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Counts in which just (1 - precision) of each source's marks are where the truth is O.
+
+    Where the truth is an entity, marks keep their proportions.  (K, L, L), (K,) -> (K, L, L)
+    """
+    counts = counts.copy()
+    for k in np.flatnonzero(~np.isnan(precision)):
+        marks = counts[k, :, 1:].sum(axis=0)
+        right = counts[k, 1:, 1:] if counts[k, 1:, 1:].any() else np.diag(marks)
+        counts[k, 1:, 1:] = right * (precision[k] * marks.sum() / max(right.sum(), 1e-12))
+        counts[k, 0, 1:] = (1 - precision[k]) * marks
+    return counts
 
 
 def lone_votes(said: NDArray[np.bool_]) -> tuple[int, float]:
@@ -93,13 +116,13 @@ def least_concentration(votes: NDArray[np.int16], labels: NDArray[np.int16], typ
 
 
 def vote_scores(
-    counts: NDArray[np.float64], usual: NDArray[np.float64], *, precision: float
+    counts: NDArray[np.float64], usual: NDArray[np.float64], *, precision: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """How reliable each source is by the labels of a simple vote: the start of its scores.
 
-    counts (K, L, L) [source, truth, said]; usual (K, L) how often it says each label. An entity's
-    score is the share of it that the source finds; that of O leaves (1 - precision) of the
-    source's marks to be false.  -> (K, L)
+    counts (K, L, L) [source, truth, said]; usual (K, L) how often it says each label; precision
+    (K,). An entity's score is the share of it that the source finds; that of O leaves
+    (1 - precision) of the source's marks to be false.  -> (K, L)
     """
     size = counts.shape[1]
     true = counts.sum(axis=2)

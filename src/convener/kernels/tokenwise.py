@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener.kernels.evidence import SparseVotes, log_evidence
-from convener.kernels.vote import label_counts
+from convener.kernels.vote import weighed_counts
 
 # Probabilities closer than this are a tie: the order of a sum must not decide.
 _TIE = 1e-6
@@ -20,9 +20,14 @@ def type_votes(votes: NDArray[np.int16]) -> NDArray[np.int16]:
     return np.where(votes < 0, -1, (votes + 1) // 2).astype(np.int16)
 
 
-def vote_shares(said: NDArray[np.int16], classes: int) -> NDArray[np.float64]:
-    """Shares of the votes at each token; all on O where nobody voted.  (N, K) -> (N, C)"""
-    counts = label_counts(said, said >= 0, classes)
+def vote_shares(
+    said: NDArray[np.int16], classes: int, weights: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Shares of the votes at each token; all on O where nobody voted.
+
+    said (N, K), weights (K,) of each source's votes -> (N, C)
+    """
+    counts = weighed_counts(said, said >= 0, weights, classes)
     counts[~counts.any(axis=1), 0] = 1
     shares: NDArray[np.float64] = counts / counts.sum(axis=1, keepdims=True)
     return shares

@@ -31,7 +31,27 @@ def label_counts(
     return counts
 
 
-def last_of_best(counts: NDArray[np.int32]) -> NDArray[np.int64]:
+def weighed_counts(
+    votes: NDArray[np.int16],
+    opinions: NDArray[np.bool_],
+    weights: NDArray[np.float64],
+    labels: int,
+) -> NDArray[np.float64]:
+    """What the votes for each label weigh at each token.  weights (K,) -> (N, L)"""
+    counts = np.zeros((len(votes), labels))
+    for column, counted, weight in zip(votes.T, opinions.T, weights, strict=True):
+        token = np.flatnonzero(counted)
+        counts[token, column[token]] += weight
+    return counts
+
+
+def odds(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Chances for against chances against."""
+    found: NDArray[np.float64] = probabilities / (1 - probabilities)
+    return found
+
+
+def last_of_best(counts: NDArray[Any]) -> NDArray[np.int64]:
     """The column with the most votes, the last one of a tie; 0 where nobody voted.  -> (N,)"""
     columns = counts.shape[1]
     best = columns - 1 - np.argmax(counts[:, ::-1], axis=1)

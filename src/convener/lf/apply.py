@@ -12,6 +12,7 @@ from typing import Literal, TypeVar
 import numpy as np
 
 from convener import caching, progress
+from convener.coarse import Meaning
 from convener.corpus import Corpus
 from convener.data import Dataset
 from convener.errors import ConfigError, ConvenerWarning, DataError, unknown_name
@@ -145,16 +146,32 @@ def _checked(functions: Functions) -> list[LabelingFunction]:
 def _with_types(functions: Functions, data: Dataset) -> Dataset:
     """The data with types for all labels: its own, or those of the functions if it has no labels.
 
-    Where gold or sources use its types, another label is an error: it may be a slip.
+    Where gold or sources use its types, another label is an error: it may be a slip. Coarse labels
+    are added.
     """
-    types = data.tags.types
+    types, coarse = data.tags.types, _coarse(functions)
+    labels = dict.fromkeys(label for item in functions for label in item.labels)
+    fine = [label for label in labels if label not in coarse]
     for function in functions:
         for label in function.labels:
-            if label not in types and (data.gold is not None or data.sources):
+            if label not in (*types, *coarse) and (data.gold is not None or data.sources):
                 problem = unknown_name("entity type", label, types)
                 raise DataError(f"labeling function {function.name}: {problem}")
-    labels = tuple(dict.fromkeys(label for item in functions for label in item.labels))
-    return data if set(labels) <= set(types) else data.with_types(labels)
+    data = data if set(fine) <= set(types) else data.with_types(fine)
+    return data.with_coarse(coarse)
+
+
+def _coarse(functions: Functions) -> dict[str, Meaning]:
+    """What all coarse labels of the functions allow."""
+    found: dict[str, Meaning] = {}
+    for function in functions:
+        for name, meant in function.coarse.items():
+            if found.setdefault(name, meant) != meant:
+                raise ConfigError(
+                    f"labeling function {function.name}: coarse label {name!r} allows {meant!r}, "
+                    f"but {found[name]!r} elsewhere"
+                )
+    return found
 
 
 def _places(
@@ -253,7 +270,10 @@ def _joined(
         )
     names = tuple(function.name for function in functions)
     silence = tuple(function.on_silence for function in functions)
+    precision = tuple(function.precision for function in functions)
     if settings.keep:
         names, silence = (*data.sources, *names), (*data.silence, *silence)
+        precision = (*data.precision, *precision)
         votes = np.concatenate([data.votes, votes], axis=1)
-    return Applied(data=data.with_sources(names, votes, silence), runs=runs, report=report)
+    voted = data.with_sources(names, votes, silence, precision)
+    return Applied(data=voted, runs=runs, report=report)

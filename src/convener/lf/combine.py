@@ -69,8 +69,9 @@ def minus(
             lambda span: not any(span[0] < end and start < span[1] for start, end, _ in taken),
         )
 
+    taken = {"labels": function.labels, "precision": function.precision}
     name = name or function.name
-    return combined((function, *others), join, name=name, labels=function.labels, **settings)
+    return combined((function, *others), join, name=name, **(taken | settings))
 
 
 def restrict(
@@ -137,7 +138,7 @@ def only_if(
         return found
 
     return LabelingFunction(
-        name=name or function.name, find_all=find_all, **(inherited((function,)) | settings)
+        name=name or function.name, find_all=find_all, **inherited((function,), settings)
     )
 
 
@@ -158,7 +159,7 @@ def combined(
     def find_all(views: Sequence[View]) -> list[Found]:
         return list(map(join, *(answers_of(function, views) for function in functions)))
 
-    return LabelingFunction(name=name, find_all=find_all, **(inherited(functions) | settings))
+    return LabelingFunction(name=name, find_all=find_all, **inherited(functions, settings))
 
 
 def answers_of(function: LabelingFunction, views: Sequence[View]) -> list[Answer]:
@@ -187,12 +188,19 @@ def _passed_on(answer: Answer, keep: Callable[[Span], bool] = lambda _: True) ->
     return ABSTAIN if answer is None else [span for span in answer if keep(span)]
 
 
-def inherited(functions: Sequence[LabelingFunction]) -> dict[str, Any]:
-    """What a combination takes from its parts unless it is set."""
+def inherited(functions: Sequence[LabelingFunction], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a combination, and what it takes from its parts where it is not set."""
     documents = any(function.scope == "document" for function in functions)
-    return {
-        "labels": tuple(dict.fromkeys(label for item in functions for label in item.labels)),
+    labels = tuple(dict.fromkeys(label for item in functions for label in item.labels))
+    given = settings.get("labels", labels)
+    coarse = {name: meant for item in functions for name, meant in item.coarse.items()}
+    taken = {
+        "labels": labels,
+        "coarse": {name: meant for name, meant in coarse.items() if name in given},
         "scope": "document" if documents else "sentence",
         "on_silence": functions[0].on_silence,
         "alone": any(function.alone for function in functions),
+        # Of several, nobody knows: their errors may add up, or not.
+        "precision": functions[0].precision if len(functions) == 1 else None,
     }
+    return {**taken, **settings}

@@ -65,8 +65,8 @@ def _of_documents(
         for view, answer in zip(views, answers, strict=True):
             yield ABSTAIN if answer is None else found(view, answer)
 
-    taken = inherited((function,)) | {"scope": "document"}
-    return LabelingFunction(name=name, find_all=find_all, **(taken | settings))
+    taken = inherited((function,), {"scope": "document"} | settings)
+    return LabelingFunction(name=name, find_all=find_all, **taken)
 
 
 def _majorities(view: View, answer: list[Span]) -> Labels:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
+from convener.coarse import Meaning
 from convener.data import ABSTAIN, SILENCES, Silence
 from convener.errors import ConfigError, ConvenerWarning, DataError, check_known
 from convener.io.options import Misaligned, Overlap
@@ -42,6 +43,10 @@ class LabelingFunction:
     name: str
     labels: tuple[str, ...]
     """The entity types it can give."""
+    coarse: Mapping[str, Meaning] = field(default_factory=dict)
+    """What those of its labels allow that are no types of their own: {"ENT": "any"} is some entity,
+    {"NOT-PER": "not PER"} anything but a person, {"NAME": ("PER", "ORG")} one of two; "O" in the
+    list is no entity."""
     find: Find = None  # type: ignore[assignment]
     """Gives (start, end, label) with end exclusive, nothing, or ABSTAIN; may be left out where
     there is `find_all`."""
@@ -72,13 +77,14 @@ class LabelingFunction:
         if isinstance(self.labels, str):
             raise ConfigError(f"{self.name}: labels are a list of types, got {self.labels!r}")
         object.__setattr__(self, "labels", TagSet(tuple(self.labels)).types)
+        check_known(f"label of {self.name} to be coarse", self.coarse, self.labels)
         if not isinstance(self.name, str) or not self.name:
             raise ConfigError(f"a labeling function needs a name, got {self.name!r}")
-        for field, allowed in _CHOICES.items():
-            if getattr(self, field) not in allowed:
+        for setting, allowed in _CHOICES.items():
+            if getattr(self, setting) not in allowed:
                 raise ConfigError(
-                    f"{self.name}: {field} must be one of {', '.join(allowed)}; "
-                    f"got {getattr(self, field)!r}"
+                    f"{self.name}: {setting} must be one of {', '.join(allowed)}; "
+                    f"got {getattr(self, setting)!r}"
                 )
         if self.precision is not None and not 0 < self.precision < 1:
             raise ConfigError(f"{self.name}: precision must be in (0, 1), got {self.precision}")
@@ -166,7 +172,7 @@ def labeling_function(
     >>> shouting(["NASA", "flew"])
     [(0, 1, 'ORG')]
     """
-    known = [field.name for field in fields(LabelingFunction) if field.name not in _OWN]
+    known = [item.name for item in fields(LabelingFunction) if item.name not in _OWN]
     check_known("setting of a labeling function", settings, known)
 
     def decorated(find: Find) -> LabelingFunction:

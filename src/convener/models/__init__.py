@@ -12,7 +12,7 @@ from convener.io import checkpoint
 from convener.models.base import LabelModel
 
 __all__ = ["LabelModel", "available", "get", "installed", "load"]
-SHARED = ("base", "fitted", "neural")
+SHARED = ("base", "fitted", "hearing", "neural")
 """Files that hold no model, but what models share."""
 
 

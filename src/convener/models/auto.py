@@ -18,6 +18,7 @@ from convener.models import get
 from convener.models.base import FeatureConfig, Inference, LabelModel, Params, TokenRates
 from convener.models.majority_vote import simple_labels
 from convener.settings import at_least
+from convener.train.heard import marks
 
 NETWORK, CHAIN, CROWD, VOTE = "sparse-chmm", "hmm", "bsc", "majority-vote"
 FEW = 50
@@ -102,14 +103,19 @@ class Auto(LabelModel):
     Config = AutoConfig
     summary = "chooses among the others by the votes alone, and says why"
     needs_features = find_spec("torch") is not None
+    hears_coarse = True
     uses_valid_gold = True
 
     def learn(self, train: Dataset, valid: Dataset | None, start: Params | None) -> Params:
         """What fits the votes, if its labels can be believed; else a simple vote."""
-        simple = simple_labels(train)
-        name, known = (self._choice(train, simple), None) if start is None else _opened(start)
-        params = self._model(name, train).learn(train, valid, known)
-        evidence = self._evidence(name, params, train, simple)
+        fine = train.fine()
+        simple = simple_labels(fine)
+        name, known = _opened(start) if start is not None else (self._choice(fine, simple), None)
+        model = self._model(name, train)
+        if not model.hears_coarse:
+            train, valid = fine, None if valid is None else valid.fine()
+        params = model.learn(train, valid, known)
+        evidence = _evidence(train, simple, self._said(name, params, train).labels)
         if name in (NETWORK, CHAIN) and not evidence.believable():
             warnings.warn(
                 f"{self.name}: {name} finds {evidence.found:.0f} spans, {evidence.invented:.0f} of "
@@ -119,15 +125,14 @@ class Auto(LabelModel):
                 stacklevel=3,
             )
             name, params = VOTE, {}
-            evidence = self._evidence(name, params, train, simple)._replace(refused=1.0)
+            evidence = _evidence(train, simple, simple)._replace(refused=1.0)
         self._warn(evidence)
         code = np.frombuffer(name.encode(), np.uint8)
         return {**params, CHOSEN: code, EVIDENCE: np.array(evidence)}
 
     def infer(self, params: Params, data: Dataset) -> Inference:
         """What the chosen model says."""
-        name, params = _opened(params)
-        return self._model(name, data).infer(params, data)
+        return self._said(*_opened(params), data)
 
     def reliability_of(self, params: Params, train: Dataset, found: Inference) -> TokenRates:
         """As the chosen model has it."""
@@ -152,7 +157,7 @@ class Auto(LabelModel):
         )
 
     def _choice(self, train: Dataset, simple: NDArray[np.int16]) -> str:
-        if np.logical_or.reduce(train.votes > 0, axis=1).sum() < FEW:
+        if (train.votes > 0).any(axis=1).sum() < FEW:
             return VOTE
         if not train.quiet().any():
             return CROWD
@@ -170,26 +175,10 @@ class Auto(LabelModel):
         model.journal = self.journal
         return model
 
-    def _evidence(
-        self, name: str, params: Params, train: Dataset, simple: NDArray[np.int16]
-    ) -> Evidence:
-        labels = self._model(name, train).infer(params, train).labels
-        ours, theirs = (train.tags.spans(each, train.offsets) for each in (labels, simple))
-        marks = (train.votes > 0).sum(axis=1)
-        begins = train.offsets[ours.sentence]
-        heard = np.concatenate([[0], np.cumsum(marks)])
-        bare = heard[begins + ours.end] == heard[begins + ours.start]
-        marked = int((marks > 0).sum())
-        return Evidence(
-            sources=len(train.sources),
-            marked=marked,
-            shared=float((marks > 1).sum() / max(1, marked)),
-            false=silence_weight(train.votes, simple, len(train.tags.types)),
-            simple=len(theirs),
-            found=len(ours),
-            same=int(correct(ours, theirs).sum()),
-            invented=int(bare.sum()),
-        )
+    def _said(self, name: str, params: Params, data: Dataset) -> Inference:
+        """What the model of that name infers."""
+        model = self._model(name, data)
+        return model.infer(params, data if model.hears_coarse else data.fine())
 
     def _warn(self, evidence: Evidence) -> None:
         """Say where the evidence is too thin for anything to be better than a vote."""
@@ -206,6 +195,27 @@ class Auto(LabelModel):
                 ConvenerWarning,
                 stacklevel=4,
             )
+
+
+def _evidence(train: Dataset, simple: NDArray[np.int16], labels: NDArray[np.int16]) -> Evidence:
+    """What the votes are like, and how these labels compare with those of a simple vote."""
+    fine = train.fine()
+    ours, theirs = (fine.tags.spans(each, train.offsets) for each in (labels, simple))
+    count = marks(train).sum(axis=1)
+    marked = int((count > 0).sum())
+    before = np.concatenate([[0], np.cumsum(count)])
+    begins = train.offsets[ours.sentence]
+    bare = before[begins + ours.end] == before[begins + ours.start]
+    return Evidence(
+        sources=len(train.sources),
+        marked=marked,
+        shared=float((count > 1).sum() / max(1, marked)),
+        false=silence_weight(fine.votes, simple, len(fine.tags.types)),
+        simple=len(theirs),
+        found=len(ours),
+        same=int(correct(ours, theirs).sum()),
+        invented=int(bare.sum()),
+    )
 
 
 def _opened(params: Params) -> tuple[str, Params]:

@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 from convener.data import Dataset
 from convener.encode import AUTO, again, encode, get
 from convener.errors import ConvenerWarning, DataError, MismatchError, NotFittedError
-from convener.evaluate.sources import f1_of_sources
 from convener.features import Encoding, Scaling
 from convener.io import checkpoint
 from convener.kernels.confusion import type_probabilities, type_reliability
-from convener.kernels.repeats import originals
-from convener.models.fitted import Fitted, Params, Reliability, heard, matching
+from convener.models.fitted import Fitted, Params, Reliability, judged, matching
+from convener.models.hearing import Hearing, negating
 from convener.packed import Ragged
 from convener.predictions import SAW_GOLD, Predictions
 from convener.settings import at_least, from_mapping, to_mapping
@@ -101,6 +100,9 @@ class LabelModel(ABC):
     """Whether the model is a reference that sees gold, even in inference."""
     needs_features: ClassVar[bool] = False
     """Whether `learn` and `infer` read features: they come encoded and standardised."""
+    hears_coarse: ClassVar[bool] = False
+    """Whether `learn` and `infer` take coarse votes, which lie above the labels of `fine_tags`;
+    otherwise sources abstain where they say one."""
     uses_valid_gold: ClassVar[bool] = False
     """Whether gold of valid, where it may be seen, decides anything."""
     counts_repeats: ClassVar[bool] = False
@@ -155,48 +157,48 @@ class LabelModel(ABC):
         if self._fitted is not None:
             train = self._matched(train)
             start, scaling = self._fitted.params, self._fitted.scaling
-            original = self._fitted.original
-        else:
-            original = self._originals(train)
+        hearing = self._hearing(train)
+        voted, types = train, train.fine_tags.types
+        train = hearing.heard(train)
         if valid is not None:
-            valid = matching(valid, train.tags.types, train.sources, train.silence, self.name)
+            valid = matching(valid, types, voted.sources, voted.silence, self.name)
+            valid = hearing.heard(valid)
         train = self.encoded(train)
         encoding = None if train.features is None else train.features.encoding
         if self.needs_features and train.features is not None:
             scaling = scaling or Scaling.of(train.features)
             train = _scaled(train, scaling)
             valid = None if valid is None else _scaled(self._encoded_by(valid, encoding), scaling)
-        distinct = heard(train, original)
-        params = self.learn(distinct, None if valid is None else heard(valid, original), start)
-        found = self.infer(params, distinct)
-        rows = np.searchsorted(np.unique(original), original)
-        recall, precision = self.reliability_of(params, distinct, found)
+        params = self.learn(train, valid, start)
+        found = self.infer(params, train)
+        rates = self.reliability_of(params, train.fine(), found)
         self._fitted = Fitted(
-            train.tags.types,
-            train.sources,
-            train.silence,
-            original,
+            types,
+            voted.sources,
+            voted.silence,
+            hearing,
             params,
-            Reliability(recall[rows], precision[rows], f1_of_sources(train, found.labels)),
+            judged([hearing.of_all(rate) for rate in rates], voted, found.labels),
             encoding if self.needs_features else None,
             scaling,
         )
         return self
 
-    def _originals(self, train: Dataset) -> tuple[int, ...]:
-        """The source that each one repeats; said aloud, since its votes are not heard again."""
-        if self.counts_repeats:
-            return tuple(range(len(train.sources)))
-        original: list[int] = originals(train.votes).tolist()
-        pairs = zip(train.sources, (train.sources[number] for number in original), strict=True)
-        repeated = [f"{name} repeats {other}" for name, other in pairs if name != other]
-        if repeated:
+    def _hearing(self, train: Dataset) -> Hearing:
+        """Which votes count; said aloud where some do not. Going on, all is as it was before."""
+        if self._fitted is not None:
+            known = self._fitted.hearing
+            names = dict.fromkeys([*known.negating, *negating(train)])
+            return replace(known, negating=tuple(names))
+        hearing = Hearing.of_votes(train, coarse=self.hears_coarse, repeats=self.counts_repeats)
+        if repeated := hearing.repeated(train.sources):
+            pairs = ", ".join(f"{name} repeats {other}" for name, other in repeated)
             warnings.warn(
-                f"{self.name}: sources that mark the same are heard once: {', '.join(repeated)}",
+                f"{self.name}: sources that mark the same are heard once: {pairs}",
                 ConvenerWarning,
                 stacklevel=3,
             )
-        return tuple(original)
+        return hearing
 
     def encoded(self, data: Dataset) -> Dataset:
         """The data with the features this model reads; as it is where there is nothing to do."""
@@ -227,7 +229,7 @@ class LabelModel(ABC):
         data = self._matched(data if self.supervised else data.without_gold())
         if self.supervised and data.gold is None:
             raise DataError(f"{self.name} is a reference that needs gold, and there is none here")
-        result = self.infer(params, self._scaled(heard(data, self.fitted.original)))
+        result = self.infer(params, self._scaled(self.fitted.hearing.heard(data)))
         return Predictions(
             data=data,
             labels=result.labels,

@@ -40,7 +40,7 @@ class BSCConfig(EMConfig):
     """Weight of the start beside what is learned, for sources whose silence is O: they are seldom
     independent, and likelihood alone drives recall away. The others have none."""
     false_votes: float = 10.0
-    """Spans that each source is presumed to have invented."""
+    """Spans that each source is presumed to have invented, unless its precision is known."""
     pooled: float = 5.0
     """Votes that each row has beforehand, spread as all sources together speak there."""
     diagonal: float = 5.0
@@ -158,10 +158,14 @@ class BSC(LabelModel):
     def _prior(self, data: Dataset, first: Counts) -> Counts:
         """Counts beforehand; moves that BIO forbids have none."""
         config = self.config
+        weights = np.where(data.quiet(), config.prior, 0.0)
+        # Counts weigh so much and once more, as what is seen.
+        spans = (1 + weights) * first.votes[:, :, 0, 1:].sum(axis=(1, 2))
+        known = data.presumed(np.nan)
         votes = presumed_counts(
             first.votes,
-            np.where(data.quiet(), config.prior, 0.0),
-            false_votes=config.false_votes,
+            weights,
+            false_votes=np.where(np.isnan(known), config.false_votes, spans * (1 / known - 1)),
             pooled=config.pooled,
             diagonal=config.diagonal,
         )

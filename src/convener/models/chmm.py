@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from convener.data import Dataset
 from convener.errors import ConfigError
@@ -17,6 +15,7 @@ from convener.models.neural import ChainConfig, NeuralChain
 from convener.nets.chmm import CHMMNet, FixedNet
 from convener.settings import at_least
 from convener.train.chain import Floats
+from convener.train.heard import Fillings, fillings
 from convener.train.loop import Stage, run
 from convener.train.neural import ChainNet, chain_loss
 from convener.train.packing import Packing
@@ -42,7 +41,8 @@ class CHMMConfig(ChainConfig):
     """Learning rate of the emissions. Likelihood alone drives them to high precision and low
     recall: they change slowly."""
     precision: float = 0.9
-    """Share of a source's marks that are presumed right, where the start is estimated."""
+    """Share of a source's marks that are presumed right where the start is estimated and the
+    source's own precision is not known."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -104,14 +104,14 @@ class CHMM(NeuralChain):
 
     def starting(self, train: Dataset) -> Start:
         """The starting matrices, the paper's or by the labels of a simple vote."""
-        labels = start_labels(train)
+        labels = fillings(train, start_labels(train.fine()))
         if self.config.start == "paper":
             moves = paper_moves(train, legal=self.config.legal)
         else:
             moves = vote_moves(train, labels)
         return Start(moves, self.first_emissions(train, labels))
 
-    def first_emissions(self, train: Dataset, labels: NDArray[np.int16]) -> Floats:
+    def first_emissions(self, train: Dataset, labels: Fillings) -> Floats:
         """Emissions to start from; `labels` are those of a simple vote.  -> (K, L, L)"""
         if self.config.start == "paper":
             return paper_emissions(train)

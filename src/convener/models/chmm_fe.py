@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from convener.data import Dataset
 from convener.errors import DataError
 from convener.models.base import Params
@@ -15,6 +12,7 @@ from convener.models.neural import ChainConfig
 from convener.nets.chmm import FixedNet
 from convener.settings import at_least
 from convener.train.chain import Floats
+from convener.train.heard import Fillings
 from convener.train.start import prepared, sizes, true_emissions
 
 
@@ -57,7 +55,7 @@ class CHMMFE(CHMM):
             raise DataError(f"{self.name} is a reference that needs gold, and train has none")
         return super().learn(train, valid, start)
 
-    def first_emissions(self, train: Dataset, labels: NDArray[np.int16]) -> Floats:
+    def first_emissions(self, train: Dataset, labels: Fillings) -> Floats:
         """Those that gold shows: the first and the last.  -> (K, L, L)"""
         return true_emissions(train, smoothing=self.config.smoothing)
 

@@ -12,7 +12,9 @@ from convener.data import Dataset
 from convener.errors import ConfigError
 from convener.kernels import tokenwise
 from convener.kernels.evidence import expected_emissions, sparse_votes
+from convener.kernels.vote import odds
 from convener.models.base import EMConfig, Inference, LabelModel, Params, warn_of_silent_sources
+from convener.models.majority_vote import USUAL
 from convener.settings import at_least
 from convener.train.em import maximise
 from convener.train.tokens import labelled
@@ -140,9 +142,13 @@ class DawidSkene(LabelModel):
         return 1 + len(data.tags.types) if self.config.scheme == "io" else len(data.tags)
 
     def _shares(self, data: Dataset) -> Array:
-        """Shares of the opinions at each token.  -> (N, C)"""
+        """Shares of the opinions at each token, weighed by the odds that they are right.
+
+        -> (N, C)
+        """
         said = np.where(data.opinions(), self._said(data), np.int16(-1))
-        return tokenwise.vote_shares(said, self._classes(data))
+        weights = odds(data.presumed(USUAL)) / odds(np.array([USUAL]))
+        return tokenwise.vote_shares(said, self._classes(data), weights)
 
     def _weights(self, data: Dataset) -> Array:
         """How much each vote counts.  -> (K, 1, C)"""

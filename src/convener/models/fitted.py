@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 
 from convener.data import Dataset
 from convener.errors import DataError, MismatchError
+from convener.evaluate.sources import f1_of_sources, only_coarse
 from convener.features import Encoding, Scaling
+from convener.models.hearing import Hearing
 
 Params = Mapping[str, NDArray[Any]]
 """What a model has learned: named arrays."""
@@ -39,6 +41,20 @@ class Reliability:
         ]
 
 
+def judged(
+    rates: Sequence[NDArray[np.float64]],
+    data: Dataset,
+    labels: NDArray[np.int16],
+) -> Reliability:
+    """Recall and precision as a model has them, F1 as its labels do; of types that a source says.
+
+    Nothing is known of one that gives coarse labels alone.
+    """
+    silent = only_coarse(data)[:, None]
+    recall, precision = (np.where(silent, np.nan, rate) for rate in rates)
+    return Reliability(recall, precision, f1_of_sources(data, labels))
+
+
 @dataclass(frozen=True, eq=False)
 class Fitted:
     """A fitted model's memory: what it was fitted on and what it learned."""
@@ -46,8 +62,7 @@ class Fitted:
     types: tuple[str, ...]
     sources: tuple[str, ...]
     silence: tuple[str, ...]
-    original: tuple[int, ...]
-    """The number of the source that each one repeats, mostly its own: only originals are heard."""
+    hearing: Hearing
     params: Params
     reliability: Reliability
     encoding: Encoding | None = None
@@ -57,8 +72,8 @@ class Fitted:
 
     @property
     def heard(self) -> tuple[str, ...]:
-        """Sources that repeat no other."""
-        return tuple(self.sources[number] for number in sorted(set(self.original)))
+        """The sources that it hears."""
+        return self.hearing.sources(self.sources)
 
     def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Facts fit for JSON, and arrays."""
@@ -66,7 +81,7 @@ class Fitted:
             "types": list(self.types),
             "sources": list(self.sources),
             "silence": list(self.silence),
-            "original": list(self.original),
+            "hearing": self.hearing.to_json(),
             **({"encoding": self.encoding.to_json()} if self.encoding else {}),
         }
         judged = {
@@ -85,18 +100,12 @@ class Fitted:
             tuple(facts["types"]),
             tuple(facts["sources"]),
             tuple(facts["silence"]),
-            tuple(facts["original"]),
+            Hearing.from_json(facts["hearing"]),
             _named("params.", arrays),
             Reliability(**_named("reliability.", arrays)),
             Encoding.from_json(facts["encoding"]) if "encoding" in facts else None,
             Scaling(**_named("scaling.", arrays)) if "encoding" in facts else None,
         )
-
-
-def heard(data: Dataset, original: Sequence[int]) -> Dataset:
-    """The data without sources that repeat another."""
-    distinct = [data.sources[number] for number in sorted(set(original))]
-    return data if len(distinct) == len(data.sources) else data.select_sources(distinct)
 
 
 def matching(
@@ -106,7 +115,10 @@ def matching(
     silence: tuple[str, ...],
     model: str,
 ) -> Dataset:
-    """The data over the types and sources that a model was fitted on, or a named error."""
+    """The data over the types and sources that a model was fitted on, or a named error.
+
+    Coarse labels may be others than before: what they allow says what they mean.
+    """
     missing = [name for name in sources if name not in data.sources]
     if missing:
         raise MismatchError(

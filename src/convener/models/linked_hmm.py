@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 from convener.data import Dataset
 from convener.errors import ConfigError, ConvenerWarning, DataError
 from convener.kernels.chain import posterior
-from convener.kernels.evidence import expected_emissions, log_evidence, sparse_votes
+from convener.kernels.evidence import log_evidence, sparse_votes
 from convener.kernels.links import extended, link_evidence, linked_moves, same_label
 from convener.models.base import Inference, LabelModel, Params, TokenRates, warn_of_silent_sources
 from convener.models.hmm import HMM, HMMConfig
 from convener.models.majority_vote import start_labels
 from convener.train.chain import Chain, decoded, log_begin
 from convener.train.em import maximise
+from convener.train.heard import fillings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,9 +78,9 @@ class LinkedHMM(HMM):
                 stacklevel=3,
             )
         linked: NDArray[np.bool_] = np.logical_or.reduce(links, axis=1)
-        simple = start_labels(tagging, self.config.start)
+        simple = start_labels(tagging.fine(), self.config.start)
         labels = extended(simple, linked, tagging.offsets)
-        first = self._start(tagging, votes, labels)
+        first = self._start(tagging, votes, fillings(tagging, labels))
         # Where no link is heard, nothing says that a span ends: moves keep to their start, too.
         prior = replace(
             first,
@@ -127,9 +128,8 @@ class LinkedHMM(HMM):
         links: NDArray[np.bool_],
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Moves (N, L, L) as logits and evidence (N, L), both with the links in them."""
-        log_like = log_evidence(
-            sparse_votes(data.votes), chain.log_emissions(), threads=self.config.threads
-        )
+        logs = chain.log_emissions(data.allowed())
+        log_like = log_evidence(sparse_votes(data.votes), logs, threads=self.config.threads)
         return linked_moves(chain.moves, link_evidence(links, accuracy), log_like, data.offsets)
 
     def _fit_linked(
@@ -141,12 +141,12 @@ class LinkedHMM(HMM):
         links: NDArray[np.bool_],
     ) -> tuple[Chain, NDArray[np.float64]]:
         votes = sparse_votes(train.votes)
-        size = len(train.tags)
+        allowed, size = train.allowed(), len(train.fine_tags)
         same = same_label(size)
         right, wrong = self.config.links * np.array(
             [self.config.accuracy, 1 - self.config.accuracy]
         )
-        allowed = self._allowed(train)
+        possible_moves = self._allowed(train)
 
         def step(
             state: tuple[Chain, NDArray[np.float64]],
@@ -163,14 +163,13 @@ class LinkedHMM(HMM):
             )
             pairs = np.zeros((0, size, size)) if found.pairs is None else found.pairs
             holds = (pairs * same).sum(axis=(1, 2), dtype=np.float64) @ links
-            seen = expected_emissions(votes, found.marginals)
-            seen[:, :, 0] *= chain.silence[:, None]
+            seen = self._seen(votes, found.marginals, chain, allowed)
             better = replace(
                 chain,
                 moves=pairs.sum(axis=0, dtype=np.float64) + prior.moves,
                 emissions=seen + prior.emissions,
                 mass=found.marginals.sum(axis=0, dtype=np.float64),
-            ).normalised(allowed)
+            ).normalised(possible_moves)
             value = found.log_likelihood.sum() + (prior.emissions * np.log(chain.emissions)).sum()
             possible = chain.moves > 0
             value += ((prior.moves + 1)[possible] * np.log(chain.moves[possible])).sum()

@@ -91,6 +91,7 @@ class NeuralChain(LabelModel):
 
     Config: ClassVar[type[ChainConfig]] = ChainConfig
     needs_features = True
+    hears_coarse = True
     uses_valid_gold = True
 
     @abstractmethod

@@ -13,6 +13,7 @@ from convener.data import Dataset
 from convener.errors import ConfigError, ConvenerWarning
 from convener.kernels import tokenwise
 from convener.kernels.evidence import expected_emissions, sparse_votes
+from convener.kernels.vote import odds
 from convener.models.base import EMConfig, Inference, LabelModel, Params, warn_of_silent_sources
 from convener.train.em import maximise
 from convener.train.tokens import labelled
@@ -32,7 +33,7 @@ class SnorkelConfig(EMConfig):
     """How probable each class is where somebody speaks: all alike, or as learned. Learned balance
     makes the frequent class swallow the rare one, O above all."""
     accuracy: float = 0.8
-    """What is presumed of a source before it is heard. In (0, 1)."""
+    """What is presumed of a source before it is heard, unless its precision is known. In (0, 1)."""
     strength: float = 100.0
     """How many votes that presumption is worth. Sources seldom err independently, so agreement
     flatters them, and weights far apart let one of them overrule the rest."""
@@ -118,8 +119,10 @@ class Snorkel(LabelModel):
             return Counts(self._balance(posterior), right, counts.sum(axis=(1, 2)) - right)
 
         if start is None:
-            first = counted(tokenwise.vote_shares(said, size))
-            prior = self._prior(len(train.sources), size)
+            accuracies = train.presumed(self.config.accuracy)
+            weights = odds(accuracies) / odds(np.array([self.config.accuracy]))
+            first = counted(tokenwise.vote_shares(said, size, weights))
+            prior = self._prior(accuracies, size)
         else:
             first = prior = Counts(start["classes"], start["right"], start["wrong"])
 
@@ -165,9 +168,9 @@ class Snorkel(LabelModel):
         total: Array = posterior.sum(axis=0)
         return total
 
-    def _prior(self, sources: int, classes: int) -> Counts:
-        """Counts beforehand."""
-        right = np.full(sources, self.config.strength * self.config.accuracy)
+    def _prior(self, accuracies: Array, classes: int) -> Counts:
+        """Counts beforehand.  accuracies (K,)"""
+        right = self.config.strength * accuracies
         return Counts(np.ones(classes), right, self.config.strength - right)
 
     def _warn_of_harmony(self, data: Dataset, said: NDArray[np.int16]) -> None:

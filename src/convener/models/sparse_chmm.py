@@ -13,11 +13,11 @@ from convener.data import Dataset
 from convener.errors import ConfigError
 from convener.kernels.priors import least_concentration
 from convener.models.base import Params, warn_of_silent_sources
-from convener.models.fitted import heard
 from convener.models.majority_vote import MajorityVote, start_labels
 from convener.models.neural import ChainConfig, NeuralChain
 from convener.nets.sparse import Prior, SparseNet
 from convener.settings import at_least
+from convener.train.heard import fillings
 from convener.train.loop import run
 from convener.train.packing import sentence_features
 from convener.train.sparse import Stages, Start, new_net, with_majority
@@ -62,7 +62,8 @@ class SparseCHMMConfig(ChainConfig):
     use_mv: bool = False
     """Add a majority-vote source for stages 1 and 2."""
     precision: float = 0.97
-    """Share of a source's marks that are presumed right, where the start is estimated."""
+    """Share of a source's marks that are presumed right where the start is estimated and the
+    source's own precision is not known."""
     pretraining: bool = False
     """Reach the starting matrices by the paper's epochs of squared error instead of at once."""
     uniform_start: bool = False
@@ -137,15 +138,17 @@ class SparseCHMM(NeuralChain):
         warn_of_silent_sources(train, self.name)
         torch.set_num_threads(config.threads)
         train, valid = held_out(train, valid, config.seed)
-        labels = start_labels(train)
+        fine = train.fine()
+        labels = start_labels(fine)
         if config.use_mv:
             random = MajorityVote(scheme="bio", ties="random", seed=config.seed)
-            train = with_majority(train, random.infer({}, train).labels)
+            train = with_majority(train, random.infer({}, fine).labels)
             valid = with_majority(valid, np.full(len(valid.tokens), -1, np.int16))
         net = new_net(config, train, self._columns(train))
         if config.base is None:
-            net.base.fill_(least_concentration(train.votes, labels, len(train.tags.types)))
-        begin = Start(config, train, labels, net.columns, float(net.base))
+            votes = train.fine().votes
+            net.base.fill_(least_concentration(votes, labels, len(fine.tags.types)))
+        begin = Start(config, train, fillings(train, labels), net.columns, float(net.base))
         if start is not None:
             load_weights(net, start)
         elif not config.pretraining:
@@ -157,16 +160,16 @@ class SparseCHMM(NeuralChain):
 
     def scores(self, data: Dataset) -> NDArray[np.float32]:
         """Reliability scores of every source heard for every label, by sentence.  -> (M, K, L)"""
-        data = self._scaled(heard(self._matched(data), self.fitted.original))
+        data = self._scaled(self.fitted.hearing.heard(self._matched(data)))
         net, _ = self.restored(self.fitted.params, data)
         with torch.no_grad():
             found: NDArray[np.float32] = net.scores(sentence_features(data)).numpy()
         return found[:, : len(data.sources)]
 
     def _columns(self, data: Dataset) -> int:
-        types = len(data.tags.types)
+        types = len(data.fine_tags.types)
         level = self.config.level or ("label" if types == 1 else "entity")
-        return len(data.tags) if level == "label" else 1 + types
+        return len(data.fine_tags) if level == "label" else 1 + types
 
     def restored(self, params: Params, data: Dataset) -> tuple[SparseNet, Dataset]:
         """The network, and data with the sources it knows."""

@@ -21,6 +21,8 @@ class Words(Protocol):
     def tokens(self) -> Tensor: ...
     @property
     def votes(self) -> Tensor: ...
+    @property
+    def allowed(self) -> Tensor: ...
 
 
 class CHMMNet(MovesNet):
@@ -47,13 +49,21 @@ class CHMMNet(MovesNet):
     def log_like(self, batch: Words, generator: Generator | None = None) -> Tensor:
         """Log evidence; nothing is drawn.  -> (N, L)"""
         pieces = (torch.split(x, self.piece) for x in (batch.tokens, batch.votes))
-        return torch.cat([self._evidence(*piece) for piece in zip(*pieces, strict=True)])
+        each = zip(*pieces, strict=True)
+        return torch.cat([self._evidence(x, votes, batch.allowed) for x, votes in each])
 
-    def _evidence(self, tokens: Tensor, votes: Tensor) -> Tensor:
+    def _evidence(self, tokens: Tensor, votes: Tensor, allowed: Tensor) -> Tensor:
         """Log emissions of what was said, summed over the sources that did not abstain."""
         logits = self.logits(tokens)
-        said = votes.clamp(min=0).long()[:, :, None, None].expand(-1, -1, self.labels, 1)
-        cells = logits.gather(3, said).squeeze(3) - logits.logsumexp(3)
+        said = votes.clamp(0, self.labels - 1).long()
+        cells = logits.gather(3, said[:, :, None, None].expand(-1, -1, self.labels, 1)).squeeze(3)
+        coarse = (votes >= self.labels).nonzero(as_tuple=True)
+        if len(coarse[0]):
+            among = allowed[votes[coarse].long()][:, None]
+            cells = cells.index_put(
+                coarse, logits[coarse].masked_fill(~among, -torch.inf).logsumexp(2)
+            )
+        cells = cells - logits.logsumexp(3)
         return cells.where((votes >= 0)[:, :, None], cells.new_zeros(())).sum(1)
 
     def mean_emissions(self, tokens: Tensor) -> Tensor:
@@ -82,8 +92,10 @@ class FixedNet(MovesNet):
 
     def log_like(self, batch: Words, generator: Generator | None = None) -> Tensor:
         """Log evidence; nothing is drawn.  -> (N, L)"""
-        first = torch.arange(self.sources) * (self.labels + 1)
-        table = self.log_emissions.reshape(-1, self.labels)
+        coarse = [self.log_emissions[:, 1:][:, among] for among in batch.allowed[self.labels :]]
+        wide = [self.log_emissions, *(some.logsumexp(1, keepdim=True) for some in coarse)]
+        first = torch.arange(self.sources) * (len(batch.allowed) + 1)
+        table = torch.cat(wide, 1).reshape(-1, self.labels)
         return functional.embedding_bag(first + 1 + batch.votes, table, mode="sum")
 
     def mean_emissions(self, tokens: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ import torch
 from torch import Generator, Tensor
 
 from convener.kernels import columns, dirichlet, expansion
+from convener.kernels.parts import Parts
 from convener.kernels.said import Said, log_evidence
 from convener.nets.moves import PLAIN, Look, MovesNet, silent_linear
 
@@ -23,6 +24,8 @@ class Words(Protocol):
     def sentences(self) -> Tensor: ...
     @property
     def said(self) -> Said: ...
+    @property
+    def parts(self) -> Parts | None: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,12 +115,13 @@ class SparseNet(MovesNet):
 
     def log_like(self, batch: Words, generator: Generator | None = None) -> Tensor:
         """Log evidence, with emissions drawn by a generator, else their mean.  -> (N, L)"""
-        columns, totals = self.concentrations(batch.sentences, batch.said)
+        said = batch.said if batch.parts is None else batch.parts.cells
+        columns, totals = self.concentrations(batch.sentences, said)
         if generator is None:
-            cells = dirichlet.log_mean(columns, totals, batch.said)
+            cells = dirichlet.log_mean(columns, totals, said)
         else:
-            cells = dirichlet.log_sample(columns, totals, batch.said, generator=generator)
-        return log_evidence(cells, batch.said)
+            cells = dirichlet.log_sample(columns, totals, said, generator=generator)
+        return log_evidence(batch.parts.joined(cells) if batch.parts else cells, batch.said)
 
     def emissions(self, sentences: Tensor) -> Tensor:
         """Mean emissions, all of them.  (M, D) -> (M, K, L, L) [sentence, source, latent, said]"""

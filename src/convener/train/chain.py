@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from convener.data import Dataset
 from convener.kernels.chain import posterior
+from convener.kernels.coarse import widened
 from convener.kernels.compiled import Array
 from convener.kernels.decode import span_marginals, viterbi
 
@@ -41,9 +42,12 @@ class Chain:
         """As a model's parameters."""
         return dict(vars(self))
 
-    def log_emissions(self) -> Floats:
-        """Logarithms of the emissions, those of O weighted."""
-        logs = log_of(self.emissions)
+    def log_emissions(self, allowed: NDArray[np.bool_]) -> Floats:
+        """Logarithms of the emissions of all that is said, those of O weighted.
+
+        allowed (S, L), see `kernels.coarse` -> (K, L, S)
+        """
+        logs = log_of(widened(self.emissions, allowed))
         logs[:, :, 0] *= self.silence[:, None]
         return logs
 
@@ -73,14 +77,13 @@ def decoded(
 
     begin (L,): log-probabilities of the hidden label before a sentence, O unless given.
     """
-    begin = log_begin(len(data.tags)) if begin is None else begin
+    tags = data.fine_tags
+    begin = log_begin(len(tags)) if begin is None else begin
     chain = (begin, trans, log_like, data.offsets)
     marginals = posterior(*chain, threads=threads).marginals
-    path = viterbi(
-        *chain, legal=data.tags.legal, legal_start=data.tags.legal_start, threads=threads
-    )
-    labels, _ = data.tags.repair(path.labels, data.offsets)
-    spans = data.tags.spans(labels, data.offsets)
+    path = viterbi(*chain, legal=tags.legal, legal_start=tags.legal_start, threads=threads)
+    labels, _ = tags.repair(path.labels, data.offsets)
+    spans = tags.spans(labels, data.offsets)
     scores = span_marginals(
         *chain,
         sentence=spans.sentence,

@@ -70,7 +70,8 @@ def journal_of(folder: Path | None, settings: Any, *data: Dataset) -> Journal | 
         for array in (words.data, words.offsets, part.offsets, part.votes, part.gold):
             if array is not None:
                 work.update(np.ascontiguousarray(array).data)
-        work.update(f"{part.sources} {part.tags.types} {features}".encode())
+        stated = part.sources, part.precision, part.tags.types, part.coarse
+        work.update(f"{stated} {features}".encode())
     return Journal(folder, work.hexdigest())
 
 

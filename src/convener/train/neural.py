@@ -19,6 +19,7 @@ from convener.kernels.compiled import Array
 from convener.kernels.vote import type_counts
 from convener.packed import stretches
 from convener.train.chain import Decoded, decoded
+from convener.train.heard import marks
 from convener.train.packing import Batch, Packing
 
 BLOCK = 1 << 16
@@ -56,7 +57,7 @@ class Reading:
 
     def given(self, data: Dataset) -> NDArray[np.float32]:
         """The evidence of edges, and of types that nobody names.  -> (N, L)"""
-        known = np.zeros((len(data.tokens), len(data.tags)), np.float32)
+        known = np.zeros((len(data.tokens), len(data.fine_tags)), np.float32)
         known[edges(data), 1:] = -self.edge
         known[unnamed(data)] -= self.clash
         return known
@@ -79,21 +80,22 @@ def edges(data: Dataset) -> NDArray[np.bool_]:
 
 
 def unnamed(data: Dataset) -> NDArray[np.bool_]:
-    """Entity labels of types that no source names, at tokens that some source marks.  -> (N, L)
+    """Entity labels of types that no source names, at tokens where one is named.  -> (N, L)
 
     >>> data = Dataset.from_spans(["X", "Y"], [["a", "b"]], {"s": [[(0, 1, "X")]]})
     >>> unnamed(data).astype(int).tolist()
     [[0, 0, 0, 1, 1], [0, 0, 0, 0, 0]]
     """
-    counts = type_counts(data.votes, data.votes > 0, len(data.tags.types))
-    strange = np.repeat(counts == 0, 2, axis=1)[:, 1:] & marked(data)[:, None]
-    strange[:, 0] = False
+    fine = data.fine()
+    named = type_counts(fine.votes, fine.votes > 0, len(fine.tags.types))[:, 1:] > 0
+    strange = np.zeros((len(named), len(fine.tags)), bool)
+    strange[:, 1:] = np.repeat(~named & named.any(axis=1, keepdims=True), 2, axis=1)
     return strange
 
 
 def marked(data: Dataset) -> NDArray[np.bool_]:
     """Tokens that some source marks as part of an entity.  -> (N,)"""
-    said: NDArray[np.bool_] = np.logical_or.reduce(data.votes > 0, axis=1)
+    said: NDArray[np.bool_] = np.logical_or.reduce(marks(data), axis=1)
     return said
 
 
@@ -129,7 +131,7 @@ class Judge:
                 [infer(self.net, parts, self.reading, part).labels for part, parts in self.packings]
                 or [np.zeros(0, np.int16)]
             )
-            gold, offsets, tags = self.data.gold, self.data.offsets, self.data.tags
+            gold, offsets, tags = self.data.gold, self.data.offsets, self.data.fine_tags
             return score_labels(labels, gold, offsets, tags).micro.f1
         total = 0.0
         with torch.no_grad():
@@ -158,7 +160,7 @@ def infer(
     """Best legal paths, marginals and scored spans of one block."""
     with torch.no_grad():
         whole, spoken = (part.batch() for part in parts)
-        log_like: Array = np.zeros((len(data.tokens), len(data.tags)), np.float32)
+        log_like: Array = np.zeros((len(data.tokens), len(data.fine_tags)), np.float32)
         for weight, batch in ((reading.silence, whole), (1 - reading.silence, spoken)):
             if weight:
                 log_like = log_like + weight * net.log_like(batch).numpy()
@@ -175,7 +177,7 @@ def infer_all(net: ChainNet, data: Dataset, reading: Reading, *, threads: int = 
         infer(net, parts, reading, part, threads=threads) for part, parts in packings(data, reading)
     ]
     if not found:
-        size = len(data.tags)
+        size = len(data.fine_tags)
         return Decoded(
             np.zeros(0, np.int16), np.zeros((0, size), np.float32), np.zeros(0, np.float32)
         )

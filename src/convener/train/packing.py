@@ -13,6 +13,7 @@ from torch import Tensor
 from convener.data import Dataset
 from convener.errors import DataError
 from convener.features import Features
+from convener.kernels.parts import Parts, parts_of
 from convener.kernels.said import Said, said_cells
 from convener.packed import offsets_of, ranges
 
@@ -21,7 +22,9 @@ from convener.packed import offsets_of, ranges
 class Batch:
     """Some sentences: features of tokens (N, D) and sentences (M, D), offsets, votes (N, K).
 
-    `said` holds the votes by cells; `given` (N, L) is evidence that is known beforehand.
+    `said` holds the votes by cells; `given` (N, L) is evidence that is known beforehand. Votes are
+    symbols, of which `allowed` (S, L) tells what each allows: `parts` are its cells, where some
+    are coarse.
     """
 
     tokens: Tensor
@@ -30,6 +33,8 @@ class Batch:
     votes: Tensor
     said: Said
     given: Tensor
+    allowed: Tensor
+    parts: Parts | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +47,8 @@ class Packing:
     votes: NDArray[np.int16]
     said: Said
     given: Tensor
+    allowed: NDArray[np.bool_]
+    parts: Parts | None
 
     @classmethod
     def of(
@@ -59,24 +66,28 @@ class Packing:
         order = np.arange(len(data))
         if seed is not None:
             order = np.random.default_rng(seed).permutation(len(data))
-        lengths, labels = data.lengths[order], len(data.tags)
+        lengths, allowed = data.lengths[order], data.allowed()
         rows = ranges(data.offsets[:-1][order], lengths)
         offsets = offsets_of(lengths)
         votes = data.votes[rows]
-        known = np.zeros((len(rows), labels), np.float32) if given is None else given[rows]
+        empty = np.zeros((len(rows), allowed.shape[1]), np.float32)
+        known = empty if given is None else given[rows]
+        said = said_cells(votes, offsets, len(allowed))
         return cls(
             torch.from_numpy(features.token_rows(rows)),
             torch.from_numpy(features.sentence_rows(order)),
             offsets,
             votes,
-            said_cells(votes, offsets, labels),
+            said,
             torch.from_numpy(known),
+            allowed,
+            parts_of(said, allowed),
         )
 
     def with_votes(self, votes: NDArray[np.int16]) -> Packing:
         """The same sentences with other votes (N, K), in this order; features are shared."""
-        said = said_cells(votes, self.offsets, self.given.shape[1])
-        return replace(self, votes=votes, said=said)
+        said = said_cells(votes, self.offsets, len(self.allowed))
+        return replace(self, votes=votes, said=said, parts=parts_of(said, self.allowed))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -93,6 +104,8 @@ class Packing:
             torch.from_numpy(self.votes[tokens]),
             self.said[first:last],
             self.given[tokens],
+            torch.from_numpy(self.allowed),
+            None if self.parts is None else self.parts[first:last],
         )
 
     def batches(self, size: int, rng: np.random.Generator | None = None) -> Iterator[Batch]:

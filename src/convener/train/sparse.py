@@ -14,6 +14,7 @@ from convener.data import ABSTAIN, Dataset
 from convener.kernels import expansion, priors
 from convener.kernels.wxor import Disagreement, disagreement
 from convener.nets.sparse import SparseNet
+from convener.train.heard import Fillings, said_counts
 from convener.train.loop import Stage
 from convener.train.neural import Reading, chain_loss
 from convener.train.packing import Batch, Packing, sentence_features
@@ -25,7 +26,6 @@ from convener.train.start import (
     prepared,
     shares,
     sizes,
-    true_counts,
     vote_moves,
 )
 
@@ -57,19 +57,22 @@ class Start:
     """Starting matrices: moves (L, L) and, by source, scores (K, C) and emissions (K, L, L)."""
 
     def __init__(
-        self, config: Any, data: Dataset, labels: NDArray[np.int16], columns: int, base: float
+        self, config: Any, data: Dataset, labels: Fillings, columns: int, base: float
     ) -> None:
-        size = len(data.tags)
+        size = len(data.fine_tags)
         if config.start == "paper":
             self.moves = paper_moves(data, legal=config.legal)
             self.emissions = paper_emissions(data)
             scores = np.einsum("kii->ki", self.emissions)
         else:
-            counts = true_counts(data, labels)
+            counts = said_counts(data, labels, precision=config.precision)
             self.moves = vote_moves(data, labels)
-            smooth = priors.smoothed_emissions(counts, false_votes=1 - config.precision)
+            smooth = priors.smoothed_emissions(
+                counts, false_votes=1 - config.precision, precision=data.presumed(np.nan)
+            )
             self.emissions = shares(smooth)
-            scores = priors.vote_scores(counts, counts.sum(axis=1), precision=config.precision)
+            precision = data.presumed(config.precision)
+            scores = priors.vote_scores(counts, counts.sum(axis=1), precision=precision)
         # An emission is its prior, diluted: ask for the prior that gives the wanted one.
         whole = config.expand + size * base
         wanted = np.clip((scores * whole - base) / config.expand, LEAST, 1 - LEAST)
@@ -177,7 +180,7 @@ class Stages:
         """Weighted XOR over the sentences that the settings name."""
         chosen = {"both": (self.train, self.valid), "train": (self.train,), "valid": (self.valid,)}
         total: Disagreement | None = None
-        for data in chosen[self.config.wxor]:
+        for data in (data.fine() for data in chosen[self.config.wxor]):
             with torch.no_grad():
                 scores = self.net.scores(sentence_features(data))
             found = disagreement(
@@ -212,6 +215,6 @@ class Stages:
 def new_net(config: Any, data: Dataset, columns: int) -> SparseNet:
     """A network for these sources and labels, as it is before it knows anything."""
     net = SparseNet(
-        *sizes(data), columns, config.prior(), config.turn / len(data.tags), config.look()
+        *sizes(data), columns, config.prior(), config.turn / len(data.fine_tags), config.look()
     )
     return prepared(net, data, legal=config.legal, uniform=config.uniform_start)

@@ -13,16 +13,18 @@ from torch import Tensor, nn
 from convener.data import Dataset
 from convener.errors import DataError
 from convener.kernels import priors
-from convener.kernels.evidence import expected_emissions, sparse_votes
 from convener.nets.chmm import CHMMNet, FixedNet
 from convener.nets.moves import NEVER, MovesNet
 from convener.train.chain import Floats
+from convener.train.heard import Fillings, mean_moves, said_counts
 
 N = TypeVar("N", bound=MovesNet)
 LEAST = 1e-6
 """Probabilities below this start as this."""
 OUTSIDE = 9.2
 """Logit of O before a sentence: a probability of 0.9999 against one other label."""
+RIGHT = 0.95
+"""How often a vote like "not PER" is presumed right: no count of what is said can tell."""
 HELD_OUT = 0.1
 """Share of train that decides when to stop, where there is no valid."""
 
@@ -42,33 +44,35 @@ class Start(NamedTuple):
 
 def paper_moves(data: Dataset, *, legal: bool) -> Floats:
     """Psi* as in the paper.  -> (L, L)"""
+    data = data.fine()
     allowed = data.tags.legal if legal else np.ones_like(data.tags.legal)
     return priors.paper_moves(data.votes, data.offsets, allowed)
 
 
 def paper_emissions(data: Dataset) -> Floats:
     """Phi* as in the paper.  -> (K, L, L)"""
-    usual = np.stack([(data.votes == label).sum(axis=0) for label in range(len(data.tags))], axis=1)
+    labels = range(len(data.fine_tags))
+    usual = np.stack([(data.votes == label).sum(axis=0) for label in labels], axis=1)
     return priors.paper_emissions(usual.astype(np.float64))
 
 
-def vote_moves(data: Dataset, labels: NDArray[np.int16]) -> Floats:
+def vote_moves(data: Dataset, labels: Fillings) -> Floats:
     """Moves between the labels of a simple vote, one more for each legal one.  -> (L, L)"""
-    moves = priors.move_counts(labels, data.offsets, len(data.tags)) + data.tags.legal
-    return shares(moves)
+    return shares(mean_moves(data, labels) + data.fine_tags.legal)
 
 
-def vote_emissions(data: Dataset, labels: NDArray[np.int16], *, precision: float) -> Floats:
+def vote_emissions(data: Dataset, labels: Fillings, *, precision: float) -> Floats:
     """What each source says where a simple vote has these labels.  -> (K, L, L)
 
     Such a vote holds all that sources say, so by its count none is ever wrong: instead,
-    (1 - precision) of a source's marks are presumed to be where the truth is O.
+    (1 - precision) of a source's marks are presumed to be where the truth is O; its own precision
+    where that is known.
     """
-    counts = true_counts(data, labels)
+    counts = said_counts(data, labels, precision=precision)
     emissions = shares(priors.smoothed_emissions(counts, false_votes=0.0))
     usual = counts.sum(axis=1)
     usual /= np.maximum(usual.sum(axis=1, keepdims=True), 1)
-    emissions[:, 0] = (1 - precision) * usual
+    emissions[:, 0] = (1 - data.presumed(precision))[:, None] * usual
     emissions[:, 0, 0] = 1 - emissions[:, 0, 1:].sum(axis=1)
     return emissions
 
@@ -77,20 +81,14 @@ def true_emissions(data: Dataset, *, smoothing: float) -> Floats:
     """What each source says where gold is known; so many votes more, spread as it speaks."""
     if data.gold is None:
         raise DataError("true emissions need gold, and there is none")
-    counts = true_counts(data, data.gold)
+    counts = said_counts(data, [(1.0, data.gold)], precision=RIGHT)
     return shares(priors.smoothed_emissions(counts, false_votes=0.0, floor=smoothing))
-
-
-def true_counts(data: Dataset, labels: NDArray[np.int16]) -> Floats:
-    """How often each source says what where these labels hold.  -> (K, L, L)"""
-    truth = np.eye(len(data.tags), dtype=np.float32)[labels]
-    return expected_emissions(sparse_votes(data.votes), truth)
 
 
 def sizes(data: Dataset) -> tuple[int, int, int]:
     """Width of features, number of sources, number of labels: what a network must know."""
     width = 0 if data.features is None else data.features.width
-    return width, len(data.sources), len(data.tags)
+    return width, len(data.sources), len(data.fine_tags)
 
 
 def prepared(net: N, data: Dataset, *, legal: bool, uniform: bool = False) -> N:
@@ -98,7 +96,7 @@ def prepared(net: N, data: Dataset, *, legal: bool, uniform: bool = False) -> N:
     with torch.no_grad():
         net.initial[0] = 0.0 if uniform else OUTSIDE
         if legal:
-            floor = np.where(data.tags.legal, 0.0, NEVER).reshape(-1)
+            floor = np.where(data.fine_tags.legal, 0.0, NEVER).reshape(-1)
             net.floor.copy_(torch.from_numpy(floor))
     return net
 

@@ -31,7 +31,7 @@ def read(path: Path, options: ReadOptions, report: Report) -> Content:
         columns += [name for name in ("gold", "label") if name in layout.columns]
         rows = TagRows(
             [name.removeprefix(SOURCE) for name in columns],
-            options.types or layout.facts.types,
+            layout.facts.asked_types(options),
             abstain=(SILENT_TAG,),
             voting=len(sources),
         )
@@ -56,7 +56,7 @@ def _content(
 ) -> Content:
     """The dataset, or the predictions."""
     facts, tokens, ends = layout.facts, lines.tokens(), lines.ends
-    tags = tag_set(options.types or facts.types, rows.types)
+    tags = tag_set(facts.asked_types(options), rows.types)
     offsets = offsets_of(np.frombuffer(lines.lengths, np.int64))
     numbers = np.array(lines.end_rows, np.int32)[ends]
     labels = np.empty((len(rows.columns), len(tokens)), np.int16)

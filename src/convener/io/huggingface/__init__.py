@@ -55,7 +55,7 @@ def read(path: Path, options: ReadOptions, report: Report) -> Content:
         return foreign(columns, options, report)
     stated = Facts.parse(decoded(facts.read_bytes(), str(facts)), str(facts))
     with placed(where):
-        content = _own(columns, stated)
+        content = stated.restored(_own(columns, stated))
     return as_asked(content, options, where)
 
 
@@ -71,13 +71,15 @@ def _own(columns: Columns, facts: Facts) -> Content:
         gold=None if predicted else tagged,
         text=columns.text() if "text" in holds else None,
         documents=columns.strings("doc_id") if "documents" in holds else None,
-    )
+    ).with_coarse(facts.coarse)
     if not predicted or tagged is None:
         return data
     return Predictions(
         data=data,
         labels=tagged,
-        probabilities=columns.probabilities(len(data.tags)) if "probabilities" in holds else None,
+        probabilities=columns.probabilities(len(data.fine_tags))
+        if "probabilities" in holds
+        else None,
         scores=columns.scores() if "scores" in holds else None,
         model=facts.model or "",
         settings=facts.settings,

@@ -85,7 +85,10 @@ def _columns(content: Content, first: int, last: int) -> Iterator[tuple[str, dic
     whole = data_of(content)
     data, lengths = whole[first:last], np.diff(whole.offsets[first : last + 1])
     tokens = slice(int(whole.offsets[first]), int(whole.offsets[last]))
-    tags = _list({"names": list(data.tags.names), "_type": "ClassLabel"})
+    tags, said = (
+        _list({"names": list(some.names), "_type": "ClassLabel"})
+        for some in (data.fine_tags, data.tags)
+    )
     rows = _list(_list(_value("float32")))
 
     def labels(values: NDArray[np.int16]) -> Any:
@@ -105,7 +108,7 @@ def _columns(content: Content, first: int, last: int) -> Iterator[tuple[str, dic
             scores = pa.array(content.spans.score[bounds[0] : bounds[-1]])
             yield "scores", _list(_value("float32")), arrow.list_array(np.diff(bounds), scores)
     for column, name in enumerate(data.sources):
-        yield VOTES + name, tags, labels(data.votes[:, column])
+        yield VOTES + name, said, labels(data.votes[:, column])
     if data.text is not None:
         chars = arrow.list_array(lengths, arrow.rows(data.text.chars))
         yield "text", _value("string"), arrow.string_array(data.text.text)

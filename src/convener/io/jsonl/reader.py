@@ -71,7 +71,7 @@ class _Reader:
         self._path, self._options, self._report = path, options, report
         self.own = isinstance(corpus, dict)
         self._facts = Facts.of_values(corpus, where) if self.own else Facts()
-        self._types = options.types or self._facts.types
+        self._types = self._facts.asked_types(options)
         self._assembler = Assembler(options, report)
         self._even, self._scored = Evenness(), Evenness()
         self._gold_key: str | None = None
@@ -172,7 +172,7 @@ class _Reader:
             types=types,
             sources=names,
             facts=facts,
-            probabilities=self._probabilities.matrix(facts.types, types, where),
+            probabilities=self._probabilities.matrix(facts, types, where),
         )
         if self._gold_key not in TAGS:
             return content

@@ -171,7 +171,7 @@ class _Reader:
     def _probabilities(self, data: Dataset, docs: list[Any]) -> NDArray[np.float32] | None:
         if "probabilities" not in self.facts.holds:
             return None
-        size = len(data.tags)
+        size = len(data.fine_tags)
         flat = np.frombuffer(
             b"".join(note_of(doc).get("probabilities", b"") for doc in docs), "<f4"
         )

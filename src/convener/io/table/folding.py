@@ -49,7 +49,7 @@ class _Folding:
         elif "documents" not in self.facts.holds:
             documents = None
         self.data = Dataset(
-            tags=tag_set(options.types or self.facts.types, rows.types),
+            tags=tag_set(self.facts.asked_types(options), rows.types),
             tokens=tokens,
             offsets=offsets,
             sources=(),
@@ -57,7 +57,7 @@ class _Folding:
             silence=(),
             text=text,
             documents=documents,
-        )
+        ).with_coarse(self.facts.coarse)
         self.alignment = Alignment(
             self.data,
             options,
@@ -163,7 +163,7 @@ class _Folding:
         if found is None:
             return None
         if not len(self.data.tokens):
-            return np.zeros((0, len(self.data.tags)), np.float32)
+            return np.zeros((0, len(self.data.fine_tags)), np.float32)
         wrong = np.maximum(found.lengths, 0) != self.data.lengths
         self.rows.units.refuse(wrong, "needs probabilities for each of its tokens")
         rows: NDArray[np.float32] = found.values

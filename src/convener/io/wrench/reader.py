@@ -47,7 +47,7 @@ class _Reader:
         self._ids = StringsBuilder()
         self._even = Evenness()
         self._spelling: dict[str, str] = {}
-        self._types = options.types or meta.facts.types
+        self._types = meta.facts.asked_types(options)
         self._sources: tuple[str, ...] = ()
         self._known: int | None = None
         self._picked: list[int] = []
@@ -205,7 +205,7 @@ class _Reader:
             types=types,
             sources=() if tagged else sources,
             facts=facts,
-            probabilities=self._probabilities.matrix(facts.types, types, where),
+            probabilities=self._probabilities.matrix(facts, types, where),
         )
         data = data_of(content)
         changes: dict[str, Any] = {}
@@ -217,7 +217,7 @@ class _Reader:
                 votes[:, column] = self._column(self._votes, column, self._vote_rows, data)
             silence = facts.silences(sources, self._options)
             changes |= {"sources": sources, "votes": votes, "silence": silence}
-        return with_data(content, **changes) if changes else content
+        return facts.restored(with_data(content, **changes)) if changes else content
 
     def _column(
         self, rows: TagRows, column: int, numbers: array[int], data: Dataset

@@ -1,0 +1,204 @@
+"""Coarse votes in label models: heard by chains, overlooked by the others."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import convener as cv
+from convener.evaluate.metrics import Score, score_labels
+from convener.models import hmm
+from tests.models.test_contract import bytes_of, fresh, seen
+
+pytestmark = pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
+HEARING = {"auto", "hmm", "linked-hmm", "chmm", "chmm-fe", "sparse-chmm"}
+Marks = list[list[tuple[int, int, str]]]
+
+
+def test_who_hears_coarse_votes() -> None:
+    assert {name for name in cv.available() if cv.get(name).hears_coarse} == HEARING
+
+
+class Town:
+    """Sentences with persons after "says" and places after "in", and sources that mark them."""
+
+    def __init__(self, seed: int, sentences: int = 160) -> None:
+        self.rng = rng = np.random.default_rng(seed)
+        self.words: list[list[str]] = []
+        self.gold: Marks = []
+        for _ in range(sentences):
+            words: list[str] = []
+            spans: list[tuple[int, int, str]] = []
+            for _ in range(int(rng.integers(1, 4))):
+                words += [f"w{rng.integers(120)}" for _ in range(int(rng.integers(2, 5)))]
+                kind, cue = [("PER", "says"), ("LOC", "in")][int(rng.integers(2))]
+                size = int(rng.integers(1, 3))
+                spans.append((len(words) + 1, len(words) + 1 + size, kind))
+                words += [cue, *(f"{kind}{rng.integers(40)}" for _ in range(size))]
+            self.words.append([*words, "w0", "w1"])
+            self.gold.append(spans)
+        self.votes = {
+            "people": self.marks(["PER"], 0.3),
+            "places": self.marks(["LOC"], 0.3),
+            "both": self.marks(["PER", "LOC"], 0.25),
+        }
+
+    def marks(self, kinds: list[str], share: float, wrong: float = 0.0) -> Marks:
+        """A share of the entities of some kinds, and of all other words as the first of them."""
+        found = []
+        for words, spans in zip(self.words, self.gold, strict=True):
+            inside = {at for start, end, _ in spans for at in range(start, end)}
+            some = [span for span in spans if span[2] in kinds and self.rng.random() < share]
+            others = [at for at in range(len(words)) if at not in inside]
+            some += [(at, at + 1, kinds[0]) for at in others if self.rng.random() < wrong]
+            found.append(sorted(some))
+        return found
+
+    def data(self, **more: Marks) -> cv.Dataset:
+        """The votes and more of them."""
+        types = ["PER", "LOC", "ENT", "NOT-PER"]
+        data = cv.Dataset.from_spans(types, self.words, self.votes | more, gold=self.gold)
+        return data.with_coarse({"ENT": "any", "NOT-PER": "not PER"})
+
+    def bounds(self) -> Marks:
+        """Every entity, of no type."""
+        return [[(start, end, "ENT") for start, end, _ in spans] for spans in self.gold]
+
+    def denials(self) -> Marks:
+        """Ordinary words, which are no persons."""
+        return [
+            [(at, at + 1, "NOT-PER") for at, word in enumerate(words) if word.startswith("w")]
+            for words in self.words
+        ]
+
+
+def score_of(name: str, data: cv.Dataset) -> dict[str, Score]:
+    labels = fresh(name).fit(data).predict(data).labels
+    assert data.gold is not None
+    found = score_labels(labels, data.gold, data.offsets, data.fine_tags)
+    return {**found.per_type, "all": found.micro}
+
+
+@pytest.mark.parametrize("name", ["hmm", "linked-hmm", "chmm", "sparse-chmm"])
+def test_boundaries_of_an_unknown_type_find_more(name: str) -> None:
+    town = Town(0)
+    without = score_of(name, town.data())["all"]
+    with_bounds = score_of(name, town.data(bounds=town.bounds()))["all"]
+    assert with_bounds.recall > without.recall + 0.2
+    assert with_bounds.f1 > without.f1 + 0.1
+
+
+@pytest.mark.parametrize("name", ["hmm", "linked-hmm", "chmm", "sparse-chmm"])
+def test_denials_remove_false_persons(name: str) -> None:
+    town = Town(1)
+    loud = town.marks(["PER"], 0.6, wrong=0.1)
+    before, after = (
+        replace(data, precision=(*[None] * 3, 0.5, *[None] * (len(data.sources) - 4)))
+        for data in (town.data(loud=loud), town.data(loud=loud, denials=town.denials()))
+    )
+    if "chmm" not in name:  # without features, the precision alone would remove them
+        before, after = replace(before, precision=()), replace(after, precision=())
+    without, denied = score_of(name, before)["PER"], score_of(name, after)["PER"]
+    false = [score.predicted - score.correct for score in (without, denied)]
+    assert false[0] > 40
+    assert false[1] < 0.6 * false[0]
+    assert denied.f1 > without.f1 + 0.05
+
+
+@pytest.fixture(scope="module")
+def coarse(toy: cv.Dataset) -> cv.Dataset:
+    """The toy data; of one source half of the votes are coarse, one more gives coarse ones only."""
+    rng = np.random.default_rng(0)
+    data = toy.with_coarse({"ENT": "any", "NOT-PER": "not PER"})
+    votes = data.votes.copy()
+    fair = votes[:, 1]
+    votes[:, 1] = np.where((fair > 0) & (rng.random(len(fair)) < 0.5), 5 + (fair % 2 == 0), fair)
+    only = np.where(rng.random(len(fair)) < 0.2, 7, 0) * (toy.gold == 0)
+    votes = np.column_stack([votes, only]).astype(np.int16)
+    return data.with_sources((*data.sources, "only"), votes, (*data.silence, "O"))
+
+
+@pytest.mark.parametrize("name", cv.available())
+def test_the_contract_holds_with_coarse_votes(
+    name: str, coarse: cv.Dataset, tmp_path: Path
+) -> None:
+    model = fresh(name).fit(coarse, coarse[:9])
+    labels = model.predict(coarse)
+    assert labels.probabilities is not None
+    assert labels.probabilities.shape == (len(coarse.tokens), 5)
+    np.testing.assert_allclose(labels.probabilities.sum(axis=1), 1, atol=1e-5)
+    assert labels.data == coarse.without_gold()
+    model.save(tmp_path / "model")
+    loaded = cv.load(tmp_path / "model")
+    assert bytes_of(loaded.predict(coarse)) == bytes_of(labels)
+    assert str(loaded.reliability()) == str(model.reliability())
+    for number in (0, 7):
+        alone = model.predict_proba(coarse.take([number]))[0]
+        np.testing.assert_allclose(labels.by_sentence()[number], alone, atol=1e-5)
+    rows = model.reliability().to_records()
+    assert {row["type"] for row in rows} == {"PER", "LOC"}
+    unknown = [row["F1"] is row["recall"] is None for row in rows if row["source"] == "only"]
+    assert unknown == [True, True]
+    again = copy.copy(model).fit(coarse)
+    assert len(again.predict(seen(model, coarse[:3])).labels) == len(coarse[:3].tokens)
+
+
+@pytest.mark.parametrize("name", sorted(set(cv.available()) - HEARING))
+def test_the_others_take_coarse_votes_for_abstentions(name: str, coarse: cv.Dataset) -> None:
+    found = fresh(name).fit(coarse).predict(coarse)
+    expected = fresh(name).fit(coarse.fine()).predict(coarse.fine())
+    assert bytes_of(found) == bytes_of(expected)
+
+
+@pytest.mark.parametrize("name", sorted(HEARING))
+def test_labels_that_nobody_says_change_nothing(name: str, toy: cv.Dataset) -> None:
+    data = toy.with_coarse({"ENT": "any", "NOT-PER": "not PER"})
+    found, expected = (fresh(name).fit(some).predict(some) for some in (data, toy))
+    np.testing.assert_array_equal(found.labels, expected.labels)
+    np.testing.assert_allclose(found.probabilities, expected.probabilities, atol=1e-5)
+
+
+def test_coarse_labels_may_be_others_when_predicting(coarse: cv.Dataset) -> None:
+    model = fresh("hmm").fit(coarse)
+    renamed = coarse.fine().with_coarse({"SOMETHING": "any"})
+    votes = np.where((coarse.votes == 5) | (coarse.votes == 6), coarse.votes, renamed.votes)
+    quiet = np.where(coarse.votes > 6, np.int16(-1), coarse.votes)
+    found = model.predict(renamed.with_sources(renamed.sources, votes, renamed.silence))
+    same = model.predict(coarse.with_sources(coarse.sources, quiet, coarse.silence))
+    assert bytes_of(found) == bytes_of(same)
+
+
+def test_what_a_source_denies_it_says(coarse: cv.Dataset) -> None:
+    model = fresh("hmm").fit(coarse)
+    assert model.fitted.hearing.negating == ("only",)
+    votes = coarse.votes.copy()
+    votes[votes[:, -1] == 0, -1] = -1
+    quiet = coarse.with_sources(coarse.sources, votes, coarse.silence)
+    assert bytes_of(model.predict(coarse)) == bytes_of(model.predict(quiet))
+
+
+def test_the_objective_of_hmm_never_falls(
+    coarse: cv.Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traces, loop = [], hmm.maximise
+    monkeypatch.setattr(
+        hmm, "maximise", lambda *given, **how: traces.append(loop(*given, **how)) or traces[-1]
+    )
+    for silence in ("O", "abstain"):
+        data = coarse.with_sources(coarse.sources, coarse.votes, (silence,) * 6)
+        cv.get("hmm")(steps=20, tolerance=0).fit(data)
+    for _, trace in traces:
+        assert len(trace.objective) > 3
+        assert (np.diff(trace.objective) > -1e-7).all()
+
+
+def test_a_type_that_only_coarse_votes_know_is_possible() -> None:
+    words = [["a", "b", "c"]] * 30
+    data = cv.Dataset.from_spans(
+        ["X", "ENT"], words, {"s": [[(1, 2, "ENT")]] * 25 + [[]] * 5, "t": [[(1, 2, "ENT")]] * 30}
+    ).with_coarse({"ENT": "any"})
+    assert fresh("hmm").fit(data).predict(data).tags()[0] == ["O", "B-X", "O"]

@@ -1,0 +1,76 @@
+"""What users know of a source's precision is where models start."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import convener as cv
+from convener.models.majority_vote import simple_labels, start_labels
+
+MODELS = ("hmm", "linked-hmm", "dawid-skene", "snorkel", "bsc", "chmm", "sparse-chmm")
+pytestmark = pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
+
+
+def contradictions(
+    precision: tuple[float | None, float | None], silence: cv.data.Silence = "O"
+) -> cv.Dataset:
+    """Sentences that only a marks, that both mark, with different types, and that only b marks."""
+    rng = np.random.default_rng(0)
+    words = [[f"w{rng.integers(150)}" for _ in range(10)] for _ in range(160)]
+    at = rng.integers(0, 8, size=160).tolist()
+    marks: dict[str, list[list[tuple[int, int, str]] | None]] = {"a": [], "b": []}
+    for number, start in enumerate(at):
+        if number % 4:
+            words[number][start] = f"name{rng.integers(20)}"
+        marks["a"].append([(start, start + 1, "PER")] if number % 4 in (1, 2) else [])
+        marks["b"].append([(start, start + 1, "LOC")] if number % 4 in (2, 3) else [])
+    data = cv.Dataset.from_spans(["PER", "LOC"], words, marks, silence=silence)
+    return replace(data, precision=precision)
+
+
+def fresh(name: str) -> cv.LabelModel:
+    return cv.get(name)(**({"encoder": "hashing", "epochs": 2} if "chmm" in name else {}))
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("precise", ["a", "b"])
+def test_labels_follow_the_source_that_is_declared_precise(name: str, precise: str) -> None:
+    data = contradictions((0.95, 0.3) if precise == "a" else (0.3, 0.95))
+    both = (data.votes > 0).all(axis=1)
+    labels = fresh(name).fit(data).predict(data).labels[both]
+    expected = data.tags.encode(["B-PER" if precise == "a" else "B-LOC"])[0]
+    assert (labels == expected).mean() > 0.95
+
+
+@pytest.mark.parametrize("kind", ["union", "majority"])
+@pytest.mark.parametrize(("precision", "expected"), [((0.6, None), 3), ((None, 0.6), 1)])
+def test_the_start_prefers_the_more_precise(
+    kind: str, precision: tuple[float | None, float | None], expected: int
+) -> None:
+    data = contradictions(precision)
+    both = (data.votes > 0).all(axis=1)
+    assert set(start_labels(data, kind)[both].tolist()) == {expected}  # type: ignore[arg-type]
+    only_a = (data.votes[:, 0] > 0) & ~both
+    assert set(simple_labels(data, kind)[only_a].tolist()) == {1}  # type: ignore[arg-type]
+
+
+def test_precision_known_of_none_changes_nothing() -> None:
+    plain = contradictions((None, None), "abstain")
+    alike = contradictions((0.95, 0.95), "abstain")
+    for kind in ("union", "majority"):
+        np.testing.assert_array_equal(simple_labels(plain, kind), simple_labels(alike, kind))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_precision_matters_when_fitting_only(name: str, tmp_path: Path) -> None:
+    data = contradictions((0.95, 0.3))
+    fresh(name).fit(data).save(tmp_path / "model")
+    model = cv.load(tmp_path / "model")
+    same = model.predict(data)
+    other = model.predict(replace(data, precision=(None, 0.9)))
+    np.testing.assert_array_equal(same.labels, other.labels)
+    np.testing.assert_array_equal(same.probabilities, other.probabilities)
