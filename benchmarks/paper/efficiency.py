@@ -25,7 +25,7 @@ def jobs(options: Options) -> Iterator[Job]:
         for encoder in options.encoders:
             for model in MODELS:
                 ours = model == results.OURS
-                settings = recipes.settings(options.recipe, data) if ours else {}
+                settings = recipes.settings(options.recipe, data, encoder) if ours else {}
                 yield Job(
                     part="paper/efficiency",
                     data=data,

@@ -42,7 +42,7 @@ def jobs(options: Options) -> Iterator[Job]:
                 variant=f"{options.recipe}-{name}",
                 encoder=options.encoders[0],
                 seed=seed,
-                settings=recipes.settings(options.recipe, DATA) | change,
+                settings=recipes.settings(options.recipe, DATA, options.encoders[0]) | change,
             )
 
 

@@ -63,7 +63,7 @@ def jobs(options: Options, *models: str) -> Iterator[Job]:
 def _seeds(row: Row, data: str, encoder: str, options: Options) -> Iterator[Job]:
     settings = {}
     if row.model == OURS:
-        settings = recipes.settings(row.variant, data)
+        settings = recipes.settings(row.variant, data, encoder)
     elif row.model == "majority-vote":
         settings = {"scheme": row.variant}
     for seed in options.seeds_for(SEEDS) if encoder else (0,):

@@ -9,7 +9,7 @@ import convener as cv
 from convener.kernels.chain import posterior
 from convener.nets.sparse import Prior, SparseNet
 from convener.train import neural
-from convener.train.neural import Judge, Reading, edges, infer_all, speaking, unnamed
+from convener.train.neural import Judge, Reading, denied, edges, infer_all, speaking, unnamed
 from tests import generators
 
 PRIOR = Prior(steepness=1.2, root=1.5, exponent=4, base=2, expand=100)
@@ -49,6 +49,18 @@ def test_types_that_nobody_names_are_what_the_definition_says(data: cv.Dataset) 
             assert found[token, label] == strange
 
 
+@given(generators.datasets())
+def test_types_that_somebody_denies_are_what_the_definition_says(data: cv.Dataset) -> None:
+    found, fine = denied(data), len(data.fine_tags)
+    for token, votes in enumerate(data.votes):
+        said = {data.tags.types[(int(vote) - 1) // 2] for vote in votes if vote >= fine}
+        denials = [data.coarse[name] for name in said if "O" in data.coarse[name]]
+        for number, name in enumerate(data.fine_tags.types):
+            strange = any(name not in allowed for allowed in denials)
+            assert found[token, 2 * number + 1] == found[token, 2 * number + 2] == strange
+        assert not found[token, 0]
+
+
 def test_an_opinion_of_o_stays_and_mere_silence_does_not(toy: cv.Dataset) -> None:
     mixed = toy.with_sources(toy.sources, toy.votes, ("abstain", *["O"] * (len(toy.sources) - 1)))
     votes = speaking(mixed)
@@ -84,6 +96,19 @@ def test_an_edge_is_less_of_an_entity(encoded: cv.Dataset, net: SparseNet) -> No
     after = infer_all(net, encoded, Reading(edge=12.0)).marginals[:, 0]
     assert before[edges(encoded)].min() < 0.5
     assert after[edges(encoded)].min() > 0.9
+
+
+def test_spans_are_not_cut_where_some_source_goes_on(encoded: cv.Dataset, net: SparseNet) -> None:
+    reading = Reading(edge=9.0)
+    moves = np.zeros((len(encoded.tokens), 5, 5), np.float32)
+    found = reading.joined(moves, encoded)
+    for token, votes in enumerate(encoded.votes):
+        for before in range(5):
+            for label in range(5):
+                cut = label % 2 == 1 and before in (label, label + 1) and label + 1 in votes
+                assert found[token, before, label] == (-9 if cut else 0)
+    assert not moves.any()
+    assert (found < 0).any()
 
 
 def test_a_clash_is_about_types_that_nobody_names(encoded: cv.Dataset, net: SparseNet) -> None:

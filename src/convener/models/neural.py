@@ -51,10 +51,11 @@ class ChainConfig(FeatureConfig):
     `train.neural.Reading`."""
     edge: float = 0.0
     """Nats by which a token beside a mark, but itself not marked by anyone, is less likely part
-    of an entity; 0 is the paper's model."""
+    of an entity, and a span less likely to begin behind another of its type where some source's
+    span goes on; 0 is the paper's model."""
     clash: float = 0.0
-    """Nats by which a marked token is less likely of a type that no source names there; 0 is the
-    paper's model."""
+    """Nats by which a marked token is less likely of a type that no source names there, and any
+    token of one that some source denies; 0 is the paper's model."""
     doubt: float = 0.0
     """Nats against an entity that begins where no source marks anything, in inference; 0 is the
     paper's model."""

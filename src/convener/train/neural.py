@@ -42,12 +42,14 @@ class Reading:
     the moves learn from it how rare entities are. To count it again in inference would be to
     count it twice, so there an O has the weight `silence`. But silence right beside a mark tells
     where it ends: a token that no source marks, next to one that some source does, is `edge` nats
-    less likely to be of an entity; and what is marked is `clash` nats less likely of a type that
+    less likely to be of an entity. So is a span to begin right behind another of its type, in
+    inference, where some source's span goes on. And what is marked is `clash` nats less likely of a type that
     no source names there, however much it looks like one: sources mistake words for entities more
-    often than one type for another. Where nobody marks anything, an entity may begin only
-    against `doubt` nats, in inference alone: sources that find a share c of all entities leave
-    few to be found, and what the moves think is an entity with probability s is one that they
-    missed with probability s (1/c - 1) / (1 - s). (1, 0, 0, 0) is the plain chain.
+    often than one type for another. The same holds for a type that some source denies. Where
+    nobody marks anything, an entity may begin only against `doubt` nats, in inference alone:
+    sources that find a share c of all entities leave few to be found, and what the moves think is
+    an entity with probability s is one that they missed with probability s (1/c - 1) / (1 - s).
+    (1, 0, 0, 0) is the plain chain.
     """
 
     silence: float = 1.0
@@ -56,11 +58,19 @@ class Reading:
     doubt: float = 0.0
 
     def given(self, data: Dataset) -> NDArray[np.float32]:
-        """The evidence of edges, and of types that nobody names.  -> (N, L)"""
+        """The evidence of edges, and of types that nobody names or somebody denies.  -> (N, L)"""
         known = np.zeros((len(data.tokens), len(data.fine_tags)), np.float32)
         known[edges(data), 1:] = -self.edge
-        known[unnamed(data)] -= self.clash
+        known[unnamed(data) | denied(data)] -= self.clash
         return known
+
+    def joined(self, moves: Array, data: Dataset) -> Array:
+        """The moves, less likely to begin a span where some source's goes on.  -> (N, L, L)"""
+        moves = moves.copy()
+        for inside in range(2, len(data.fine_tags), 2):
+            goes_on = (data.votes == inside).any(axis=1)
+            moves[goes_on, inside - 1 : inside + 1, inside - 1] -= self.edge
+        return moves
 
 
 def edges(data: Dataset) -> NDArray[np.bool_]:
@@ -90,6 +100,20 @@ def unnamed(data: Dataset) -> NDArray[np.bool_]:
     named = type_counts(fine.votes, fine.votes > 0, len(fine.tags.types))[:, 1:] > 0
     strange = np.zeros((len(named), len(fine.tags)), bool)
     strange[:, 1:] = np.repeat(~named & named.any(axis=1, keepdims=True), 2, axis=1)
+    return strange
+
+
+def denied(data: Dataset) -> NDArray[np.bool_]:
+    """Entity labels that a coarse vote denies which may be no entity at all.  -> (N, L)
+
+    >>> data = Dataset.from_spans(["X", "Y", "NOT-X"], [["a", "b"]], {"s": [[(0, 1, "NOT-X")]]})
+    >>> denied(data.with_coarse({"NOT-X": "not X"})).astype(int).tolist()
+    [[0, 1, 1, 0, 0], [0, 0, 0, 0, 0]]
+    """
+    allowed = data.allowed()
+    strange = np.zeros((len(data.tokens), allowed.shape[1]), bool)
+    for symbol in np.flatnonzero(allowed[:, 0])[1:]:
+        strange[(data.votes == symbol).any(axis=1)] |= ~allowed[symbol]
     return strange
 
 
@@ -166,7 +190,7 @@ def infer(
                 log_like = log_like + weight * net.log_like(batch).numpy()
         log_like = np.asarray(log_like + whole.given.numpy(), np.float32)
         log_like[~marked(data), 1::2] -= reading.doubt
-        moves = net.moves(whole).numpy()
+        moves = reading.joined(net.moves(whole).numpy(), data)
         begin = net.log_initial().numpy()
     return decoded(moves, log_like, data, threads, begin=begin)
 
