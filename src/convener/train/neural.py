@@ -39,17 +39,17 @@ class Reading:
     """How votes of sources whose silence is O become evidence.
 
     Such a source says O nearly everywhere, and mostly it means nothing. Training counts it all:
-    the moves learn from it how rare entities are. To count it again in inference would be to
-    count it twice, so there an O has the weight `silence`. But silence right beside a mark tells
-    where it ends: a token that no source marks, next to one that some source does, is `edge` nats
-    less likely to be of an entity. So is a span to begin right behind another of its type, in
-    inference, where some source's span goes on. And what is marked is `clash` nats less likely of a type that
-    no source names there, however much it looks like one: sources mistake words for entities more
-    often than one type for another. The same holds for a type that some source denies. Where
-    nobody marks anything, an entity may begin only against `doubt` nats, in inference alone:
-    sources that find a share c of all entities leave few to be found, and what the moves think is
-    an entity with probability s is one that they missed with probability s (1/c - 1) / (1 - s).
-    (1, 0, 0, 0) is the plain chain.
+    the moves learn from it how rare entities are. To count it again in inference would be to count
+    it twice, so there an O has the weight `silence`. But silence right beside a mark tells where
+    it ends: a token that no source marks, next to one that some source does, is `edge` nats less
+    likely to be of an entity. So is a span to begin right behind another of its type, in
+    inference, where some source's span goes on. And what is marked is `clash` nats less likely of
+    a type that no source names there, however much it looks like one: sources mistake words for
+    entities more often than one type for another. The same holds for a type that some source
+    denies. Where nobody marks anything, an entity may begin only against `doubt` nats, in
+    inference alone: sources that find a share c of all entities leave few to be found, and what
+    the moves think is an entity with probability s is one that they missed with probability s (1/c
+    - 1) / (1 - s). (1, 0, 0, 0) is the plain chain.
     """
 
     silence: float = 1.0
