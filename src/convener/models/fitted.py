@@ -46,13 +46,21 @@ def judged(
     data: Dataset,
     labels: NDArray[np.int16],
 ) -> Reliability:
-    """Recall and precision as a model has them, F1 as its labels do; of types that a source says.
+    """Recall and precision as a model has them, F1 as its labels do.
 
-    Nothing is known of one that gives coarse labels alone.
+    A source has no precision for a type that it never says, and nothing is known of one that
+    gives coarse labels alone.
     """
-    silent = only_coarse(data)[:, None]
-    recall, precision = (np.where(silent, np.nan, rate) for rate in rates)
-    return Reliability(recall, precision, f1_of_sources(data, labels))
+    recall, precision = (np.where(only_coarse(data)[:, None], np.nan, rate) for rate in rates)
+    said = [
+        np.bincount((column[column > 0] - 1) // 2, minlength=precision.shape[1])
+        for column in data.fine().votes.T
+    ]
+    return Reliability(
+        recall,
+        np.where(np.array(said) > 0, precision, np.nan),
+        f1_of_sources(data, labels),
+    )
 
 
 @dataclass(frozen=True, eq=False)
