@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from convener.kernels.repeats import ALIKE, ENOUGH, originals
+from convener.kernels.repeats import ALIKE, ENOUGH, originals, within
 
 
 def column(rng: np.random.Generator, *, marks: float = 0.3) -> NDArray[np.int16]:
@@ -47,6 +47,21 @@ def test_other_types_and_borders_are_not_alike() -> None:
     one = np.ones(100, np.int16)
     assert originals(np.stack([one, one + 2], axis=1)).tolist() == [0, 1]
     assert originals(np.stack([one, one + 1], axis=1)).tolist() == [0, 1]
+
+
+@given(st.integers(0, 1000))
+def test_parts_of_a_list_are_found_with_the_least_that_holds_them(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    most = column(rng, marks=0.6)
+    some = changed(most, 100)
+    few = changed(some, 40)
+    other = np.roll(most, 7)
+    found = within(np.stack([few, other, most, some], axis=1))
+    assert [pair[:2] for pair in found if 1 not in pair[:2]] == [(0, 3), (3, 2)]
+    for source, holder, share in found:
+        votes = np.stack([few, other, most, some], axis=1)
+        marked = votes[:, source] > 0
+        assert share == (votes[marked, source] == votes[marked, holder]).mean() >= ALIKE
 
 
 def test_few_marks_and_silence_tell_nothing() -> None:

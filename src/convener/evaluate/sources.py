@@ -38,6 +38,7 @@ from convener.evaluate.metrics import (
     span_keys,
     spans_of,
 )
+from convener.kernels.repeats import within
 from convener.spans import Spans
 from convener.tables import PERCENT, Table
 
@@ -106,6 +107,8 @@ class Analysis:
     conflict: float
     pairwise: dict[PairKind, Matrix]
     alpha: float | None
+    within: tuple[tuple[str, str, float], ...] = ()
+    """Sources whose marks nearly all are another's, too: (source, the other, share)."""
 
     def table(self) -> Table:
         """One row per source."""
@@ -148,6 +151,7 @@ class Analysis:
             "overlap": self.overlap,
             "conflict": self.conflict,
             "alpha": self.alpha,
+            "within": [list(pair) for pair in self.within],
             "sources": [source.to_json() for source in self.sources],
             "pairwise": {kind: _nulls(matrix) for kind, matrix in self.pairwise.items()},
         }
@@ -157,10 +161,13 @@ class Analysis:
 
     def _notes(self) -> list[str]:
         alpha = "-" if self.alpha is None else f"{self.alpha:.3f}"
+        inside = [f"{name} in {other} ({share:.0%})" for name, other, share in self.within]
+        said = f"no second opinion, for their marks are another's: {', '.join(inside)}"
         return [
             f"{self.sentences:,} sentences, {self.tokens:,} tokens: {self.coverage:.2%} with an "
             f"opinion, {self.overlap:.2%} with several, {self.conflict:.2%} in conflict",
             f"Krippendorff's alpha over marked spans: {alpha}",
+            *([said] if inside else []),
         ]
 
 
@@ -201,6 +208,10 @@ def analyze(data: Dataset) -> Analysis:
             "kappa": pairs.kappa(),
         },
         alpha=krippendorff_alpha(table),
+        within=tuple(
+            (data.sources[source], data.sources[other], share)
+            for source, other, share in within(data.votes)
+        ),
     )
 
 

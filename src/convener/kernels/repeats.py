@@ -1,4 +1,4 @@
-"""Sources that repeat another: copies, and lists with a few entries more."""
+"""Sources that repeat another: copies, lists with a few entries more, and parts of a list."""
 
 from __future__ import annotations
 
@@ -31,6 +31,29 @@ def originals(votes: NDArray[np.int16]) -> NDArray[np.int64]:
                 found[source] = other
                 break
     return found
+
+
+def within(votes: NDArray[np.int16]) -> list[tuple[int, int, float]]:
+    """Sources whose marks nearly all are another's, too: (source, the other, share).
+
+    votes (N, K). Of several others the one with fewest marks is named; it has more than the source,
+    or is an earlier copy.
+
+    >>> one = np.arange(100) % 3
+    >>> within(np.stack([one, one * (np.arange(100) < 50)], axis=1).astype(np.int16))
+    [(1, 0, 1.0)]
+    """
+    marks = np.count_nonzero(votes > 0, axis=0)
+    order = np.argsort(-marks, kind="stable").tolist()
+    found = []
+    for place, source in enumerate(order):
+        marked = votes[:, source] > 0
+        for other in reversed(order[:place]):
+            same = np.count_nonzero(votes[marked, other] == votes[marked, source])
+            if same >= ENOUGH and same >= ALIKE * marks[source]:
+                found.append((source, other, float(same / marks[source])))
+                break
+    return sorted(found)
 
 
 def _alike(one: NDArray[np.int16], other: NDArray[np.int16]) -> bool:
