@@ -63,7 +63,9 @@ def page(options: Options) -> None:
             blocks += ["\n".join(order(means, options))]
     blocks += [_idle(options)]
     name = "ablation" if options.recipe == "ours" else f"ablation-{options.recipe}"
-    pages.write(name, f"Ablations of Sparse-CHMM, recipe {options.recipe}", blocks, found)
+    pages.write(
+        f"paper/{name}", f"Ablations of Sparse-CHMM, recipe {options.recipe}", blocks, found
+    )
 
 
 def _table(encoder: str, means: Means, options: Options) -> cv.Table:

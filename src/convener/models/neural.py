@@ -10,8 +10,7 @@ import numpy as np
 
 from convener.data import Dataset
 from convener.errors import ConfigError
-from convener.kernels.confusion import emission_reliability
-from convener.models.base import FeatureConfig, Inference, LabelModel, Params, TokenRates
+from convener.models.base import FeatureConfig, Inference, LabelModel, Params
 from convener.nets.moves import Look
 from convener.settings import at_least
 from convener.tables import PERCENT, Table
@@ -119,12 +118,6 @@ class NeuralChain(LabelModel):
         probabilities = found.marginals * trust
         probabilities[:, 0] += 1 - trust
         return Inference(found.labels, probabilities, found.scores * trust)
-
-    def reliability_of(self, params: Params, train: Dataset, found: Inference) -> TokenRates:
-        """As the emissions have it, averaged over train."""
-        mass = found.probabilities.sum(axis=0, dtype=np.float64)
-        emissions = params["emissions"][: len(train.sources)]
-        return emission_reliability(emissions, mass)
 
     def emissions(self) -> Table:
         """What each source says where the truth is known, averaged over train."""
