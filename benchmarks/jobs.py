@@ -210,6 +210,7 @@ def _learned(job: Job, model: Any, train: cv.Dataset) -> dict[str, Any]:
     fitted, count = model.fitted, len(train.sources)
     facts: dict[str, Any] = {
         "sources": list(train.sources),
+        "heard": list(fitted.heard),
         "types": list(train.tags.types),
         "width": None if train.features is None else train.features.width,
         "parameters": {

@@ -16,6 +16,7 @@ from convener.kernels.evidence import expected_emissions, sparse_votes
 
 SHOWN = {"CoNLL": ("BTC", "crunchbase_uncased")}
 """A good and a bad source, as in the paper; elsewhere best and worst by true F1."""
+PARTS = ("paper/ablation", "paper/main")
 AFTER = ("stage 1", "final", "truth")
 
 
@@ -27,10 +28,10 @@ def page(options: Options) -> None:
     rows: list[tuple] = []
     plots: list[pages.Block] = []
     for data, encoder in dict.fromkeys(key[:2] for key in groups):
-        stages = [groups.get((data, encoder, part)) for part in ("ablation", "main")]
+        stages = [groups.get((data, encoder, part)) for part in PARTS]
         if not all(stages):
             continue
-        test = splits(data).test
+        test = splits(data).test.select_sources(stages[0][0]["heard"])
         matrices = [np.array(seeds[0]["emissions"]) for seeds in stages] + [true_emissions(test)]
         chosen = shown(data, test)
         rows += [
