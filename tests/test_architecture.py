@@ -29,7 +29,10 @@ DOORS = {
     "features": GROUND | {"expect"},
     "listed": GROUND | {"expect", "spans", "tags"},
     "coarse": GROUND,
-    "data": GROUND | {"coarse", "expect", "features", "listed", "packed", "tags", "text"},
+    "sentences": GROUND | {"packed"},
+    "sources": GROUND | {"expect"},
+    "data": GROUND
+    | {"coarse", "expect", "features", "listed", "packed", "sentences", "sources", "tags", "text"},
     "corpus": GROUND | {"data"},
     "predictions": GROUND | {"expect", "packed", "spans", "schemes", "tags", "data"},
     "io": VALUES | {"settings", "kernels"},

@@ -14,7 +14,8 @@ from benchmarks.changes import changes
 from benchmarks.jobs import Job, Options, Outcome, outcomes, splits
 
 AUTO = "auto"
-VOTES = {"majority vote (IO)": "io", "span union": "span"}
+VOTES = ("io", "span")
+"""Majority vote by token, and the union of spans."""
 OTHER = ("minilm", "hashing")
 """Encoders to exchange the usual one for."""
 MARKS = {"only": "o", "thrice": "s", "random": "^", "tenth": "D", "encoder": "*"}
@@ -45,12 +46,12 @@ def jobs(options: Options) -> Iterator[Job]:
     """Auto and both votes after every change; the usual encoder is the last one that is there."""
     usual = options.encoders[-1]
     for data in options.data:
-        for encoder in ("", usual):
+        for encoder in ("", usual):  # one after the other: features are read once
             for change in ("", *changes(splits(data).train)):
                 if encoder:
                     yield Job(part="quality/stress", data=data, change=change, **_auto(encoder))
                 else:
-                    for scheme in VOTES.values():
+                    for scheme in VOTES:
                         yield Job(
                             part="quality/stress",
                             data=data,
@@ -80,7 +81,7 @@ def page(options: Options) -> None:
         _summary(stressed),
         _plot(stressed),
         _worst(stressed),
-        _table(runs),
+        _listed("All runs", runs),
     ]
     pages.write("quality/stress", "Auto under stress", blocks, found)
 
@@ -128,10 +129,6 @@ def _worst(runs: list[Run]) -> cv.Table:
     """The runs in which auto is worse."""
     rows = [run for run in sorted(runs, key=lambda run: run.gain) if run.gain < LEAST]
     return _listed("Where auto is worse", rows)
-
-
-def _table(runs: list[Run]) -> cv.Table:
-    return _listed("All runs", runs)
 
 
 def _listed(title: str, runs: list[Run]) -> cv.Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Self, get_args, overload
+from typing import Any, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,14 +14,14 @@ from convener.coarse import Meaning, allowed_labels, fine_types, meanings
 from convener.errors import DataError, UnknownNameError, unknown_name
 from convener.features import Features
 from convener.listed import Marks, labels_of
-from convener.packed import Strings, numbered, offsets_of, positions, ranges
+from convener.packed import Strings, offsets_of
+from convener.sentences import BySentence
+from convener.sources import SILENCES, Silence, check
 from convener.tags import ABSTAIN, TagSet
 from convener.text import Text
 
 __all__ = ["ABSTAIN", "SILENCES", "Dataset", "Sentence", "Silence", "Text"]
 
-Silence = Literal["O", "abstain"]
-SILENCES: tuple[Silence, ...] = get_args(Silence)
 _STATED = ("tags", "sources", "silence", "precision", "coarse")
 """What holds of all sentences: the same in parts that are put together."""
 
@@ -36,7 +36,7 @@ class Sentence:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Dataset:
+class Dataset(BySentence):
     """Sentences and the votes of all sources on them, packed.
 
     tags       what the labels mean
@@ -92,19 +92,7 @@ class Dataset:
             object.__setattr__(self, "coarse", meanings(self.coarse, self.tags.types))
         count, size = len(self.tokens), len(self.tags)
         expect.offsets(self.offsets, count)
-        expect.distinct("sources", self.sources)
-        expect.that(all(self.sources), "a source needs a name, got ''")
-        expect.that(
-            len(self.silence) == len(self.sources) and set(self.silence) <= set(SILENCES),
-            f"silence must be 'O' or 'abstain' for each of the {len(self.sources)} sources, "
-            f"got {self.silence}",
-        )
-        expect.that(
-            len(self.precision) == len(self.sources)
-            and all(share is None or 0 < share < 1 for share in self.precision),
-            f"precision must be in (0, 1), or None where it is not known, for each of the "
-            f"{len(self.sources)} sources, got {self.precision}",
-        )
+        check(self.sources, self.silence, self.precision)
         expect.shape("votes", self.votes.shape, (count, len(self.sources)))
         expect.labels("votes", self.votes, ABSTAIN, size)
         if self.gold is not None:
@@ -155,9 +143,6 @@ class Dataset:
             gold=None if gold is None else labels_of(gold, tags, offsets),
         )
 
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
     @overload
     def __getitem__(self, index: int) -> Sentence: ...
     @overload
@@ -167,27 +152,16 @@ class Dataset:
             start, stop, step = index.indices(len(self))
             if step != 1:
                 return self.take(range(start, stop, step))
-            return self._slice(start, max(start, stop))
+            return self.between(start, max(start, stop))
         if not -len(self) <= index < len(self):
             raise IndexError(f"sentence {index} of {len(self)}")
-        one = self._slice(index % len(self), index % len(self) + 1)
+        one = self.between(index % len(self), index % len(self) + 1)
         return Sentence(one.tokens.to_list(), one.votes, one.gold)
 
     def __iter__(self) -> Iterator[Sentence]:
         return (self[index] for index in range(len(self)))
 
-    def _slice(self, start: int, stop: int) -> Self:
-        first, last = int(self.offsets[start]), int(self.offsets[stop])
-        offsets = self.offsets[start : stop + 1] - first
-        return self._part(slice(start, stop), slice(first, last), offsets)
-
-    def take(self, sentences: Iterable[int] | NDArray[Any]) -> Self:
-        """The sentences at these numbers, in this order, or where a mask is true; copied."""
-        chosen = positions(sentences)
-        lengths = self.lengths[chosen]
-        return self._part(chosen, ranges(self.offsets[:-1][chosen], lengths), offsets_of(lengths))
-
-    def _part(
+    def part(
         self,
         sentences: slice | NDArray[np.int64],
         tokens: slice | NDArray[np.int64],
@@ -233,15 +207,6 @@ class Dataset:
         if self.features is not None:
             parts.append(f"features of {self.features.encoding.name}")
         return f"Dataset({', '.join(parts)})"
-
-    @property
-    def lengths(self) -> NDArray[np.int64]:
-        """Tokens of each sentence."""
-        return np.diff(self.offsets)
-
-    def sentence_of_token(self) -> NDArray[np.int64]:
-        """The number of each token's sentence.  -> (N,)"""
-        return np.repeat(np.arange(len(self)), self.lengths)
 
     def source_number(self, name: str) -> int:
         """Column of a source."""
@@ -363,40 +328,12 @@ class Dataset:
             gold=None if self.gold is None else self.tags.translate(self.gold, tags),
         )
 
-    def split(
-        self, share: float, *, seed: int | None = None, by_document: bool = False
-    ) -> tuple[Self, Self]:
-        """Two parts, the first with about this share of the sentences.
-
-        Without a seed the first part is the beginning. With `by_document` no document is torn.
-        """
-        if not 0 <= share <= 1:
-            raise DataError(f"a share must be in [0, 1], got {share}")
-        units = np.arange(len(self))
-        if by_document:
-            if self.documents is None:
-                raise DataError("a split by document needs document ids, and there are none")
-            units = numbered(self.documents)
-        sizes = np.bincount(units)
-        order = np.arange(len(sizes))
-        if seed is not None:
-            order = np.random.default_rng(seed).permutation(len(sizes))
-        cut = int(np.argmin(np.abs(offsets_of(sizes[order]) - share * len(self))))
-        if seed is None and not by_document:
-            return self[:cut], self[cut:]
-        first = np.isin(units, order[:cut])
-        return self.take(first), self.take(~first)
-
     @staticmethod
     def concat(parts: Sequence[Dataset]) -> Dataset:
         """All sentences of all parts; they must agree in types, sources and what they hold."""
         if not parts:
             raise DataError("nothing to concatenate")
-        expect.joinable(
-            parts,
-            same=_STATED,
-            held=("gold", "text", "documents", "features"),
-        )
+        expect.joinable(parts, same=_STATED, held=("gold", "text", "documents", "features"))
 
         def joined(name: str, concat: Callable[[list[Any]], Any]) -> Any:
             pieces = [getattr(part, name) for part in parts]
