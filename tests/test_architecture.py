@@ -12,10 +12,11 @@ import convener
 SOURCE = Path(convener.__file__).parent
 GROUND = {"errors"}
 VALUES = GROUND | {"packed", "spans", "schemes", "tags", "coarse", "data", "predictions", "corpus"}
-VALUES |= {"tables"}
+VALUES |= {"tables", "insides"}
 DOORS = {
     "errors": set(),
     "kernels": set(),
+    "insides": set(),
     "toml": GROUND,
     "caching": set(),
     "settings": GROUND,
@@ -44,6 +45,7 @@ DOORS = {
     "train": VALUES | {"features", "kernels", "nets", "evaluate", "progress"},
     "models": VALUES
     | {"settings", "kernels", "features", "nets", "train", "evaluate", "io.checkpoint"},
+    "report": VALUES | {"evaluate", "kernels", "io", "caching", "progress"},
     "demo": VALUES | {"io", "lf"},
     "run": VALUES | {"settings", "toml", "io", "models"},
 }

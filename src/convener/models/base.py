@@ -16,6 +16,7 @@ from convener.data import Dataset
 from convener.encode import AUTO, again, encode, get
 from convener.errors import ConvenerWarning, DataError, MismatchError, NotFittedError
 from convener.features import Encoding, Scaling
+from convener.insides import Insides
 from convener.io import checkpoint
 from convener.kernels.confusion import type_probabilities, type_reliability
 from convener.models.fitted import Fitted, Params, Reliability, judged, matching
@@ -246,6 +247,10 @@ class LabelModel(ABC):
     def why(self) -> tuple[str, ...]:
         """Lines on what was decided in the fit; most models decide nothing."""
         return ()
+
+    def insides(self) -> Insides:
+        """What the fit left to look at."""
+        return Insides.of(self.fitted.heard, self.fitted.params)
 
     def reliability(self) -> Table:
         """How good each source is for each entity type, as the model sees it."""

@@ -124,13 +124,13 @@ class BSC(LabelModel):
             )
             return prior.plus(seen), float(value) / max(1, len(train.tokens))
 
-        best, _ = maximise(
+        best, trace = maximise(
             step,
             prior.plus(first),
             name=self.name,
             limits=config,
         )
-        return best._asdict()
+        return best._asdict() | trace.curve()
 
     def infer(self, params: Params, data: Dataset) -> Inference:
         """Best paths, marginals, and exact probabilities of the spans found."""

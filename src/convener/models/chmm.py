@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import torch
 
+from convener import insides
 from convener.data import Dataset
 from convener.errors import ConfigError
 from convener.models.base import Params, warn_of_silent_sources
@@ -16,7 +17,7 @@ from convener.nets.chmm import CHMMNet, FixedNet
 from convener.settings import at_least
 from convener.train.chain import Floats
 from convener.train.heard import Fillings, fillings
-from convener.train.loop import Stage, run
+from convener.train.loop import Stage, curves, run
 from convener.train.neural import ChainNet, chain_loss
 from convener.train.packing import Packing
 from convener.train.start import (
@@ -99,8 +100,10 @@ class CHMM(NeuralChain):
             smooth=config.smooth,
             rates=config.rates(),
         )
-        run(net, [stage], self.schedule(net, train, valid))
-        return weights_of(net) | {"emissions": net.mean_emissions(packing.tokens).numpy()}
+        before = insides.start(net.mean_emissions(packing.tokens).numpy())
+        history = run(net, [stage], self.schedule(net, train, valid))
+        emissions = net.mean_emissions(packing.tokens).numpy()
+        return weights_of(net) | {"emissions": emissions} | before | curves(history)
 
     def starting(self, train: Dataset) -> Start:
         """The starting matrices, the paper's or by the labels of a simple vote."""

@@ -114,13 +114,13 @@ class DawidSkene(LabelModel):
             value += float((prior.classes * logs.classes).sum() + (prior.votes * logs.votes).sum())
             return prior.plus(counted(posterior)), value / max(1, len(train.tokens))
 
-        found, _ = maximise(
+        found, trace = maximise(
             step,
             prior.plus(first),
             name=self.name,
             limits=self.config,
         )
-        return found._asdict()
+        return found._asdict() | trace.curve()
 
     def infer(self, params: Params, data: Dataset) -> Inference:
         """The most probable class of each token; runs of a type are spans."""

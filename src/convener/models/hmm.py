@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from convener import insides
 from convener.data import Dataset
 from convener.errors import ConvenerWarning
 from convener.kernels.chain import IMPOSSIBLE, expected_counts
@@ -33,7 +34,7 @@ from convener.models.base import (
 from convener.models.majority_vote import start_labels
 from convener.settings import at_least
 from convener.train.chain import Chain, decoded, log_begin, log_of
-from convener.train.em import maximise
+from convener.train.em import Trace, maximise
 from convener.train.heard import (
     Fillings,
     fillings,
@@ -116,9 +117,9 @@ class HMM(LabelModel):
         rng = np.random.default_rng(self.config.seed)
         begins += [self._disturbed(begins[0], rng) for _ in range(self.config.restarts)]
         found = [self._fit(begin, prior, train, votes) for begin in begins]
-        best, _ = max(found, key=lambda result: result[1])
+        best, trace = max(found, key=lambda result: result[1].objective[-1])
         self._warn_of_inventions(best, train)
-        return best.params()
+        return best.params() | insides.start(begins[0].emissions) | trace.curve()
 
     def infer(self, params: Params, data: Dataset) -> Inference:
         """Best paths, marginals, and exact probabilities of the spans found."""
@@ -184,8 +185,8 @@ class HMM(LabelModel):
 
     def _fit(
         self, begin: Chain, prior: NDArray[np.float64], train: Dataset, votes: SparseVotes
-    ) -> tuple[Chain, float]:
-        """EM from one start; the chain and its objective."""
+    ) -> tuple[Chain, Trace]:
+        """EM from one start; the chain, and how the objective rose."""
         possible_moves, allowed = self._allowed(train), train.allowed()
 
         def step(chain: Chain) -> tuple[Chain, float]:
@@ -213,10 +214,9 @@ class HMM(LabelModel):
             value += np.log(chain.moves[possible]).sum()
             return better, float(value) / max(1, len(train.tokens))
 
-        chain, trace = maximise(
+        return maximise(
             step,
             begin,
             name=self.name,
             limits=self.config,
         )
-        return chain, trace.objective[-1]

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from convener import insides
 from convener.data import Dataset
 from convener.errors import ConfigError, ConvenerWarning, DataError
 from convener.kernels.chain import posterior
@@ -17,7 +18,7 @@ from convener.models.base import Inference, LabelModel, Params, TokenRates, warn
 from convener.models.hmm import HMM, HMMConfig
 from convener.models.majority_vote import start_labels
 from convener.train.chain import Chain, decoded, log_begin
-from convener.train.em import maximise
+from convener.train.em import Trace, maximise
 from convener.train.heard import fillings
 
 
@@ -91,8 +92,9 @@ class LinkedHMM(HMM):
         accuracy = np.full(links.shape[1], self.config.accuracy)
         if start is not None:
             chain, accuracy = Chain.of(start), start["accuracy"]
-        chain, accuracy = self._fit_linked(chain, accuracy, prior, tagging, links)
-        return chain.params() | {"accuracy": accuracy}
+        before = insides.start(chain.emissions)
+        found, trace = self._fit_linked(chain, accuracy, prior, tagging, links)
+        return found[0].params() | {"accuracy": found[1]} | before | trace.curve()
 
     def infer(self, params: Params, data: Dataset) -> Inference:
         """Best paths, marginals and span probabilities with the links heard."""
@@ -104,14 +106,19 @@ class LinkedHMM(HMM):
         """Counted against the posterior: a link says nothing of types."""
         return LabelModel.reliability_of(self, params, train, found)
 
+    def insides(self) -> insides.Insides:
+        """What the fit left to look at; only tagging sources have emissions."""
+        return insides.Insides.of(self._tagging(self.fitted.heard), self.fitted.params)
+
+    def _tagging(self, sources: tuple[str, ...]) -> tuple[str, ...]:
+        """The sources whose tags are heard."""
+        both, prefix = self.config.both, self.config.prefix
+        return tuple(name for name in sources if both or not name.startswith(prefix))
+
     def _parted(self, data: Dataset) -> tuple[Dataset, NDArray[np.bool_]]:
         """The data with tagging sources only, and where the others link a token.  -> (N, J)"""
         linking = [name.startswith(self.config.prefix) for name in data.sources]
-        tagging = [
-            name
-            for name, links in zip(data.sources, linking, strict=True)
-            if self.config.both or not links
-        ]
+        tagging = self._tagging(data.sources)
         if not tagging:
             raise DataError(
                 f"{self.name}: every source is a linking one ({self.config.prefix}...); "
@@ -139,7 +146,7 @@ class LinkedHMM(HMM):
         prior: Chain,
         train: Dataset,
         links: NDArray[np.bool_],
-    ) -> tuple[Chain, NDArray[np.float64]]:
+    ) -> tuple[tuple[Chain, NDArray[np.float64]], Trace]:
         votes = sparse_votes(train.votes)
         allowed, size = train.allowed(), len(train.fine_tags)
         same = same_label(size)
@@ -177,10 +184,9 @@ class LinkedHMM(HMM):
             total = links.sum(axis=0) + right + wrong
             return (better, (holds + right) / total), float(value) / max(1, len(train.tokens))
 
-        found, _ = maximise(
+        return maximise(
             step,
             (begin, accuracy),
             name=self.name,
             limits=self.config,
         )
-        return found

@@ -132,13 +132,13 @@ class Snorkel(LabelModel):
             value += float(sum((a * b).sum() for a, b in zip(prior, logs, strict=True)))
             return prior.plus(counted(posterior)), value / max(1, len(said))
 
-        found, _ = maximise(
+        found, trace = maximise(
             step,
             prior.plus(first),
             name=self.name,
             limits=self.config,
         )
-        return found._asdict()
+        return found._asdict() | trace.curve()
 
     def infer(self, params: Params, data: Dataset) -> Inference:
         """The class with the most weight at each token; runs of a type are spans."""

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from convener import insides
 from convener.data import Dataset
 from convener.errors import ConfigError
 from convener.kernels.priors import least_concentration
@@ -18,7 +19,7 @@ from convener.models.neural import ChainConfig, NeuralChain
 from convener.nets.sparse import Prior, SparseNet
 from convener.settings import at_least
 from convener.train.heard import fillings
-from convener.train.loop import run
+from convener.train.loop import curves, run
 from convener.train.packing import sentence_features
 from convener.train.sparse import Stages, Start, new_net, with_majority
 from convener.train.start import held_out, load_weights, weights_of
@@ -154,9 +155,11 @@ class SparseCHMM(NeuralChain):
         elif not config.pretraining:
             begin.give(net)
         stages = Stages(config, net, begin, train, valid).all()
-        run(net, stages, self.schedule(net, train, valid))
-        emissions = net.mean_emissions(sentence_features(train)).double().numpy()
-        return weights_of(net) | {"emissions": emissions}
+        sentences = sentence_features(train)
+        before = insides.start(net.mean_emissions(sentences).numpy())
+        history = run(net, stages, self.schedule(net, train, valid))
+        emissions = net.mean_emissions(sentences).double().numpy()
+        return weights_of(net) | {"emissions": emissions} | before | curves(history)
 
     def scores(self, data: Dataset) -> NDArray[np.float32]:
         """Reliability scores of every source heard for every label, by sentence.  -> (M, K, L)"""

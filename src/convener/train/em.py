@@ -5,9 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
+
+from numpy.typing import NDArray
 
 from convener import progress
+from convener.insides import curve
 
 LOG = logging.getLogger(__name__)
 P = TypeVar("P")
@@ -28,6 +31,10 @@ class Trace:
 
     objective: tuple[float, ...]
     reason: str
+
+    def curve(self) -> dict[str, NDArray[Any]]:
+        """To be kept among a model's parameters; what falls is the loss."""
+        return curve("EM", ((-value, None) for value in self.objective))
 
 
 def maximise(

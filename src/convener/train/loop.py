@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Generator, Tensor, nn
 
 from convener import progress
+from convener.insides import curve
 from convener.train.journal import Journal, optimizer_tensors, restore_optimizer
 from convener.train.packing import Batch, Packing
 
@@ -61,6 +63,15 @@ class Epoch:
     epoch: int
     loss: float | None
     score: float | None
+
+
+def curves(history: Sequence[Epoch]) -> dict[str, NDArray[Any]]:
+    """What was seen in all epochs, stage by stage, to be kept among a model's parameters."""
+    found: dict[str, NDArray[Any]] = {}
+    for number, stage in enumerate(dict.fromkeys(item.stage for item in history), start=1):
+        points = [(item.loss, item.score) for item in history if item.stage == stage]
+        found |= curve(f"{number} {stage}", points)
+    return found
 
 
 def run(net: nn.Module, stages: Sequence[Stage], schedule: Schedule) -> list[Epoch]:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from convener.data import Dataset
 from convener.errors import DataError
+from convener.insides import SEEN
 from convener.kernels import priors
 from convener.nets.chmm import CHMMNet, FixedNet
 from convener.nets.moves import NEVER, MovesNet
@@ -112,8 +113,12 @@ def weights_of(net: nn.Module) -> dict[str, NDArray[Any]]:
 
 
 def load_weights(net: nn.Module, params: Mapping[str, NDArray[Any]]) -> None:
-    """Put a model's parameters back; the mean emissions beside them are no weights."""
-    weights = {name: torch.from_numpy(a) for name, a in params.items() if name != "emissions"}
+    """Put a model's parameters back; what is kept beside them to look at is no weight."""
+    weights = {
+        name: torch.from_numpy(array)
+        for name, array in params.items()
+        if name != "emissions" and not name.startswith(SEEN)
+    }
     net.load_state_dict(weights)
 
 
