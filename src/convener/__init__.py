@@ -36,6 +36,7 @@ from convener.models.best_consensus import BestConsensus
 from convener.models.majority_vote import MajorityVote
 from convener.packed import Ragged, Strings
 from convener.predictions import Predictions
+from convener.report import write_report
 from convener.spans import Span, Spans
 from convener.tables import Table
 from convener.tags import TagSet
@@ -123,4 +124,5 @@ __all__ = [
     "read_predictions",
     "split_text",
     "write",
+    "write_report",
 ]

@@ -56,7 +56,7 @@ class Insides:
             start=_first(params.get(_START), len(sources)),
             curves={
                 name.removeprefix(_CURVE): array
-                for name, array in params.items()
+                for name, array in sorted(params.items())
                 if name.startswith(_CURVE)
             },
         )

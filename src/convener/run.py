@@ -10,6 +10,7 @@ import json
 import platform
 import shutil
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -25,7 +26,17 @@ from convener.io.files import whole
 from convener.models import LabelModel, get, load
 from convener.settings import from_mapping, to_mapping
 
-__all__ = ["RunConfig", "facts", "fit", "is_complete", "is_run", "load", "reading", "training_data"]
+__all__ = [
+    "RunConfig",
+    "facts",
+    "fit",
+    "has_facts",
+    "is_complete",
+    "is_run",
+    "load",
+    "reading",
+    "training_data",
+]
 
 CONFIG, FACTS = "config.toml", "run.json"
 DEFAULT_MODEL = "auto"
@@ -108,10 +119,12 @@ def fit(
     folder: Path,
     *,
     resume: bool = False,
+    told: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Fit the model and write the run, whole or not at all; returns its facts.
 
-    While it trains, a journal lies beside the folder; to resume is to go on from there.
+    While it trains, a journal lies beside the folder; to resume is to go on from there. What is
+    `told` besides, such as where the data lies, is noted with the rest.
     """
     begin = time.perf_counter()
     journal = folder.with_name(f".{folder.name}.training")
@@ -135,6 +148,7 @@ def fit(
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {name: version(name) for name in ("convener", "numpy")},
         "python": platform.python_version(),
+        **(told or {}),
     }
     with whole(folder) as draft:
         draft.mkdir()
@@ -156,6 +170,11 @@ def facts(folder: Path) -> dict[str, Any]:
     """What was noted of a complete run."""
     noted: dict[str, Any] = json.loads((folder / FACTS).read_text(encoding="utf-8"))
     return noted
+
+
+def has_facts(folder: Path) -> bool:
+    """Whether anything was noted of a run: a model saved by hand has no notes."""
+    return (folder / FACTS).is_file()
 
 
 def is_run(path: Path) -> bool:

@@ -52,19 +52,19 @@ class Table:
 
     def __str__(self) -> str:
         head = [_flat(name) for name in self.columns]
-        body = self._texts()
-        right = [self._is_numeric(column) for column in range(len(head))]
+        body = self.texts()
+        right = self.numeric()
         widths = [max(map(_width, cells)) for cells in zip(head, *body, strict=True)]
         lines = [head, ["-" * width for width in widths], *body]
         drawn = ["  ".join(map(_padded, line, widths, right)).rstrip() for line in lines]
         return "\n".join([*([self.title] if self.title else []), *drawn, *self.notes])
 
     def _repr_html_(self) -> str:
-        right = [self._is_numeric(column) for column in range(len(self.columns))]
+        right = self.numeric()
         parts = ["<table>", f"<caption>{html.escape(self.title)}</caption>"]
         parts.append(f"<thead>{_html_row('th', self.columns, right)}</thead>")
         parts.append("<tbody>")
-        parts += [_html_row("td", row, right) for row in self._texts()]
+        parts += [_html_row("td", row, right) for row in self.texts()]
         parts += ["</tbody>", "</table>"]
         parts += [f"<p>{html.escape(note)}</p>" for note in self.notes]
         return "\n".join(parts)
@@ -84,9 +84,14 @@ class Table:
             raise MissingExtraError("to_pandas() needs pandas: pip install pandas") from error
         return pandas.DataFrame(list(self.rows), columns=list(self.columns))
 
-    def _texts(self) -> list[list[str]]:
+    def texts(self) -> list[list[str]]:
+        """The values as they are printed, row by row."""
         formats = [self.formats.get(name, ".4g") for name in self.columns]
         return [list(map(_shown, row, formats)) for row in self.rows]
+
+    def numeric(self) -> list[bool]:
+        """Which columns hold numbers."""
+        return [self._is_numeric(column) for column in range(len(self.columns))]
 
     def _is_numeric(self, column: int) -> bool:
         values = [row[column] for row in self.rows if row[column] is not None]

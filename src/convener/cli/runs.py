@@ -79,7 +79,8 @@ def fit(
     corpus = content if isinstance(content, Corpus) else Corpus(splits={"train": content})
     train, valid = run.training_data(corpus, resolved, str(data))
     with terminal.remarks():
-        facts = run.fit(chosen, train, valid, resolved, output, resume=resume)
+        told = {"data": str(data.resolve()), **({"format": format} if format else {})}
+        facts = run.fit(chosen, train, valid, resolved, output, resume=resume, told=told)
     if as_json:
         terminal.show_json(facts | {"run": str(output)})
         return
@@ -90,7 +91,7 @@ def fit(
         f"{chosen.name} fitted on {len(train):,} sentences in {facts['seconds']:.1f} s -> {output}"
     )
     split = " --split test" if data.is_dir() else ""
-    terminal.note(f"next: convener evaluate {output} {data}{split}")
+    terminal.note(f"next: convener evaluate {output} {data}{split}; convener report {output}")
 
 
 def predict(
@@ -111,7 +112,7 @@ def predict(
 ) -> None:
     """Label data with a fitted model and write the labels."""
     model = run.load(folder)
-    dataset = _read_for(model, folder, data, split, format, read)
+    dataset = read_for(model, folder, data, split, format, read)
     with terminal.remarks():
         dataset = model.encoded(dataset)
     with terminal.working("predicting"):
@@ -149,7 +150,7 @@ def evaluate(
         if sources or labels_read:
             raise ConfigError(f"{labels}: a run has its own sources; leave out --sources")
         model = run.load(labels)
-        dataset = _read_for(model, labels, data, split, format, read)
+        dataset = read_for(model, labels, data, split, format, read)
         with terminal.remarks():
             predictions = model.predict(dataset)
     else:
@@ -167,7 +168,7 @@ def evaluate(
         terminal.show(result)
 
 
-def _read_for(
+def read_for(
     model: LabelModel,
     folder: Path,
     data: Path,

@@ -186,7 +186,7 @@ def analyze(data: Dataset) -> Analysis:
     tokens = len(data.tokens)
     kinds = opinion_kinds(data)
     common = in_common(data)
-    voters, conflicted = _crowd(kinds, common)
+    voters, conflicted = crowd(data, kinds)
     overlap, conflict = token_pairs(kinds, common)
     marks = [spans_of(column, data.offsets, data.tags) for column in data.votes.T]
     table = units(data, marks)
@@ -215,11 +215,15 @@ def analyze(data: Dataset) -> Analysis:
     )
 
 
-def _crowd(
-    kinds: NDArray[np.int16], common: NDArray[np.bool_] | None
+def crowd(
+    data: Dataset, kinds: NDArray[np.int16] | None = None
 ) -> tuple[NDArray[np.int16], NDArray[np.bool_]]:
-    """How many sources have an opinion on each token, and where two conflict.  -> (N,), (N,)"""
-    size = kinds.shape[1]
+    """How many sources have an opinion on each token, and where two conflict.  -> (N,), (N,)
+
+    kinds (K, N): the opinions, where they are known already.
+    """
+    kinds = opinion_kinds(data) if kinds is None else kinds
+    common, size = in_common(data), kinds.shape[1]
     voters = np.zeros(size, np.int16)
     conflicted = np.zeros(size, bool)
     first = np.full(size, NO_OPINION, np.int16)

@@ -1,0 +1,143 @@
+"""Pages: an account, or a comparison, as one HTML file that needs nothing else."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import importlib
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convener.errors import MissingExtraError
+from convener.report.figures import Axis
+from convener.report.sheet import ODDITIES, Query, Sheet
+from convener.tables import Table
+
+_HERE = Path(__file__).parent
+MOST = 20_000
+"""Sentences in one file; of more the most uncertain are shown, and the viewer has them all."""
+GOLDEN = 137.508
+"""Degrees between the hues of two types: no two are alike."""
+
+
+@cache
+def environment() -> Any:
+    """Templates that escape whatever is put into them."""
+    try:
+        jinja2 = importlib.import_module("jinja2")
+    except ImportError as error:
+        raise MissingExtraError("reports need jinja2: pip install 'convener[report]'") from error
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.globals |= {
+        "Axis": Axis,
+        "cells": cells,
+        "heads": lambda table: zip(table.columns, table.numeric(), strict=True),
+        "axis_of": axis_of,
+        "longest": lambda names: max([len(name) for name in names], default=1),
+        "share": lambda value: "1" if value > 0.995 else f"{value:.2f}".removeprefix("0"),
+        "size": lambda count: round(2.5 + min(6.0, float(count) ** 0.25 / 2), 2),
+    }
+    return made
+
+
+def render(
+    template: str, *, title: str, sheet: Sheet, remote: bool, facts: Mapping[str, Any]
+) -> str:
+    """A page with its sentences in it or, for the viewer, without.
+
+    facts: what the template shows, besides.
+    """
+    script = (_HERE / "static" / "report.js").read_text(encoding="utf-8")
+    style = (_HERE / "static" / "report.css").read_text(encoding="utf-8")
+    hues = {name: hue_of(number) for number, name in enumerate(sheet.types)}
+    setup = {
+        "types": sheet.types,
+        "hues": list(hues.values()),
+        "lanes": sheet.lanes,
+        "odd": ODDITIES,
+        "size": len(sheet),
+        "remote": remote,
+    }
+    held = shown(sheet)
+    records = None if remote else embedded([sheet.record(number) for number in held.tolist()])
+    markup = importlib.import_module("markupsafe").Markup
+    found: str = (
+        environment()
+        .get_template(template)
+        .render(
+            title=title,
+            sheet=sheet,
+            counts=sheet.counts(),
+            policy=policy(script),
+            style=markup(style),
+            script=markup(script),
+            setup=markup(embedded(setup)),
+            records=None if records is None else markup(records),
+            held=len(sheet) if remote else len(held),
+            hue=lambda name: hues.get(name, 0),
+            version=importlib.import_module("importlib.metadata").version("convener"),
+            **facts,
+        )
+    )
+    return found
+
+
+def shown(sheet: Sheet) -> NDArray[np.int64]:
+    """The sentences that one file holds, in the order of the text."""
+    chosen: NDArray[np.int64] = np.sort(sheet.find(Query(order="entropy"))[:MOST])
+    return chosen
+
+
+def policy(script: str) -> str:
+    """What a browser may do with the page: run this script, and nothing that came with the data."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return (
+        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
+        "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def embedded(value: Any) -> str:
+    r"""JSON that may stand in a script element: nothing in it ends the element.
+
+    >>> embedded({"t": "</script><!--"})
+    '{"t":"\\u003c/script>\\u003c!--"}'
+    """
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:  # half a character, which only escapes can hold
+        text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c")
+
+
+def hue_of(number: int) -> int:
+    """The hue of a type, in degrees."""
+    return round(212 + number * GOLDEN) % 360
+
+
+def cells(table: Table) -> list[list[tuple[str, bool]]]:
+    """The texts of a table, and whether each is a number."""
+    numeric = table.numeric()
+    return [list(zip(row, numeric, strict=True)) for row in table.texts()]
+
+
+def axis_of(
+    curves: Mapping[str, Sequence[tuple[float, float]]], column: int, first: float, last: float
+) -> Axis:
+    """An axis that holds a column of all curves."""
+    values = [point[column] for points in curves.values() for point in points]
+    low, high = min(values), max(values)
+    return Axis(low, high, first, last) if high > low else Axis(low - 0.5, high + 0.5, first, last)

@@ -1,0 +1,128 @@
+"""Figures as files for papers, drawn by matplotlib: PNG, SVG or PDF by the suffix."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from convener.errors import ConfigError, MissingExtraError
+from convener.io.files import whole
+from convener.report.figures import Diagram, Figure, Heat, Lines, Ranges, Scatter
+
+SUFFIXES = (".png", ".svg", ".pdf")
+DOTS = 200
+"""To the inch, of PNG files."""
+ACROSS = 3
+"""At most so many figures side by side."""
+
+
+def write_plot(figures: Sequence[Figure], path: str | Path) -> None:
+    """Draw one figure, or several side by side, into a file."""
+    path = Path(path)
+    if path.suffix.lower() not in SUFFIXES:
+        raise ConfigError(f"{path}: expected a name that ends in {', '.join(SUFFIXES)}")
+    try:
+        drawing = importlib.import_module("matplotlib.figure")
+    except ImportError as error:
+        raise MissingExtraError("plots need matplotlib: pip install 'convener[report]'") from error
+    across = min(ACROSS, len(figures))
+    down = -(-len(figures) // across)
+    sizes = [_size(figure) for figure in figures]
+    width, height = (max(size[axis] for size in sizes) for axis in (0, 1))
+    sheet = drawing.Figure(figsize=(width * across, height * down), layout="constrained")
+    places = np.atleast_1d(sheet.subplots(down, across, squeeze=False)).ravel()
+    for axes, figure in zip(places, figures, strict=False):
+        axes.set_title(figure.title, fontsize=9)
+        PAINTERS[type(figure)](axes, figure)
+    for axes in places[len(figures) :]:
+        axes.set_axis_off()
+    with whole(path) as draft:
+        sheet.savefig(draft, dpi=DOTS)
+
+
+def _size(figure: Figure) -> tuple[float, float]:
+    """Inches."""
+    if isinstance(figure, Ranges):
+        return 5.5, 1.0 + 0.22 * len(figure.rows)
+    if isinstance(figure, Heat):
+        return 1.6 + 0.32 * len(figure.columns), 1.4 + 0.32 * len(figure.rows)
+    return (3.6, 2.6) if isinstance(figure, Lines) else (4.0, 4.0)
+
+
+def _heat(axes: Any, figure: Heat) -> None:
+    axes.imshow(figure.values, cmap="Blues", vmin=0, vmax=1)
+    axes.set_xticks(range(len(figure.columns)), figure.columns, rotation=50, ha="right", fontsize=7)
+    axes.set_yticks(range(len(figure.rows)), figure.rows, fontsize=7)
+    axes.set_xlabel(figure.column_title, fontsize=8)
+    axes.set_ylabel(figure.row_title, fontsize=8)
+    if len(figure.columns) <= 12:
+        for (row, column), value in np.ndenumerate(figure.values):
+            if not np.isnan(value):
+                colour = "white" if value > 0.6 else "black"
+                axes.text(
+                    column, row, f"{value:.2f}", ha="center", va="center", fontsize=6, color=colour
+                )
+
+
+def _scatter(axes: Any, figure: Scatter) -> None:
+    axes.plot([0, 1], [0, 1], linestyle="--", color="0.6", linewidth=1)
+    for series in dict.fromkeys(point.series for point in figure.points):
+        points = [point for point in figure.points if point.series == series]
+        axes.scatter([p.x for p in points], [p.y for p in points], s=22, label=series)
+    _unit(axes, figure.x_title, figure.y_title)
+
+
+def _ranges(axes: Any, figure: Ranges) -> None:
+    names = [f"{row.name}, {row.series}" for row in figure.rows]
+    places = range(len(names))
+    for place, row in enumerate(figure.rows):
+        axes.plot([row.low, row.high], [place, place], color="0.7", linewidth=3, zorder=1)
+    axes.scatter([row.value for row in figure.rows], places, s=22, zorder=2, label="estimated")
+    true = [(row.true, place) for place, row in enumerate(figure.rows) if row.true is not None]
+    if true:
+        x, y = zip(*true, strict=True)
+        axes.scatter(x, y, s=26, marker="D", facecolors="none", edgecolors="black", label="true")
+        axes.legend(fontsize=7)
+    axes.set_yticks(places, names, fontsize=7)
+    axes.invert_yaxis()
+    axes.set_xlim(0, 1)
+    axes.set_xlabel(figure.x_title, fontsize=8)
+
+
+def _lines(axes: Any, figure: Lines) -> None:
+    for name, points in figure.curves.items():
+        axes.plot(*zip(*points, strict=True), marker=".", label=name)
+    axes.set_xlabel(figure.x_title, fontsize=8)
+    axes.set_ylabel(figure.y_title, fontsize=8)
+    axes.tick_params(labelsize=7)
+
+
+def _diagram(axes: Any, figure: Diagram) -> None:
+    axes.plot([0, 1], [0, 1], linestyle="--", color="0.6", linewidth=1)
+    for name, bins in figure.curves.items():
+        sure, right, _ = zip(*bins, strict=True)
+        axes.plot(sure, right, marker="o", markersize=4, label=name)
+    _unit(axes, "confidence", "share right")
+
+
+def _unit(axes: Any, x_title: str, y_title: str) -> None:
+    axes.set_xlim(0, 1)
+    axes.set_ylim(0, 1)
+    axes.set_aspect("equal")
+    axes.set_xlabel(x_title, fontsize=8)
+    axes.set_ylabel(y_title, fontsize=8)
+    axes.tick_params(labelsize=7)
+    axes.legend(fontsize=7)
+
+
+PAINTERS: dict[type[Figure], Callable[[Any, Any], None]] = {
+    Heat: _heat,
+    Scatter: _scatter,
+    Ranges: _ranges,
+    Lines: _lines,
+    Diagram: _diagram,
+}

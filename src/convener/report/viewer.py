@@ -1,0 +1,144 @@
+"""The viewer: the same page, served page by page from disk, for corpora too large for one file.
+
+Nothing is served by path: there is the page, and there are sentences that one asks for. It reads
+and never writes. Where another interface than loopback is asked for, all addresses begin with a
+token; on loopback the name that a browser asks for must be the machine's own, so that no page of
+somebody else's can read along.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import json
+import secrets
+import socket
+from collections.abc import Callable
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from convener.errors import ConfigError, UnknownNameError
+from convener.io.files import whole
+from convener.report.account import Account
+from convener.report.sheet import Query, Sheet
+from convener.report.story import page
+
+PAGE = "index.html"
+MOST_ASKED = 500
+"""Sentences in one answer."""
+
+
+def prepare(folder: Path, tell: Callable[[], Account]) -> Path:
+    """A folder that can be served; told and written only if it is not there yet."""
+    if not (folder / PAGE).is_file():
+        account = tell()
+        with whole(folder) as draft:
+            draft.mkdir()
+            account.sheet.save(draft)
+            (draft / PAGE).write_text(page(account, remote=True), encoding="utf-8")
+    return folder
+
+
+class Viewer(ThreadingHTTPServer):
+    """Serves a prepared folder. `address` is what to open."""
+
+    daemon_threads = True
+
+    def __init__(self, folder: Path, *, host: str = "127.0.0.1", port: int = 0) -> None:
+        self.page = (folder / PAGE).read_bytes()
+        self.sheet = Sheet.open(folder)
+        self.local = is_loopback(host)
+        self.prefix = "/" if self.local else f"/{secrets.token_urlsafe(24)}/"
+        if ":" in host:
+            self.address_family = socket.AF_INET6
+        try:
+            super().__init__((host, port), _Handler)
+        except OSError as error:
+            raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}") from error
+        self.port: int = self.server_address[1]
+        shown = f"[{host}]" if ":" in host else host
+        self.address = f"http://{shown}:{self.port}{self.prefix}"
+
+    def answer(self, query: str) -> dict[str, Any]:
+        """The sentences asked for, as the page understands it."""
+        given = {name: values[-1] for name, values in parse_qs(query).items()}
+        start, count = (_whole(given.pop(name, "0"), name) for name in ("start", "count"))
+        if unknown := sorted(set(given) - set(Query._fields)):
+            raise UnknownNameError(f"nothing is called {', '.join(unknown)}")
+        found = self.sheet.find(Query(**given))
+        chosen = found[start : start + min(count, MOST_ASKED)].tolist()
+        return {"total": len(found), "records": [self.sheet.record(n) for n in chosen]}
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Viewer
+    server_version, sys_version = "convener", ""
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        """The page, or some sentences."""
+        parts = urlsplit(self.path)
+        prefix = self.server.prefix
+        if not hmac.compare_digest(parts.path[: len(prefix)].encode(), prefix.encode()):
+            self._say(HTTPStatus.FORBIDDEN, "this address lacks the token")
+        elif self.server.local and not _is_own_name(self.headers.get("Host", "")):
+            self._say(HTTPStatus.FORBIDDEN, "this viewer is for this machine only")
+        elif parts.path == prefix:
+            self._send(HTTPStatus.OK, self.server.page, "text/html; charset=utf-8")
+        elif parts.path == f"{prefix}sentences":
+            try:
+                found = json.dumps(self.server.answer(parts.query), separators=(",", ":"))
+            except (UnknownNameError, ConfigError) as error:
+                self._say(HTTPStatus.BAD_REQUEST, str(error))
+                return
+            self._send(HTTPStatus.OK, found.encode(), "application/json")
+        else:
+            self._say(HTTPStatus.NOT_FOUND, "there is nothing here")
+
+    do_HEAD = do_GET  # noqa: N815
+
+    def _say(self, status: HTTPStatus, text: str) -> None:
+        self._send(status, text.encode(), "text/plain; charset=utf-8")
+
+    def _send(self, status: HTTPStatus, body: bytes, kind: str) -> None:
+        self.send_response(status)
+        for name, value in (
+            ("Content-Type", kind),
+            ("Content-Length", str(len(body))),
+            ("Cache-Control", "no-store"),
+            ("X-Content-Type-Options", "nosniff"),
+            ("Referrer-Policy", "no-referrer"),
+            ("Cross-Origin-Resource-Policy", "same-origin"),
+        ):
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Nothing: an address may hold the token."""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a name or number of it.
+
+    >>> is_loopback("localhost"), is_loopback("::1"), is_loopback("0.0.0.0")
+    (True, True, False)
+    """
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _is_own_name(host: str) -> bool:
+    return is_loopback(urlsplit(f"//{host}").hostname or "")
+
+
+def _whole(text: str, name: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise ConfigError(f"{name} must be a whole number, got {text[:20]!r}")
+    return int(text)
