@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # The venv is rebuilt only when its ingredients change.
 INGREDIENTS := pyproject.toml constraints.txt
 
-.PHONY: demo test lint types tests wheel bench bench-read bench-chain bench-hmm bench-crowd bench-classic bench-step bench-encode bench-lf bench-paper bench-quality clean
+.PHONY: demo test lint types tests wheel bench bench-read bench-chain bench-hmm bench-crowd bench-classic bench-step bench-encode bench-lf bench-paper bench-quality bench-report screenshots clean
 
 demo: $(VENV)/installed
 	$(BIN)/convener demo
@@ -20,16 +20,22 @@ types: $(VENV)/installed-dev
 	$(BIN)/mypy
 
 tests: $(VENV)/installed-dev
+	sh tests/chromium.sh
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=term
+
+# The pictures in the docs: the report of the demo and, where the data is, of BC5CDR.
+screenshots: $(VENV)/installed-dev
+	sh tests/chromium.sh
+	CONVENER_SCREENSHOTS=docs/images $(BIN)/python -m pytest tests/report/browser/test_screenshots.py
 
 # The built wheel, alone in an environment outside the checkout, must run the demo.
 wheel: $(VENV)/installed-dev
 	PYTHON=$(abspath $(BIN)/python) PIP_CONSTRAINT=$(abspath constraints.txt) sh tests/wheel.sh
 
 # Slow; results with date, seed, machine and versions go to benchmarks/results.
-bench: bench-read bench-chain bench-hmm bench-crowd bench-classic bench-step bench-encode bench-lf bench-paper bench-quality
+bench: bench-read bench-chain bench-hmm bench-crowd bench-classic bench-step bench-encode bench-lf bench-paper bench-quality bench-report
 
-bench-read bench-chain bench-hmm bench-crowd bench-classic bench-step bench-encode bench-lf bench-paper bench-quality: bench-%: $(VENV)/installed-bench
+bench-read bench-chain bench-hmm bench-crowd bench-classic bench-step bench-encode bench-lf bench-paper bench-quality bench-report: bench-%: $(VENV)/installed-bench
 	$(BIN)/python -m benchmarks.$*
 
 $(VENV)/bin/python:

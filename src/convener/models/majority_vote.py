@@ -102,9 +102,9 @@ def simple_labels(
     by its odds.
     """
     kind = kind or ("union" if set(data.silence) <= {"O"} else "majority")
-    if any(data.precision):
-        return _precise_union(data) if kind == "union" else _precise_majority(data)
-    return MajorityVote(scheme={"union": "span", "majority": "io"}[kind]).infer({}, data).labels
+    if kind == "union":
+        return _union(data)
+    return _precise_majority(data) if any(data.precision) else _majority(data)
 
 
 def start_labels(
@@ -115,15 +115,33 @@ def start_labels(
     return vote.majority_begins(simple_labels(data, kind), counts)
 
 
-def _precise_union(data: Dataset) -> NDArray[np.int16]:
-    """Labels of the union of all sources' spans, the most precise first, then the longest."""
+def _union(data: Dataset) -> NDArray[np.int16]:
+    """Labels of the union of all sources' spans.
+
+    The most precise first, then the longest, the leftmost, and the type that most sources name.
+    """
     parts = [data.tags.spans(column, data.offsets) for column in data.votes.T]
     rows = [np.stack([s.sentence, s.start, s.end, s.type], axis=1) for s in parts]
     spans = Spans.of_columns(np.concatenate(rows).astype(np.int64))
     trust = np.repeat(data.presumed(USUAL), [len(part) for part in parts])
-    order = np.lexsort((spans.type, spans.start, spans.start - spans.end, -trust))
+    order = np.lexsort(
+        (spans.type, -_support(spans, data), spans.start, spans.start - spans.end, -trust)
+    )
     stays = rivals(spans.sentence, spans.start, spans.end, order) < 0
     return data.tags.labels(spans.take(stays), data.offsets)
+
+
+def _support(spans: Spans, data: Dataset) -> NDArray[np.int64]:
+    """Votes for each span's type on all of its tokens.  -> (S,)"""
+    counts = vote.type_counts(data.votes, data.opinions(), len(data.tags.types))
+    before = np.concatenate([np.zeros_like(counts[:1]), np.cumsum(counts, axis=0, dtype=np.int64)])
+    begins, kind = data.offsets[spans.sentence], spans.type.astype(np.int64) + 1
+    found: NDArray[np.int64] = before[begins + spans.end, kind] - before[begins + spans.start, kind]
+    return found
+
+
+def _majority(data: Dataset) -> NDArray[np.int16]:
+    return MajorityVote(scheme="io").infer({}, data).labels
 
 
 def _precise_majority(data: Dataset) -> NDArray[np.int16]:

@@ -185,7 +185,7 @@
     for (const id of ["next", "next2"]) byId(id).disabled = state.page + 1 >= pages;
     if (state.chosen !== null) focusOn(byId(`s-${state.chosen}`));
     else if (scroll) byId("sentences").scrollIntoView();
-    document.documentElement.dataset.ready = String(turn);
+    Object.assign(document.documentElement.dataset, { ready: String(turn), readyAt: String(performance.now()) });
   };
   const focusOn = (item) => { if (item) { item.focus({ preventScroll: true }); item.scrollIntoView({ block: "center", behavior: "instant" }); } };
   const go = (changes, options) => {

@@ -1,0 +1,56 @@
+"""Pictures for the docs, taken by the tests: `make screenshots` puts them into docs/images."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import convener as cv
+from convener.report import account_of, page
+from tests.conftest import DATA
+from tests.report.browser.conftest import Opener
+
+FOLDER = os.environ.get("CONVENER_SCREENSHOTS")
+MODEL = "auto" if FOLDER else "hmm"
+"""For the docs the usual model; for tests one that is fast."""
+DESK: dict[str, Any] = {"viewport": {"width": 1280, "height": 860}}
+PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 2}
+SHOTS = {
+    "first": ("#top", DESK),
+    "sources": ("#sources", DESK),
+    "sentence": ("#list", DESK),
+    "dark": ("#top", {**DESK, "color_scheme": "dark"}),
+    "phone": ("#top", PHONE),
+}
+
+
+def corpus_of(name: str) -> cv.Corpus:
+    if name == "demo":
+        return cv.demo.corpus()
+    if not (DATA / "BC5CDR").is_dir():
+        pytest.skip(f"no data sets at {DATA}: set CONVENER_DATA to the folder that holds them")
+    return cv.read(DATA / "BC5CDR")
+
+
+@pytest.fixture(scope="module", params=["demo", "bc5cdr"])
+def reported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    corpus = corpus_of(request.param)
+    model = cv.get(MODEL)().fit(corpus.train, corpus.valid)
+    account = account_of(model, corpus.train, title=f"{request.param}, {MODEL}")
+    path = tmp_path_factory.mktemp("shots") / f"{request.param}.html"
+    path.write_text(page(account), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("name", SHOTS)
+def test_a_picture_is_taken(name: str, reported: Path, opened: Opener, tmp_path: Path) -> None:
+    part, settings = SHOTS[name]
+    tab = opened(reported, **settings)
+    tab.evaluate("part => document.querySelector(part).scrollIntoView({behavior: 'instant'})", part)
+    path = Path(FOLDER or tmp_path) / f"report-{reported.stem}-{name}.png"
+    tab.screenshot(path=path)
+    assert path.read_bytes().startswith(b"\x89PNG")
+    assert path.stat().st_size > 20_000  # an empty page has next to nothing in it
