@@ -26,7 +26,7 @@ def write_report(
 
     >>> from tempfile import mkdtemp
     >>> import convener as cv
-    >>> corpus = cv.demo.load()
+    >>> corpus = cv.demo.corpus()
     >>> path = Path(mkdtemp()) / "report.html"
     >>> account = write_report(cv.MajorityVote().fit(corpus.train), corpus.valid, path)
     >>> path.is_file(), account.fixes[0].source in corpus.train.sources

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from convener.errors import ConfigError, MissingExtraError
+from convener.errors import ConfigError, require
 from convener.io.files import whole
 from convener.report.figures import Diagram, Figure, Heat, Lines, Ranges, Scatter
 
@@ -25,10 +24,7 @@ def write_plot(figures: Sequence[Figure], path: str | Path) -> None:
     path = Path(path)
     if path.suffix.lower() not in SUFFIXES:
         raise ConfigError(f"{path}: expected a name that ends in {', '.join(SUFFIXES)}")
-    try:
-        drawing = importlib.import_module("matplotlib.figure")
-    except ImportError as error:
-        raise MissingExtraError("plots need matplotlib: pip install 'convener[report]'") from error
+    drawing = require("matplotlib.figure", extra="report", purpose="a plot")
     across = min(ACROSS, len(figures))
     down = -(-len(figures) // across)
     sizes = [_size(figure) for figure in figures]
