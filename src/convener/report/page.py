@@ -86,7 +86,8 @@ def render(
         version=version("convener"),
         **facts,
     )
-    return found
+    # Half a character, which no file can hold, is shown as the sign for what cannot be shown.
+    return found.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def shown(sheet: Sheet) -> NDArray[np.int64]:
