@@ -87,7 +87,7 @@ def _by_type(judged: Sequence[Evaluation]) -> Table:
     types = list(judged[0].per_type)
     return Table(
         title="F1 by type",
-        columns=("model", *types),
+        columns=("", *types),  # a type may be called "model"
         rows=[(item.model, *(item.per_type[name]["f1"] for name in types)) for item in judged],
         formats=dict.fromkeys(types, PERCENT),
     )
