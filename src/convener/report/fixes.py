@@ -22,6 +22,7 @@ from convener.report.marks import marks_of, probability_of, unmarked
 from convener.spans import Spans
 
 EXAMPLES = 6
+MOST_SPANS = 50_000
 NOBODY = ""
 """In the place of a source: nobody marks these."""
 
@@ -83,7 +84,13 @@ def fixes(data: Dataset, answer: Predictions) -> list[Fix]:
 def phrases(
     data: Dataset, spans: Spans, weight: NDArray[np.float64]
 ) -> tuple[tuple[str, int], ...]:
-    """The phrases with the most weight together, and how often each stands there."""
+    """The phrases with the most weight together, and how often each stands there.
+
+    Of very many spans the heaviest are looked at.
+    """
+    if len(spans) > MOST_SPANS:
+        heaviest = np.sort(np.argsort(-weight, kind="stable")[:MOST_SPANS])
+        spans, weight = spans.take(heaviest), weight[heaviest]
     total: dict[str, float] = {}
     count: dict[str, int] = {}
     begins = data.offsets[spans.sentence]

@@ -33,6 +33,8 @@ Order = Literal["text", "entropy", "conflict"]
 ORDERS: tuple[Order, ...] = get_args(Order)
 UNSURE = 0.7
 """A label with less probability makes its sentence uncertain."""
+DIGITS = 3
+"""Of entropies and scores: what is shown is what is sorted by."""
 BLOCK = 1 << 20
 """So many tokens are looked at together."""
 _FACTS = "sheet.json"
@@ -113,10 +115,10 @@ class Sheet:
             "n": number,
             "t": words.to_list(),
             "s": [
-                [lane, start, end, kind, *([] if score != score else [round(score, 3)])]
+                [lane, start, end, kind, *([] if score != score else [round(score, DIGITS)])]
                 for lane, start, end, kind, score in spans
             ],
-            "e": round(float(self.entropy[number]), 3),
+            "e": round(float(self.entropy[number]), DIGITS),
             "c": int(self.conflict[number]),
             "f": int(self.odd[number]),
         }
@@ -243,7 +245,7 @@ def sheet_of(
         lanes=tuple(lane for lane, _ in lanes),
         tokens=data.tokens,
         offsets=data.offsets,
-        entropy=entropy.astype(np.float32),
+        entropy=np.round(entropy, DIGITS).astype(np.float32),
         conflict=conflict,
         odd=odd,
         **_together([spans for _, spans in lanes], len(data)),

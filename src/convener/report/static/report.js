@@ -162,11 +162,12 @@
     return item;
   };
 
-  let asked = 0, last = null;
+  let asked = 0, last = null, width = 0;
   const draw = () => {
     const list = byId("list");
+    width = list.clientWidth;
     pencil.font = "15px " + getComputedStyle(document.body).fontFamily;
-    list.replaceChildren(...last.records.map((record) => drawn(record, list.clientWidth)));
+    list.replaceChildren(...last.records.map((record) => drawn(record, width)));
     list.setAttribute("start", state.page * PAGE + 1);
   };
   const show = async ({ scroll = false } = {}) => {
@@ -186,7 +187,7 @@
     else if (scroll) byId("sentences").scrollIntoView();
     document.documentElement.dataset.ready = String(turn);
   };
-  const focusOn = (item) => { if (item) { item.focus({ preventScroll: true }); item.scrollIntoView({ block: "center" }); } };
+  const focusOn = (item) => { if (item) { item.focus({ preventScroll: true }); item.scrollIntoView({ block: "center", behavior: "instant" }); } };
   const go = (changes, options) => {
     Object.assign(state, { chosen: null }, changes);
     history.replaceState(null, "", address());
@@ -236,8 +237,7 @@
     const act = { "/": () => byId("text").focus(), j: () => step(1), k: () => step(-1), n: () => turn(1), p: () => turn(-1) }[event.key];
     if (act) { event.preventDefault(); act(); }
   });
-  let width = 0;
-  new ResizeObserver(() => { const now = byId("list").clientWidth; if (last && now !== width) { width = now; draw(); } }).observe(byId("list"));
+  new ResizeObserver(() => { if (last && byId("list").clientWidth !== width) draw(); }).observe(byId("list"));
 
   /* Light, dark, or as the system has it; kept where the browser lets us. */
   const THEMES = ["system", "light", "dark"];
