@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -179,3 +180,11 @@ def test_no_source_and_no_mark() -> None:
     data, answer = one_word_each({"s": [0, 0]}, [0.0, 0.0], [0, 0], [0, 0])
     (fix,) = fixes(data, answer)
     assert (fix.gain, fix.true, fix.examples) == (0.0, 0.0, ())
+
+
+def test_of_very_many_spans_the_heaviest_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["convener.report.fixes"], "MOST_SPANS", 3)
+    data = cv.Dataset.from_spans(["X"], [["a"], ["b"], ["a"], ["b"], ["c"]], {})
+    spans = Spans.of([(n, 0, 1, 0) for n in range(5)])
+    found = phrases(data, spans, np.array([0.2, 0.9, 0.2, 0.5, 0.8]))
+    assert found == (("b", 2), ("c", 1))

@@ -28,8 +28,8 @@ from convener.report.plots import write_plot
 from convener.report.sheet import Query
 from convener.report.story import estimate_table, fix_table
 from convener.report.viewer import Viewer, is_loopback, prepare
+from convener.report.views import place_of
 
-VIEWS = "views"
 Kind = Literal[
     "reliability", "agreement", "pairs", "emissions", "moves", "curves", "calibration", "confusion"
 ]
@@ -101,7 +101,7 @@ def view(
     path = _place(folder, data)
     key = _key(folder, path, split, terminal.settings(read))
     prepared = prepare(
-        caching.root() / VIEWS / key[:32], lambda: _account(folder, data, split, format, read)
+        place_of(caching.root(), key), lambda: _account(folder, data, split, format, read)
     )
     with Viewer(prepared, host=host, port=port) as server:
         terminal.note(f"{len(server.sheet):,} sentences; Ctrl-C ends")
