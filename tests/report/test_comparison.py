@@ -139,3 +139,36 @@ def test_every_kind_of_data_has_a_page(kind: str, gold: bool) -> None:
     assert len(found.json("records")) == len(data)
     several = len(data.fine_tags.types) > 1
     assert ("F1 by type" in found.tables) == (gold and several)
+
+
+def test_models_that_know_other_types() -> None:
+    """Each was fitted on sources of its own, whose types are all it knows."""
+    words = [["Ada", "in", "Oslo"]] * 3
+    people = [[(0, 1, "PER")]] * 3
+    places = [[(2, 3, "LOC")]] * 3
+    one = cv.Dataset.from_spans(["PER"], words, {"p": people})
+    both = cv.Dataset.from_spans(
+        ["LOC", "PER"], words, {"l": places, "p": people}, gold=[[*people[0], *places[0]]] * 3
+    )
+    answers = {
+        "one": Told(labels=np.tile(np.array([1, 0, 0], np.int16), 3), sure=0.6).predict(one),
+        "both": Told(labels=np.tile(np.array([3, 0, 1], np.int16), 3)).predict(both),
+    }
+    for shown in (both, one):
+        found = page_of(comparison_page(shown, answers))
+        types = found.json("setup")["types"]
+        assert sorted(types) == ["LOC", "PER"]
+        (record, *_) = found.json("records")
+        spans = {(lane, start, types[kind]) for lane, start, _, kind, *_ in record["s"]}
+        assert {span for span in spans if span[0] < 2} == {
+            (0, 0, "PER"),
+            (1, 0, "PER"),
+            (1, 2, "LOC"),
+        }
+        entropy = -3 * (0.6 * np.log(0.6) + 2 * 0.2 * np.log(0.2))
+        assert record["e"] == pytest.approx(entropy, abs=1e-3)
+        assert set(found.lines("text", "value")) == {".67"}
+    assert [row[1:4] for row in page_of(comparison_page(both, answers)).tables["Models"][1:3]] == [
+        ["100.00%", "50.00%", "66.67%"],
+        ["100.00%"] * 3,
+    ]
