@@ -113,7 +113,7 @@ def test_cache_list_shows_what_is_there(convener: Command, encoded: Path) -> Non
 
 
 def test_an_empty_cache_is_listed(convener: Command, cache: Path) -> None:
-    assert convener("cache", "list", "--json").json == {"features": [], "votes": []}
+    assert convener("cache", "list", "--json").json == {"features": [], "votes": [], "views": []}
     assert convener("cache", "list").code == 0
     assert convener("cache", "prune", "--all").code == 0
     assert not cache.exists()

@@ -19,9 +19,10 @@ from convener.encode import encode as encode_data
 from convener.errors import ConfigError
 from convener.features import Dtype
 from convener.lf import cache as votes
+from convener.report import views
 from convener.tables import Table
 
-cache_app = typer.Typer(help="Features and votes on disk: what is there, and away with it.")
+cache_app = typer.Typer(help="Features, votes and views on disk: what is there, and away with it.")
 encoder_app = typer.Typer(help="Encoders: what is installed, and how to get more.")
 MEGA = 1e6
 
@@ -76,9 +77,10 @@ def encode(
 
 @cache_app.command("list")
 def list_cache(as_json: terminal.Json = False) -> None:
-    """All features and votes in the cache, the last used first."""
+    """All features, votes and views in the cache, the last used first."""
     folder = caching.root()
-    _show_entries(folder, "in", caches.entries(folder), votes.entries(folder), as_json=as_json)
+    there = (caches.entries(folder), votes.entries(folder), views.entries(folder))
+    _show_entries(folder, "in", *there, as_json=as_json)
 
 
 @cache_app.command("prune")
@@ -93,13 +95,13 @@ def prune_cache(
     unfinished: Annotated[
         bool, typer.Option("--unfinished", help="What stopped runs left behind.")
     ] = False,
-    everything: Annotated[bool, typer.Option("--all", help="All features and votes.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what would be removed.")
     ] = False,
     as_json: terminal.Json = False,
 ) -> None:
-    """Remove features and votes from the cache; installed encoders stay."""
+    """Remove features, votes and views from the cache; installed encoders stay."""
     if not (everything or unfinished or any(x is not None for x in (older_than, keep, encoder))):
         raise ConfigError(
             "say what to remove: --older-than DAYS, --keep GB, --encoder NAME, --unfinished, --all"
@@ -115,11 +117,18 @@ def prune_cache(
         unfinished=unfinished or everything,
     )
     columns = caching.prunable(votes.entries(folder), older_than=older_than, keep_bytes=keep_bytes)
+    prepared = views.prunable(
+        views.entries(folder),
+        older_than=older_than,
+        keep_bytes=keep_bytes,
+        unfinished=unfinished or everything,
+    )
     if not dry_run:
         caches.remove(features)
         votes.remove(columns)
+        views.remove(prepared)
     done = "would be removed from" if dry_run else "removed from"
-    _show_entries(folder, done, features, columns, as_json=as_json)
+    _show_entries(folder, done, features, columns, prepared, as_json=as_json)
 
 
 def _show_entries(
@@ -127,6 +136,7 @@ def _show_entries(
     how: str,
     features: list[caches.Entry],
     columns: list[votes.Entry],
+    prepared: list[views.Entry],
     *,
     as_json: bool,
 ) -> None:
@@ -153,12 +163,22 @@ def _show_entries(
         ("key", "function", "MB", "last used"),
         [(item.path.stem, item.name, item.bytes / MEGA, _day(item.used)) for item in columns],
     )
+    of_views = _table(
+        f"Views {how} {folder}",
+        ("key", "run", "sentences", "MB", "last used"),
+        [
+            (view.key, view.title, view.sentences, view.bytes / MEGA, _day(view.used))
+            for view in prepared
+        ],
+    )
     if as_json:
-        terminal.show_json({"features": of_features.to_records(), "votes": of_votes.to_records()})
-    else:
-        terminal.show(of_features)
-        if columns:
-            terminal.show(of_votes)
+        tables = {"features": of_features, "votes": of_votes, "views": of_views}
+        terminal.show_json({name: table.to_records() for name, table in tables.items()})
+        return
+    terminal.show(of_features)
+    for table in (of_votes, of_views):
+        if table.rows:
+            terminal.show(table)
 
 
 def _table(title: str, columns: tuple[str, ...], rows: list[tuple[Any, ...]]) -> Table:

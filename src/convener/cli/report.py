@@ -28,8 +28,8 @@ from convener.report.plots import write_plot
 from convener.report.sheet import Query
 from convener.report.story import estimate_table, fix_table
 from convener.report.viewer import Viewer, is_loopback, prepare
+from convener.report.views import place_of
 
-VIEWS = "views"
 Kind = Literal[
     "reliability", "agreement", "pairs", "emissions", "moves", "curves", "calibration", "confusion"
 ]
@@ -99,9 +99,9 @@ def view(
 ) -> None:
     """The same page, served page by page from disk: for corpora too large for one file."""
     path = _place(folder, data)
-    key = _key(folder, path, split, terminal.settings(read))
+    key = _key(folder, path, split or "", format or "", terminal.settings(read))
     prepared = prepare(
-        caching.root() / VIEWS / key[:32], lambda: _account(folder, data, split, format, read)
+        place_of(caching.root(), key), lambda: _account(folder, data, split, format, read)
     )
     with Viewer(prepared, host=host, port=port) as server:
         terminal.note(f"{len(server.sheet):,} sentences; Ctrl-C ends")
@@ -168,12 +168,12 @@ def _place(folder: Path, data: Path | None) -> Path:
     return Path(noted)
 
 
-def _key(folder: Path, path: Path, split: str | None, read: Mapping[str, str]) -> str:
+def _key(folder: Path, path: Path, *asked: str | Mapping[str, str]) -> str:
     """A digest of all that decides what a view shows."""
     files = sorted(file for file in [path, *path.rglob("*")] if file.is_file())
     stats = [f"{file} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files]
     model = [caching.digest_of_file(file) for file in sorted(folder.glob("*")) if file.is_file()]
-    return caching.digest_of(*model, *stats, split or "", dict(read), __version__)
+    return caching.digest_of(*model, *stats, *asked, __version__)
 
 
 def _compare(
@@ -189,9 +189,8 @@ def _compare(
     """A page with several runs on the same sentences."""
     answers: dict[str, Predictions] = {}
     shown = None
-    for folder in runs:
+    for name, folder in _named(runs).items():
         model, dataset, _ = _opened(folder, data or _place(runs[0], None), split, format, read)
-        name = folder.name if folder.name not in answers else str(folder)
         with terminal.remarks():
             answers[name] = answer_of(model, model.encoded(dataset))
         shown = dataset if shown is None or len(dataset.sources) > len(shown.sources) else shown
@@ -202,6 +201,14 @@ def _compare(
     if as_json:
         terminal.show_json({"output": str(output), "models": list(answers)})
     terminal.note(f"{len(answers)} models -> {output}")
+
+
+def _named(runs: Sequence[Path]) -> dict[str, Path]:
+    """Runs by the names of their folders; by their whole paths where those are not enough."""
+    for names in ([folder.resolve().name for folder in runs], [str(folder) for folder in runs]):
+        if len(set(names)) == len(runs):
+            return dict(zip(names, runs, strict=True))
+    raise ConfigError(f"a run is named twice: {' '.join(map(str, runs))}")
 
 
 def _write_next(account: Account, path: Path, number: int) -> None:

@@ -29,7 +29,10 @@ def comparison_page(
     """One page with all answers, by the names they are to have."""
     if len(answers) < 2:
         raise ConfigError(f"a comparison needs two models or more, got {len(answers)}")
-    named = [replace(answer, model=name) for name, answer in answers.items()]
+    parts = (data, *(answer.data for answer in answers.values()))
+    types = tuple(dict.fromkeys(name for part in parts for name in part.fine_tags.types))
+    data = data.with_types(types)
+    named = [replace(_over(types, answer), model=name) for name, answer in answers.items()]
     judged = [evaluate(answer, data) for answer in named]
     gold = data.gold is not None
     return render(
@@ -48,6 +51,17 @@ def comparison_page(
             "calibration": _calibration(judged) if gold else None,
         },
     )
+
+
+def _over(types: tuple[str, ...], answer: Predictions) -> Predictions:
+    """The same answer over more types: it is sure that there is nothing of those it lacks."""
+    wide, known = answer.with_types(types), answer.data.fine_tags.types
+    if wide is answer or answer.probabilities is None:
+        return wide
+    columns = [0, *(2 * types.index(name) + part for name in known for part in (1, 2))]
+    shares = np.zeros((len(answer.labels), 2 * len(types) + 1), np.float32)
+    shares[:, columns] = answer.probabilities
+    return replace(wide, probabilities=shares)
 
 
 def score_table(judged: Sequence[Evaluation], answers: Sequence[Predictions]) -> Table:
@@ -87,7 +101,7 @@ def _by_type(judged: Sequence[Evaluation]) -> Table:
     types = list(judged[0].per_type)
     return Table(
         title="F1 by type",
-        columns=("model", *types),
+        columns=("", *types),  # a type may be called "model"
         rows=[(item.model, *(item.per_type[name]["f1"] for name in types)) for item in judged],
         formats=dict.fromkeys(types, PERCENT),
     )

@@ -244,6 +244,10 @@ def _emission_map(title: str, matrix: Floats, data: Dataset) -> Heat:
 
 
 def _by_type(matrix: Floats) -> Floats:
-    """Rows of B- and I- averaged, columns added.  (L, L) -> (1+E, 1+E)"""
+    """Rows of B- and I- averaged, of those that are known; columns added.  (L, L) -> (1+E, 1+E)"""
     wide = np.concatenate([matrix[:, :1], matrix[:, 1::2] + matrix[:, 2::2]], axis=1)
-    return np.concatenate([wide[:1], (wide[1::2] + wide[2::2]) / 2])
+    rows = np.stack([wide[1::2], wide[2::2]])
+    known = np.count_nonzero(~np.isnan(rows), axis=0)
+    mean = np.full(known.shape, np.nan)
+    np.divide(np.nansum(rows, axis=0), known, out=mean, where=known > 0)
+    return np.concatenate([wide[:1], mean])

@@ -8,13 +8,14 @@ import importlib
 import json
 from collections.abc import Mapping, Sequence
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.errors import MissingExtraError
+from convener.errors import require
 from convener.report.figures import Axis
 from convener.report.sheet import ODDITIES, Query, Sheet
 from convener.tables import Table
@@ -29,10 +30,7 @@ GOLDEN = 137.508
 @cache
 def environment() -> Any:
     """Templates that escape whatever is put into them."""
-    try:
-        jinja2 = importlib.import_module("jinja2")
-    except ImportError as error:
-        raise MissingExtraError("reports need jinja2: pip install 'convener[report]'") from error
+    jinja2 = require("jinja2", extra="report", purpose="a report")
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_HERE / "templates"),
         autoescape=True,
@@ -59,6 +57,7 @@ def render(
 
     facts: what the template shows, besides.
     """
+    pages = environment()
     script = (_HERE / "static" / "report.js").read_text(encoding="utf-8")
     style = (_HERE / "static" / "report.css").read_text(encoding="utf-8")
     hues = {name: hue_of(number) for number, name in enumerate(sheet.types)}
@@ -73,25 +72,22 @@ def render(
     held = shown(sheet)
     records = None if remote else embedded([sheet.record(number) for number in held.tolist()])
     markup = importlib.import_module("markupsafe").Markup
-    found: str = (
-        environment()
-        .get_template(template)
-        .render(
-            title=title,
-            sheet=sheet,
-            counts=sheet.counts(),
-            policy=policy(script),
-            style=markup(style),
-            script=markup(script),
-            setup=markup(embedded(setup)),
-            records=None if records is None else markup(records),
-            held=len(sheet) if remote else len(held),
-            hue=lambda name: hues.get(name, 0),
-            version=importlib.import_module("importlib.metadata").version("convener"),
-            **facts,
-        )
+    found: str = pages.get_template(template).render(
+        title=title,
+        sheet=sheet,
+        counts=sheet.counts(),
+        policy=policy(script),
+        style=markup(style),
+        script=markup(script),
+        setup=markup(embedded(setup)),
+        records=None if records is None else markup(records),
+        held=len(sheet) if remote else len(held),
+        hue=lambda name: hues.get(name, 0),
+        version=version("convener"),
+        **facts,
     )
-    return found
+    # Half a character, which no file can hold, is shown as the sign for what cannot be shown.
+    return found.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def shown(sheet: Sheet) -> NDArray[np.int64]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from convener.errors import ConfigError, MissingExtraError
+from convener.errors import ConfigError, require
 from convener.io.files import whole
 from convener.report.figures import Diagram, Figure, Heat, Lines, Ranges, Scatter
 
@@ -25,22 +24,21 @@ def write_plot(figures: Sequence[Figure], path: str | Path) -> None:
     path = Path(path)
     if path.suffix.lower() not in SUFFIXES:
         raise ConfigError(f"{path}: expected a name that ends in {', '.join(SUFFIXES)}")
-    try:
-        drawing = importlib.import_module("matplotlib.figure")
-    except ImportError as error:
-        raise MissingExtraError("plots need matplotlib: pip install 'convener[report]'") from error
+    matplotlib = require("matplotlib", extra="report", purpose="a plot")
+    drawing = require("matplotlib.figure", extra="report", purpose="a plot")
     across = min(ACROSS, len(figures))
     down = -(-len(figures) // across)
     sizes = [_size(figure) for figure in figures]
     width, height = (max(size[axis] for size in sizes) for axis in (0, 1))
-    sheet = drawing.Figure(figsize=(width * across, height * down), layout="constrained")
-    places = np.atleast_1d(sheet.subplots(down, across, squeeze=False)).ravel()
-    for axes, figure in zip(places, figures, strict=False):
-        axes.set_title(figure.title, fontsize=9)
-        PAINTERS[type(figure)](axes, figure)
-    for axes in places[len(figures) :]:
-        axes.set_axis_off()
-    with whole(path) as draft:
+    # A name is text, whatever dollars stand in it.
+    with matplotlib.rc_context({"text.parse_math": False}), whole(path) as draft:
+        sheet = drawing.Figure(figsize=(width * across, height * down), layout="constrained")
+        places = sheet.subplots(down, across, squeeze=False).ravel()
+        for axes, figure in zip(places, figures, strict=False):
+            axes.set_title(figure.title, fontsize=9)
+            PAINTERS[type(figure)](axes, figure)
+        for axes in places[len(figures) :]:
+            axes.set_axis_off()
         sheet.savefig(draft, dpi=DOTS)
 
 
@@ -104,7 +102,7 @@ def _lines(axes: Any, figure: Lines) -> None:
 def _diagram(axes: Any, figure: Diagram) -> None:
     axes.plot([0, 1], [0, 1], linestyle="--", color="0.6", linewidth=1)
     for name, bins in figure.curves.items():
-        sure, right, _ = zip(*bins, strict=True)
+        sure, right = ([part[column] for part in bins] for column in (0, 1))
         axes.plot(sure, right, marker="o", markersize=4, label=name)
     _unit(axes, "confidence", "share right")
 

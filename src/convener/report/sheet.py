@@ -196,10 +196,20 @@ class Sheet:
             columns: dict[str, Any] = {
                 name: _mapped(folder, name) for name in ("offsets", *_COLUMNS)
             }
-        except (OSError, ValueError, LookupError) as error:
+            lanes = tuple(Lane(*lane) for lane in facts["lanes"])
+            sheet = cls(types=tuple(facts["types"]), lanes=lanes, **strings, **columns)
+            sheet._check()
+        except (OSError, EOFError, ValueError, LookupError, TypeError) as error:
             raise DataError(f"{folder}: damaged: {error}") from error
-        lanes = tuple(Lane(*lane) for lane in facts["lanes"])
-        return cls(types=tuple(facts["types"]), lanes=lanes, **strings, **columns)
+        return sheet
+
+    def _check(self) -> None:
+        """Refuse parts that do not belong together."""
+        held = [len(getattr(self, name)) for name in ("tokens", "searched", *_COLUMNS)]
+        sentences, spans = len(self), int(self.bounds[-1])
+        wanted = [int(self.offsets[-1]), sentences, sentences + 1, *[spans] * 5, *[sentences] * 3]
+        if held != wanted:
+            raise ValueError(f"expected parts of {wanted}, got {held}")
 
 
 def sheet_of(

@@ -13,6 +13,8 @@ import ipaddress
 import json
 import secrets
 import socket
+import sys
+import warnings
 from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,8 +22,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from convener.errors import ConfigError, UnknownNameError
+from convener.errors import ConfigError, ConvenerWarning, DataError, UnknownNameError
 from convener.io.files import whole
+from convener.report import views
 from convener.report.account import Account
 from convener.report.sheet import Query, Sheet
 from convener.report.story import page
@@ -29,16 +32,25 @@ from convener.report.story import page
 PAGE = "index.html"
 MOST_ASKED = 500
 """Sentences in one answer."""
+MOST_DIGITS = 15
 
 
 def prepare(folder: Path, tell: Callable[[], Account]) -> Path:
     """A folder that can be served; told and written only if it is not there yet."""
-    if not (folder / PAGE).is_file():
-        account = tell()
-        with whole(folder) as draft:
-            draft.mkdir()
-            account.sheet.save(draft)
-            (draft / PAGE).write_text(page(account, remote=True), encoding="utf-8")
+    if (folder / PAGE).is_file():
+        try:
+            Sheet.open(folder)
+        except DataError as error:
+            warnings.warn(f"{error}; preparing again", ConvenerWarning, stacklevel=2)
+        else:
+            views.touch(folder)
+            return folder
+    account = tell()
+    with whole(folder) as draft:
+        draft.mkdir()
+        account.sheet.save(draft)
+        views.note(draft, account.title, len(account.data))
+        (draft / PAGE).write_text(page(account, remote=True), encoding="utf-8")
     return folder
 
 
@@ -62,6 +74,11 @@ class Viewer(ThreadingHTTPServer):
         shown = f"[{host}]" if ":" in host else host
         self.address = f"http://{shown}:{self.port}{self.prefix}"
 
+    def handle_error(self, *about: Any) -> None:
+        """Nothing where somebody did not wait for the answer, as browsers do while one types."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(*about)
+
     def answer(self, query: str) -> dict[str, Any]:
         """The sentences asked for, as the page understands it."""
         given = {name: values[-1] for name, values in parse_qs(query).items()}
@@ -80,8 +97,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """The page, or some sentences."""
-        parts = urlsplit(self.path)
         prefix = self.server.prefix
+        try:
+            parts = urlsplit(self.path)
+        except ValueError:
+            self._say(HTTPStatus.BAD_REQUEST, "this is no address")
+            return
         if not hmac.compare_digest(parts.path[: len(prefix)].encode(), prefix.encode()):
             self._say(HTTPStatus.FORBIDDEN, "this address lacks the token")
         elif self.server.local and not _is_own_name(self.headers.get("Host", "")):
@@ -135,10 +156,13 @@ def is_loopback(host: str) -> bool:
 
 
 def _is_own_name(host: str) -> bool:
-    return is_loopback(urlsplit(f"//{host}").hostname or "")
+    try:
+        return is_loopback(urlsplit(f"//{host}").hostname or "")
+    except ValueError:
+        return False
 
 
 def _whole(text: str, name: str) -> int:
-    if not text.isascii() or not text.isdigit():
+    if not text.isascii() or not text.isdigit() or len(text) > MOST_DIGITS:
         raise ConfigError(f"{name} must be a whole number, got {text[:20]!r}")
     return int(text)

@@ -1,0 +1,418 @@
+"""report, plot, view, and views in the cache."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import get_args
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import urlopen
+
+import pytest
+
+import convener as cv
+from convener.cli import main
+from convener.cli import report as module
+from convener.report import account_of, drawings
+from convener.report.sheet import Query
+from convener.report.story import estimate_table, fix_table
+from convener.report.views import entries
+from tests.report.reading import page_of
+
+from .conftest import Command
+
+
+def fitted(folder: Path, data: Path, *words: object) -> Path:
+    with pytest.raises(SystemExit) as stop:
+        main(["fit", str(data), "-o", str(folder), *map(str, words)])
+    assert not stop.value.code
+    return folder
+
+
+@pytest.fixture(scope="module")
+def runs(news: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three runs on the demo corpus: a vote, a chain, and a vote of some sources."""
+    folder = tmp_path_factory.mktemp("runs")
+    fitted(folder / "vote", news, "--model", "majority-vote")
+    fitted(folder / "chain", news, "--model", "hmm", "--set", "steps=5")
+    few = ("--sources", "place_list", "--sources", "first_name", "--sources", "acronym")
+    fitted(folder / "few", news, "--model", "majority-vote", *few)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+# report
+
+
+def test_report_shows_tables_and_writes_a_page(
+    convener: Command, runs: Path, tmp_path: Path
+) -> None:
+    done = convener("report", runs / "vote")
+    assert done.code == 0
+    data = cv.demo.corpus().train
+    account = account_of(cv.load(runs / "vote"), data)
+    assert str(estimate_table(account)) in done.out
+    assert str(fix_table(account)) in done.out
+    assert "report.html: " in done.err
+    assert "open it in a browser" in done.err
+    found = page_of((tmp_path / "report.html").read_text(encoding="utf-8"))
+    assert found.lines("h1") == ["vote"]
+    assert len(found.json("records")) == len(data)
+    settings = dict(found.tables["Settings"][1:])
+    assert (settings["split"], settings["model"]) == ("train", "majority-vote")
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_warnings_are_told_first(convener: Command, runs: Path) -> None:
+    err = convener("report", runs / "few", "--split", "test").err.replace("\n", " ")
+    assert "note: Fewer than 30 marks, so little is known of" in err
+    assert err.startswith(("warning: ", "note: "))
+
+
+def test_report_as_json(convener: Command, runs: Path, tmp_path: Path) -> None:
+    done = convener("report", runs / "vote", "--split", "test", "-o", "deep/r.html", "--json")
+    assert done.code == 0
+    told = done.json
+    assert set(told) == {"sentences", "warnings", "sources", "fix_next", "output"}
+    account = account_of(cv.load(runs / "vote"), cv.demo.corpus().test)
+    assert told["sentences"] == len(account.data)
+    assert told["sources"] == estimate_table(account).to_records()
+    assert told["fix_next"] == fix_table(account).to_records()
+    assert told["output"] == "deep/r.html"
+    assert (tmp_path / "deep" / "r.html").is_file()
+
+
+def test_other_data_and_its_splits(
+    convener: Command, runs: Path, news: Path, tmp_path: Path
+) -> None:
+    part = cv.read(news, "valid")
+    cv.write(part, tmp_path / "part.jsonl")
+    done = convener("report", runs / "vote", "--data", "part.jsonl", "--json")
+    assert done.json["sentences"] == len(part)
+    refused = convener("report", runs / "vote", "--split", "dev2")
+    assert refused.code == 2
+    assert refused.err.count("\n") == 1
+    assert "dev2" in refused.err
+    refused = convener("report", runs / "vote", "--data", "part.jsonl", "--split", "test")
+    assert refused.code == 2
+    assert "not a folder of splits" in refused.err
+
+
+def test_a_folder_without_train_needs_a_split(
+    convener: Command, runs: Path, news: Path, tmp_path: Path
+) -> None:
+    cv.write(cv.Corpus(splits={"valid": cv.read(news, "valid")}), tmp_path / "v", format="jsonl")
+    refused = convener("report", runs / "vote", "--data", "v")
+    assert refused.code == 2
+    assert "--split valid" in refused.err
+    assert convener("report", runs / "vote", "--data", "v", "--split", "valid").code == 0
+
+
+def test_annotate_next(convener: Command, runs: Path, tmp_path: Path) -> None:
+    done = convener("report", runs / "vote", "--annotate", "next.jsonl", "--number", 7)
+    assert done.code == 0
+    assert "7 sentences to annotate -> next.jsonl" in done.err
+    data = cv.demo.corpus().train
+    account = account_of(cv.load(runs / "vote"), data)
+    chosen = account.sheet.find(Query(order="entropy"))[:7].tolist()
+    found = cv.read_predictions(tmp_path / "next.jsonl")
+    assert [sentence.tokens for sentence in found.data] == [data[n].tokens for n in chosen]
+    bounds = [data.offsets[n : n + 2].tolist() for n in chosen]
+    expected = [label for a, b in bounds for label in account.answer.labels[a:b].tolist()]
+    assert found.labels.tolist() == expected
+    assert found.data.gold is None
+    assert convener("report", runs / "vote", "--annotate", "n.conll", "--number", 10**6).code == 0
+    assert len(cv.read_predictions(tmp_path / "n.conll")) == len(data)
+
+
+def test_a_run_that_does_not_know_its_data(
+    convener: Command, runs: Path, news: Path, tmp_path: Path
+) -> None:
+    cv.load(runs / "vote").save(tmp_path / "by-hand")
+    refused = convener("report", "by-hand")
+    assert refused.code == 2
+    assert "by-hand: does not say where its data lies; give --data DATA" in refused.err
+    assert convener("report", "by-hand", "--data", news).code == 0
+
+
+def test_data_that_was_moved_away(
+    convener: Command, runs: Path, news: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(runs / "vote", tmp_path / "vote")
+    facts = json.loads((tmp_path / "vote" / "run.json").read_text())
+    gone = tmp_path / "gone"
+    (tmp_path / "vote" / "run.json").write_text(json.dumps(facts | {"data": str(gone)}))
+    refused = convener("report", "vote")
+    assert refused.code == 2
+    assert "is no longer there; give --data DATA" in refused.err.replace("\n", "")
+    assert convener("report", "vote", "--data", news).code == 0
+    assert not gone.exists()
+
+
+def test_no_run_at_all(convener: Command, tmp_path: Path) -> None:
+    assert convener("report", "nothing").code == 2
+    assert convener("report").code == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+# report --compare
+
+
+def test_several_runs_are_compared_when_asked(convener: Command, runs: Path) -> None:
+    refused = convener("report", runs / "vote", runs / "chain")
+    assert refused.code == 2
+    assert "2 runs: put --compare before them" in refused.err
+    refused = convener("report", "--compare", runs / "vote")
+    assert refused.code == 2
+    assert "two models or more, got 1" in refused.err
+    refused = convener("report", "--compare", runs / "vote", runs / "few", "--annotate", "x.jsonl")
+    assert refused.code == 2
+    assert "--annotate is for one run" in refused.err
+
+
+def test_two_models(convener: Command, runs: Path, tmp_path: Path) -> None:
+    words = ("--compare", runs / "vote", runs / "chain", "--split", "test", "-o", "two.html")
+    done = convener("report", *words, "--json")
+    assert done.code == 0
+    assert done.json == {"output": "two.html", "models": ["vote", "chain"]}
+    assert "2 models -> two.html" in done.err
+    found = page_of((tmp_path / "two.html").read_text(encoding="utf-8"))
+    test = cv.demo.corpus().test
+    for name, row in zip(("vote", "chain"), found.tables["Models"][1:], strict=False):
+        expected = cv.evaluate(cv.load(runs / name).predict(test), test)
+        assert (row[0], row[3]) == (name, f"{expected.f1:.2%}")
+
+
+def test_runs_of_other_sources(convener: Command, runs: Path, tmp_path: Path) -> None:
+    """All sources are shown, whichever run comes first."""
+    for pair in (("few", "vote"), ("vote", "few")):
+        done = convener("report", "--compare", *(runs / name for name in pair))
+        assert done.code == 0, done.err
+        found = page_of((tmp_path / "report.html").read_text(encoding="utf-8"))
+        lanes = found.json("setup")["lanes"]
+        assert [name for kind, name in lanes if kind == "model"] == list(pair)
+        sources = [name for kind, name in lanes if kind == "source"]
+        assert sources == list(cv.demo.corpus().train.sources)
+
+
+def test_runs_of_the_same_name(convener: Command, runs: Path, tmp_path: Path) -> None:
+    for parent in ("a", "b"):
+        shutil.copytree(runs / "vote", tmp_path / parent / "run")
+    shutil.copytree(runs / "few", tmp_path / "run")
+    done = convener("report", "--compare", "a/run", "b/run", "run", "--json")
+    assert done.json["models"] == ["a/run", "b/run", "run"]
+    refused = convener("report", "--compare", "run", "run")
+    assert refused.code == 2
+    assert "a run is named twice: run run" in refused.err
+
+
+# plot
+
+
+@pytest.mark.parametrize("kind", get_args(module.Kind))
+def test_every_kind_of_plot(convener: Command, runs: Path, tmp_path: Path, kind: str) -> None:
+    done = convener("plot", runs / "chain", kind, "--split", "valid", "-o", f"{kind}.svg")
+    assert done.code == 0, done.err
+    assert (tmp_path / f"{kind}.svg").read_text(encoding="utf-8").startswith("<?xml")
+    assert f"{kind} -> {kind}.svg" in done.err
+
+
+def test_the_kinds_are_all_there_are() -> None:
+    assert get_args(module.Kind) == tuple(drawings.ALL)
+
+
+def test_nothing_to_draw(convener: Command, runs: Path, news: Path, tmp_path: Path) -> None:
+    cv.write(cv.read(news, "test").without_gold(), tmp_path / "bare.jsonl")
+    for kind in ("agreement", "calibration", "confusion"):
+        refused = convener("plot", runs / "vote", kind, "--data", "bare.jsonl", "-o", "p.png")
+        assert refused.code == 2
+        assert f"nothing to draw for {kind}: it needs gold, or another model" in refused.err
+    assert convener("plot", runs / "vote", "curves", "-o", "p.png").code == 2
+    refused = convener("plot", runs / "vote", "moves", "-o", "p.gif")
+    assert refused.code == 2
+    assert ".png, .svg, .pdf" in refused.err
+    assert convener("plot", runs / "vote", "pie", "-o", "p.png").code == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["bare.jsonl"]
+
+
+# view
+
+
+@contextmanager
+def viewing(*words: object) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A viewer in a process of its own, and its address."""
+    command = [sys.executable, "-m", "convener", "view", *map(str, words), "--no-browser"]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
+    try:
+        assert process.stdout is not None
+        yield process, process.stdout.readline().strip()
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def stopped(process: subprocess.Popen[str]) -> str:
+    """What it said when it was interrupted."""
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert out == ""
+    assert "Traceback" not in err
+    return err
+
+
+def test_view_serves_until_it_is_interrupted(runs: Path, cache: Path) -> None:
+    test = cv.demo.corpus().test
+    with viewing(runs / "vote", "--split", "test") as (process, address):
+        assert urlsplit(address).hostname == "127.0.0.1"
+        with urlopen(address) as page:
+            assert page_of(page.read().decode()).lines("h1") == ["vote"]
+        with urlopen(f"{address}sentences?count=1") as answer:
+            found = json.load(answer)
+        assert found["total"] == len(test)
+        assert found["records"][0]["t"] == test[0].tokens
+        err = stopped(process)
+    assert f"{len(test)} sentences; Ctrl-C ends" in err
+    assert "stopped: interrupted" in err
+    (entry,) = entries(cache)
+    assert (entry.title, entry.sentences) == ("vote", len(test))
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> list[module.Viewer]:
+    """Viewers that were started, in this process, and ended at once."""
+    found: list[module.Viewer] = []
+    monkeypatch.setattr(module.Viewer, "serve_forever", lambda viewer: found.append(viewer))
+    return found
+
+
+def test_a_view_is_prepared_once_for_all_that_decides_it(
+    convener: Command,
+    runs: Path,
+    cache: Path,
+    tmp_path: Path,
+    served: list[module.Viewer],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told = []
+
+    def counted(*words: object, **more: object) -> object:
+        told.append(words)
+        return account_of(*words, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "account_of", counted)
+    cv.write(cv.demo.corpus().valid, tmp_path / "valid.jsonl")
+    view = ("view", runs / "vote", "--no-browser")
+    first = convener(*view, "--data", "valid.jsonl")
+    assert first.code == 0, first.err
+    assert first.out.strip() == served[0].address
+    assert convener(*view, "--data", "valid.jsonl").code == 0
+    assert len(told) == 1
+    changes: list[tuple[object, ...]] = [
+        (*view, "--split", "test"),
+        (*view, "--data", "valid.jsonl", "--format", "jsonl"),
+        (*view, "--data", "valid.jsonl", "--read", "on_overlap=first"),
+        ("view", runs / "few", "--no-browser", "--data", "valid.jsonl"),
+    ]
+    for number, words in enumerate(changes, start=2):
+        assert convener(*words).code == 0
+        assert len(told) == len(entries(cache)) == number
+    cv.write(cv.demo.corpus().test, tmp_path / "valid.jsonl")
+    assert convener(*view, "--data", "valid.jsonl").code == 0
+    assert len(told) == 6
+    assert len(served[-1].sheet) == len(cv.demo.corpus().test)
+
+
+def test_a_browser_is_opened_on_this_machine_only(
+    convener: Command,
+    runs: Path,
+    cache: Path,
+    served: list[module.Viewer],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(module.webbrowser, "open", opened.append)
+    assert convener("view", runs / "vote").code == 0
+    assert opened == [served[0].address]
+    said = convener("view", runs / "vote", "--host", "0.0.0.0")
+    assert said.code == 0
+    assert opened == [served[0].address]
+    address = said.out.strip()
+    assert address == served[1].address
+    token = urlsplit(address).path.strip("/")
+    assert len(token) >= 32
+    assert token not in said.err
+
+
+def test_another_interface_in_truth(runs: Path, cache: Path) -> None:
+    with viewing(runs / "vote", "--host", "0.0.0.0") as (process, address):
+        local = address.replace("0.0.0.0", "127.0.0.1")
+        with pytest.raises(HTTPError, match="403"):
+            urlopen(f"http://127.0.0.1:{urlsplit(address).port}/")
+        with urlopen(local) as page:
+            assert page.status == 200
+        token = urlsplit(address).path.strip("/")
+        assert token not in stopped(process)
+
+
+def test_view_of_what_is_not_there(
+    convener: Command, runs: Path, cache: Path, served: list[module.Viewer]
+) -> None:
+    assert convener("view", "nothing").code == 2
+    refused = convener("view", runs / "vote", "--split", "dev2", "--no-browser")
+    assert refused.code == 2
+    assert "dev2" in refused.err
+    assert served == []
+    assert not cache.exists()
+
+
+def test_a_port_in_use(
+    convener: Command, runs: Path, cache: Path, served: list[module.Viewer]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        refused = convener("view", runs / "vote", "--no-browser", "--port", port)
+    assert refused.code == 2
+    assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in refused.err
+
+
+def test_views_are_listed_and_removed(
+    convener: Command, runs: Path, cache: Path, served: list[module.Viewer]
+) -> None:
+    for split in ("test", "valid"):
+        assert convener("view", runs / "vote", "--no-browser", "--split", split).code == 0
+    rows = convener("cache", "list", "--json").json["views"]
+    assert [(row["run"], row["sentences"]) for row in rows] == [
+        ("vote", len(cv.demo.corpus()[split])) for split in ("valid", "test")
+    ]
+    listed = convener("cache", "list").out
+    assert f"Views in {cache}: 2" in listed
+    assert all(row["key"] in listed for row in rows)
+    old = entries(cache)[0]
+    for file in old.folder.iterdir():
+        os.utime(file, (1e9, 1e9))
+    shown = convener("cache", "prune", "--older-than", 30, "--dry-run", "--json").json
+    assert [row["key"] for row in shown["views"]] == [old.key]
+    assert len(entries(cache)) == 2
+    assert convener("cache", "prune", "--encoder", "hashing", "--json").json["views"] == []
+    assert convener("cache", "prune", "--unfinished", "--json").json["views"] == []
+    convener("cache", "prune", "--older-than", 30)
+    assert [entry.key for entry in entries(cache)] != [old.key]
+    assert len(entries(cache)) == 1
+    assert len(convener("cache", "prune", "--all", "--json").json["views"]) == 1
+    assert entries(cache) == []
+    assert "Views" not in convener("cache", "list").out

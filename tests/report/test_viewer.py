@@ -1,0 +1,409 @@
+"""The viewer: a real server, and real requests."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import urlencode, urlsplit
+from urllib.request import Request, urlopen
+
+import pytest
+
+from convener.errors import ConfigError, ConvenerWarning
+from convener.report import Account, page
+from convener.report.sheet import ODDITIES, ORDERS, Query
+from convener.report.viewer import MOST_ASKED, PAGE, Viewer, is_loopback, prepare
+
+
+@contextmanager
+def serving(viewer: Viewer) -> Iterator[Viewer]:
+    thread = threading.Thread(target=viewer.serve_forever, kwargs={"poll_interval": 0.02})
+    with viewer:
+        thread.start()
+        try:
+            yield viewer
+        finally:
+            viewer.shutdown()
+            thread.join()
+
+
+@pytest.fixture(scope="module")
+def folder(vote: Account, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return prepare(tmp_path_factory.mktemp("views") / "view", lambda: vote)
+
+
+@pytest.fixture(scope="module")
+def viewer(folder: Path) -> Iterator[Viewer]:
+    with serving(Viewer(folder)) as server:
+        yield server
+
+
+def sentences(server: Viewer, **query: object) -> Any:
+    with urlopen(f"{server.address}sentences?{urlencode(query)}") as answer:
+        assert answer.status == 200
+        assert answer.headers["Content-Type"] == "application/json"
+        return json.load(answer)
+
+
+Said = tuple[int, dict[str, str], bytes]
+
+
+def raw(server: Viewer, path: str, method: str = "GET", host: str | None = None) -> Said:
+    """One request as it stands, nothing tidied up."""
+    line = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    line.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+    if host != "":
+        line.putheader("Host", host or f"127.0.0.1:{server.port}")
+    line.endheaders()
+    answer = line.getresponse()
+    found = answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read()
+    line.close()
+    return found
+
+
+# What is served
+
+
+def test_the_page(viewer: Viewer, vote: Account) -> None:
+    with urlopen(viewer.address) as answer:
+        assert answer.status == 200
+        assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert answer.headers["Referrer-Policy"] == "no-referrer"
+        assert answer.headers["Cross-Origin-Resource-Policy"] == "same-origin"
+        assert answer.headers["Cache-Control"] == "no-store"
+        assert answer.read().decode() == page(vote, remote=True)
+
+
+def test_loopback_is_the_default_and_needs_no_token(viewer: Viewer) -> None:
+    assert viewer.address == f"http://127.0.0.1:{viewer.port}/"
+    assert viewer.server_address[0] == "127.0.0.1"
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("odd", ["", *ODDITIES])
+def test_sentences_are_those_of_the_sheet(
+    viewer: Viewer, vote: Account, odd: str, order: str
+) -> None:
+    source, kind = vote.data.sources[0], vote.data.tags.types[-1]
+    for query in (Query(odd=odd, order=order), Query("of", odd, kind, source, order)):
+        found = vote.sheet.find(query).tolist()
+        answer = sentences(viewer, start=1, count=20, **query._asdict())
+        assert answer["total"] == len(found)
+        assert answer["records"] == [vote.sheet.record(number) for number in found[1:21]]
+
+
+def test_pages_of_sentences(viewer: Viewer, vote: Account) -> None:
+    assert sentences(viewer) == {"total": len(vote.data), "records": []}
+    assert [r["n"] for r in sentences(viewer, start=3, count=2)["records"]] == [3, 4]
+    assert sentences(viewer, start=10**14, count=5)["records"] == []
+    assert sentences(viewer, text="no such words")["total"] == 0
+
+
+def test_an_answer_has_an_end(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("convener.report.viewer.MOST_ASKED", 3)
+    with serving(Viewer(folder)) as server:
+        assert len(sentences(server, count=10**9)["records"]) == 3
+    assert MOST_ASKED == 500
+
+
+def test_the_last_of_several_values_counts(viewer: Viewer, vote: Account) -> None:
+    with urlopen(f"{viewer.address}sentences?count=1&start=0&start=2") as answer:
+        assert [record["n"] for record in json.load(answer)["records"]] == [2]
+
+
+def test_text_of_any_kind_is_asked_for(viewer: Viewer) -> None:
+    for text in ("<script>", "é🙂", "%00", "a&b=c", "\n"):
+        sentences(viewer, text=text)
+
+
+def test_head_gives_the_same_without_a_body(viewer: Viewer) -> None:
+    for path in ("/", "/sentences?count=2"):
+        status, headers, body = raw(viewer, path, "HEAD")
+        full = raw(viewer, path)
+        assert (status, body) == (200, b"")
+        assert headers["content-length"] == str(len(full[2]))
+        assert headers["content-type"] == full[1]["content-type"]
+
+
+def test_one_connection_for_many_requests(viewer: Viewer) -> None:
+    line = http.client.HTTPConnection("127.0.0.1", viewer.port, timeout=10)
+    for path, status in (("/", 200), ("/nothing", 404), ("/sentences?count=1", 200)):
+        line.request("GET", path)
+        answer = line.getresponse()
+        assert (answer.status, len(answer.read()) > 0) == (status, True)
+    line.close()
+
+
+# What is refused
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
+def test_it_is_read_only(viewer: Viewer, method: str) -> None:
+    status, _, body = raw(viewer, "/", method)
+    assert status in (405, 501)
+    assert b"<script" not in body
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("name=x", "nothing is called name"),
+        ("odd=silent&b=1&a=2", "nothing is called a, b"),
+        ("odd=quiet", "no filter 'quiet'"),
+        ("type=XYZ", "no type 'XYZ'"),
+        ("source=nobody", "no source 'nobody'"),
+        ("order=length", "no order 'length'"),
+        ("start=-1", "start must be a whole number, got '-1'"),
+        ("count=x", "count must be a whole number, got 'x'"),
+        ("count=1.5", "count must be a whole number"),
+        ("count=%C2%B2", "count must be a whole number"),
+        ("start=" + "9" * 5000, "start must be a whole number"),
+    ],
+)
+def test_bad_questions_are_400(viewer: Viewer, query: str, said: str) -> None:
+    with pytest.raises(HTTPError) as error:
+        urlopen(f"{viewer.address}sentences?{query}")
+    assert error.value.code == 400
+    assert error.value.headers["Content-Type"] == "text/plain; charset=utf-8"
+    assert said in error.value.read().decode()
+
+
+SECRET = "Ada-and-nobody-else"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/../../etc/passwd",
+        "/%2e%2e/%2e%2e/etc/passwd",
+        "/..%2f..%2fetc/passwd",
+        "/sentences/../index.html",
+        "/sentences/..%2findex.html",
+        "/index.html",
+        "/sheet.json",
+        "/view.json",
+        "/tokens.data.npy",
+        "/./sheet.json",
+        "//etc/passwd",
+        "/secret.txt",
+        "/../secret.txt",
+        "/sentences/",
+        "http://127.0.0.1/etc/passwd",
+        "http://elsewhere.example/sheet.json",
+        "file:///etc/passwd",
+        "*",
+    ],
+)
+def test_nothing_is_served_by_path(folder: Path, viewer: Viewer, path: str) -> None:
+    for place in (folder, folder.parent):
+        (place / "secret.txt").write_text(SECRET)
+    status, _, body = raw(viewer, path)
+    assert status in (400, 403, 404)
+    assert b"root:" not in body
+    assert SECRET.encode() not in body
+    assert len(body) < 400
+
+
+def test_an_address_that_is_none(viewer: Viewer, capfd: pytest.CaptureFixture[str]) -> None:
+    assert raw(viewer, "http://[::1/")[0] == 400
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "evil.example:80",
+        "127.0.0.1.evil.example",
+        "localhost.evil",
+        "[::1",
+        "",
+        "@",
+    ],
+)
+def test_other_names_are_refused_on_loopback(
+    viewer: Viewer, host: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A page of somebody else's whose name was made to lead here cannot read along."""
+    for path in ("/", "/sentences?count=1"):
+        status, _, body = raw(viewer, path, host=host)
+        assert status == 403
+        assert body == b"this viewer is for this machine only"
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost", "LOCALHOST:1", "127.0.0.1", "[::1]:8000", "127.1.2.3"]
+)
+def test_own_names_are_not(viewer: Viewer, host: str) -> None:
+    assert raw(viewer, "/", host=host)[0] == 200
+
+
+def test_who_does_not_wait_makes_no_noise(
+    viewer: Viewer, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for _ in range(5):
+        line = socket.create_connection(("127.0.0.1", viewer.port))
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+        line.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * 20)
+        line.close()  # reset at once
+    time.sleep(0.2)
+    assert raw(viewer, "/")[0] == 200
+    assert capfd.readouterr() == ("", "")
+
+
+def test_other_faults_are_told(
+    viewer: Viewer, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(query: str) -> None:
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr(viewer, "answer", broken)
+    with pytest.raises(http.client.RemoteDisconnected):
+        raw(viewer, "/sentences")
+    assert "a fault of ours" in capfd.readouterr().err
+
+
+# Other interfaces
+
+
+@pytest.fixture(scope="module")
+def public(folder: Path) -> Iterator[Viewer]:
+    with serving(Viewer(folder, host="0.0.0.0")) as server:
+        yield server
+
+
+def test_another_interface_needs_the_token(
+    public: Viewer, vote: Account, capfd: pytest.CaptureFixture[str]
+) -> None:
+    token = urlsplit(public.address).path.strip("/")
+    assert len(token) >= 32
+    wrong = ["/", "/sentences?count=1", f"/{token[:-1]}/", f"/x{token}/", f"/{token}", "/%2f/"]
+    wrong += [f"/{token.swapcase()}/", f"/?{token}"]
+    for path in wrong:
+        status, headers, body = raw(public, path, host="anything.example")
+        assert status == 403, path
+        assert token.encode() not in body + json.dumps(headers).encode()
+    status, headers, body = raw(public, f"/{token}/", host="my-server:80")
+    assert (status, body.decode()) == (200, page(vote, remote=True))
+    assert token not in json.dumps(headers)
+    status, _, body = raw(public, f"/{token}/sentences?start=2&count=1")
+    assert json.loads(body)["records"] == [vote.sheet.record(2)]
+    assert raw(public, f"/{token}/index.html")[0] == 404
+    assert token not in "".join(capfd.readouterr())
+
+
+def test_tokens_are_never_the_same(folder: Path) -> None:
+    with Viewer(folder, host="0.0.0.0") as one, Viewer(folder, host="0.0.0.0") as other:
+        assert one.prefix != other.prefix
+        assert one.address.startswith(f"http://0.0.0.0:{one.port}/")
+
+
+def test_errors_of_the_protocol_do_not_show_the_token(public: Viewer) -> None:
+    status, headers, body = raw(public, public.prefix, "POST")
+    assert status == 501
+    assert public.prefix.strip("/").encode() not in body + json.dumps(headers).encode()
+
+
+def test_the_sixth_version_of_the_protocol(folder: Path) -> None:
+    try:
+        server = Viewer(folder, host="::1")
+    except ConfigError:
+        pytest.skip("this machine has no IPv6")
+    with serving(server):
+        assert server.address == f"http://[::1]:{server.port}/"
+        assert sentences(server)["total"] == len(server.sheet)
+
+
+@pytest.mark.parametrize(
+    ("host", "local"),
+    [("127.0.0.1", True), ("127.9.9.9", True), ("localhost", True), ("::1", True)]
+    + [
+        (name, False) for name in ("0.0.0.0", "::", "10.0.0.1", "", "localhost.example", "::ffff:1")
+    ],
+)
+def test_loopback(host: str, local: bool) -> None:
+    assert is_loopback(host) is local
+
+
+def test_a_port_in_use(folder: Path, viewer: Viewer) -> None:
+    said = f"cannot listen on 127.0.0.1:{viewer.port}: Address already in use"
+    with pytest.raises(ConfigError, match=said):
+        Viewer(folder, port=viewer.port)
+
+
+def test_a_name_that_is_nobodys(folder: Path) -> None:
+    with pytest.raises(ConfigError, match=r"cannot listen on no\.such\.invalid:0: "):
+        Viewer(folder, host="no.such.invalid")
+
+
+# Preparing
+
+
+def test_a_view_is_prepared_once(vote: Account, tmp_path: Path) -> None:
+    told = []
+
+    def tell() -> Account:
+        told.append(1)
+        return vote
+
+    place = tmp_path / "cache" / "views" / "abc"
+    assert prepare(place, tell) == place
+    first = {file.name: file.read_bytes() for file in place.iterdir()}
+    assert prepare(place, tell) == place
+    assert told == [1]
+    assert {file.name: file.read_bytes() for file in place.iterdir()} == first
+    assert [path.name for path in place.parent.iterdir()] == ["abc"]
+
+
+def test_telling_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    def tell() -> Account:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        prepare(tmp_path / "views" / "abc", tell)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_writing_that_fails_leaves_nothing(vote: Account, tmp_path: Path) -> None:
+    broken = replace(vote, estimates=None)  # type: ignore[arg-type] # found out by the page
+    with pytest.raises(TypeError):
+        prepare(tmp_path / "views" / "abc", lambda: broken)
+    assert list((tmp_path / "views").iterdir()) == []
+
+
+def test_a_damaged_view_is_prepared_again(vote: Account, tmp_path: Path) -> None:
+    place = prepare(tmp_path / "abc", lambda: vote)
+    (place / "odd.npy").write_bytes(b"")
+    with pytest.warns(ConvenerWarning, match="damaged: .*; preparing again"):
+        prepare(place, lambda: vote)
+    with Viewer(place) as server:
+        assert server.answer("count=1")["records"] == [vote.sheet.record(0)]
+    (place / PAGE).unlink()
+    prepare(place, lambda: vote)
+    assert (place / PAGE).is_file()
+
+
+def test_opening_a_view_is_noted(vote: Account, tmp_path: Path) -> None:
+    place = prepare(tmp_path / "abc", lambda: vote)
+    for file in place.iterdir():
+        os.utime(file, (1e9, 1e9))
+    prepare(place, lambda: vote)
+    assert max(file.stat().st_mtime for file in place.iterdir()) > time.time() - 60
+
+
+def test_requests_are_not_logged(viewer: Viewer, capfd: pytest.CaptureFixture[str]) -> None:
+    with urlopen(Request(f"{viewer.address}sentences?text=private", method="GET")):
+        pass
+    assert capfd.readouterr() == ("", "")
