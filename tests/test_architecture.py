@@ -47,6 +47,7 @@ DOORS = {
     | {"settings", "kernels", "features", "nets", "train", "evaluate", "io.checkpoint"},
     "report": VALUES | {"evaluate", "kernels", "io", "caching", "progress"},
     "demo": VALUES | {"io", "lf"},
+    "contest": VALUES | {"evaluate", "io", "models", "progress", "run"},
     "run": VALUES | {"settings", "toml", "io", "models"},
 }
 
