@@ -34,18 +34,23 @@ def chain_of(scores: Tensor, moves: Tensor, offsets: Tensor) -> Chain:
     taken back in the evidence.  Moves by token are normalised there by row; what that takes from
     the paths through label i at t-1 is given back as evidence of i.
     """
-    begin = scores.new_full(scores.shape[1:], -torch.inf)
-    begin[0] = 0.0
     first = offsets[:-1][offsets.diff() > 0]
     if moves.ndim == 2:
         back = -moves[0].expand(len(first), -1)
-        return Chain(begin, moves, scores.index_add(0, first, back))
+        return Chain(begin(scores), moves, scores.index_add(0, first, back))
     later = _later(offsets)
     log_like = scores.index_add(0, later - 1, moves[later].logsumexp(2))
     # From O to a first token all moves are alike: 1/L each.
     even = scores.new_full((len(first), scores.shape[1]), math.log(scores.shape[1]))
     trans = moves.index_fill(0, first, 0.0)
-    return Chain(begin, trans, log_like.index_add(0, first, even))
+    return Chain(begin(scores), trans, log_like.index_add(0, first, even))
+
+
+def begin(scores: Tensor) -> Tensor:
+    """Log-probabilities of the label before a sentence, which is O.  scores (., L) -> (L,)"""
+    sure = scores.new_full(scores.shape[-1:], -torch.inf)
+    sure[0] = 0.0
+    return sure
 
 
 def log_partition(scores: Tensor, moves: Tensor, offsets: Tensor) -> Tensor:
