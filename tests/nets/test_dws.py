@@ -14,19 +14,13 @@ from convener.nets.dws import DWSNet
 from convener.nets.moves import Look
 from convener.train.field import new_field, set_moves, votes_loss
 from convener.train.packing import Batch
-from tests.nets.fields import WIDTH, batch_of, paths_of, score_of, shaken
+from tests.nets.fields import WIDTH, batch_of, paths_of, score_of, shaken, short_sentences
 from tests.nets.whole import gradient_by_weights_is_right
 
 
 @pytest.fixture
 def short(encoded: cv.Dataset) -> cv.Dataset:
-    """Four short sentences, an empty one among them, in which some sources abstain."""
-    lengths = encoded.lengths
-    some = [*np.flatnonzero((lengths > 1) & (lengths < 5))[:3], np.flatnonzero(lengths == 0)[0]]
-    data = encoded.take(some)
-    assert (data.votes == -1).any()
-    assert (data.votes > 0).any()
-    return data
+    return short_sentences(encoded)
 
 
 def net_for(data: cv.Dataset, *, legal: bool = True) -> DWSNet:

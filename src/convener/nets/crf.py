@@ -53,6 +53,13 @@ def begin(scores: Tensor) -> Tensor:
     return sure
 
 
+def with_start(scores: Tensor, start: Tensor, offsets: Tensor) -> Tensor:
+    """Scores (N, L) with those of first labels: (L,), or (M, L), for each sentence its own."""
+    some = offsets.diff() > 0
+    rows = start.expand(len(some), -1)[some]
+    return scores.index_add(0, offsets[:-1][some], rows)
+
+
 def log_partition(scores: Tensor, moves: Tensor, offsets: Tensor) -> Tensor:
     """Log of the summed exp(score) of all paths, by sentence; 0 for an empty one.  -> (M,)"""
     value, _ = objective(*chain_of(scores, moves, offsets), offsets)
@@ -106,9 +113,8 @@ class CRF(nn.Module):
 
     def field(self, scores: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
         """Scores with that of the first label, and moves, as the functions here take them."""
-        first = offsets[:-1][offsets.diff() > 0]
-        start = (self.start + self.start_floor).expand(len(first), -1)
-        return scores.index_add(0, first, start), self.moves + self.floor
+        start = self.start + self.start_floor
+        return with_start(scores, start, offsets), self.moves + self.floor
 
     def log_likelihood(self, scores: Tensor, labels: Tensor, offsets: Tensor) -> Tensor:
         """The log-probability of the labels by sentence.  scores (N, L), labels (N,) -> (M,)"""

@@ -29,6 +29,18 @@ def set_moves(crf: CRF, moves: Floats) -> None:
         crf.start.copy_(crf.moves[0])
 
 
+def labels_loss(scores: Tensor, moves: Tensor, votes: Tensor, batch: Batch) -> Tensor:
+    """Minus the mean over sentences of log p(labels | features), where votes tell the labels.
+
+    votes (N,): any label that a vote allows will do, any label at all where there is none. So it
+    is log Z of the field, less log Z of the paths that are allowed.
+    """
+    allowed = torch.cat([torch.ones_like(batch.allowed[:1]), batch.allowed]).to(scores.dtype).log()
+    among = scores + allowed[votes.long() + 1]
+    whole = log_partition(scores, moves, batch.offsets)
+    return (whole - log_partition(among, moves, batch.offsets)).mean()
+
+
 def votes_loss(net: DWSNet, batch: Batch, generator: Generator | None, tau: float) -> Tensor:
     """Minus the mean over sentences of log p(votes | features) - tau H(z | votes, features).
 
