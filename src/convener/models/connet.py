@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -17,7 +18,7 @@ from convener.nets.connet import ViewsNet
 from convener.settings import shares
 from convener.train.field import labels_loss, new_field, set_moves
 from convener.train.heard import fillings
-from convener.train.loop import Schedule, Stage
+from convener.train.loop import Stage
 from convener.train.neural import Reading, marked
 from convener.train.packing import Batch, Packing
 from convener.train.sparse import with_majority
@@ -108,11 +109,10 @@ class ConNet(StagedChain):
             self.stage("aggregation", aggregation, packing, later),
         ]
 
-    def schedule(self, net: ViewsNet, train: Dataset, valid: Dataset) -> Schedule:
-        """Without gold judged by the labels of sources and consensus on held-out sentences."""
-        plan = super().schedule(net, train, valid)
-        if plan.score is None or valid.gold is not None:
-            return plan
+    def judge(self, net: ViewsNet, valid: Dataset) -> Callable[[], float]:
+        """Without gold by the labels of sources and consensus on held-out sentences."""
+        if valid.gold is not None:
+            return super().judge(net, valid)
         packing = Packing.of(self._told(valid))
 
         def score() -> float:
@@ -123,7 +123,7 @@ class ConNet(StagedChain):
                     total -= float(loss) * len(batch.sentences)
             return total / len(valid.tokens)
 
-        return replace(plan, score=score)
+        return score
 
     @property
     def reading(self) -> Reading:

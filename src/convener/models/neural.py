@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -130,19 +130,23 @@ class NeuralChain(LabelModel):
     def restored(self, params: Params, data: Dataset) -> tuple[ChainNet, Dataset]:
         """The network, and data with the sources it knows."""
 
-    def schedule(self, net: ChainNet, train: Dataset, valid: Dataset) -> Schedule:
+    def schedule(self, net: Any, train: Dataset, valid: Dataset) -> Schedule:
         """How all stages are trained, and by what they are judged."""
-        config, judge = self.config, Judge(net, valid, self.reading, self.unexplained(net))
+        config = self.config
         return Schedule(
             name=self.name,
             seed=config.seed,
             batch=config.batch,
             decay=config.decay,
-            score=judge if len(valid.tokens) else None,
+            score=self.judge(net, valid) if len(valid.tokens) else None,
             journal=journal_of(self.journal, config, train, valid),
         )
 
-    def unexplained(self, net: ChainNet) -> Unexplained:
+    def judge(self, net: Any, valid: Dataset) -> Callable[[], float]:
+        """How good the network is on held-out data; higher is better."""
+        return Judge(net, valid, self.reading, self.unexplained(net))
+
+    def unexplained(self, net: Any) -> Unexplained:
         """How badly held-out votes are explained: by that a fit without gold is judged."""
         loss = chain_loss(net, 0.0, sample=False)
         return lambda batch: loss(batch, torch.Generator())

@@ -92,7 +92,7 @@ def looked(
         return found, None
     sentence = torch.repeat_interleave(batch.offsets.diff())
     steps = [step for step in range(-look.context, look.context + 1) if step]
-    parts = found[:, columns:].split(len(around) // len(steps), dim=1)
+    parts = torch.split(found[:, columns:], len(around) // len(steps), dim=1)
     beside = [_shifted(part, step, sentence) for part, step in zip(parts, steps, strict=True)]
     return found[:, :columns], sum(beside[1:], start=beside[0])
 
