@@ -12,11 +12,16 @@ import pytest
 import convener as cv
 from convener.models.connet import ConNet
 from convener.models.majority_vote import start_labels
-from tests.models.kills import killed_at
+from tests.models.networks import (
+    QUICK,
+    assert_gold_decides_only_if_allowed,
+    assert_killed_fit_goes_on,
+    assert_second_fit_goes_on,
+    assert_setting_matters,
+)
 from tests.models.test_chmm import f1, planted
 
 pytestmark = pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
-QUICK: dict[str, Any] = {"encoder": "hashing", "epochs": 2}
 
 
 def test_silence_is_open_where_another_source_marks() -> None:
@@ -123,26 +128,11 @@ def test_a_source_that_names_types_wrongly_gets_a_matrix_of_its_own() -> None:
     ids=str,
 )
 def test_every_setting_changes_the_result(toy: cv.Dataset, setting: dict[str, Any]) -> None:
-    base = QUICK | {"batch": 8}
-    usual = ConNet(**base).fit(toy, toy[:15]).predict(toy).probabilities
-    other = ConNet(**(base | setting)).fit(toy, toy[:15]).predict(toy).probabilities
-    assert usual is not None
-    assert other is not None
-    assert np.isfinite(other).all()
-    assert not np.array_equal(usual, other)
+    assert_setting_matters(ConNet, toy, setting)
 
 
 def test_gold_of_valid_decides_only_if_allowed(toy: cv.Dataset) -> None:
-    how = {"encoder": "hashing", "epochs": 6, "lr": 0.05}
-    late = ConNet(**how).fit(toy, toy).predict(toy).labels
-
-    def weights(gold: np.ndarray, *, use_gold: bool) -> bytes:
-        model = ConNet(**how).fit(toy, toy.with_gold(gold), use_gold=use_gold)
-        return model.fitted.params["scorer.own.weight"].tobytes()
-
-    nothing = np.zeros_like(late)
-    assert weights(late, use_gold=False) == weights(nothing, use_gold=False)
-    assert weights(late, use_gold=True) != weights(nothing, use_gold=True)
+    assert_gold_decides_only_if_allowed(ConNet, toy, "scorer.own.weight")
 
 
 def test_coarse_votes_are_labels_that_may_be_any_of_several() -> None:
@@ -161,21 +151,11 @@ def test_coarse_votes_are_labels_that_may_be_any_of_several() -> None:
 
 @pytest.mark.parametrize("step", [5, 8], ids=["decoupling", "aggregation"])
 def test_a_killed_fit_goes_on_from_its_journal(toy: cv.Dataset, tmp_path: Path, step: int) -> None:
-    how = QUICK | {"batch": 16}
-    straight = ConNet(**how).fit(toy, toy).fitted.params
-    with killed_at(step):
-        ConNet(**how).fit(toy, toy, journal=tmp_path)
-    assert any(tmp_path.iterdir())
-    again = ConNet(**how).fit(toy, toy, journal=tmp_path).fitted.params
-    assert all(again[name].tobytes() == straight[name].tobytes() for name in straight)
-    assert not any(tmp_path.iterdir())
+    assert_killed_fit_goes_on(ConNet, toy, tmp_path, step)
 
 
 def test_a_second_fit_goes_on(toy: cv.Dataset) -> None:
-    once = ConNet(**QUICK).fit(toy, toy)
-    before = once.fitted.params["scorer.own.weight"].copy()
-    once.fit(toy, toy)
-    assert not np.array_equal(once.fitted.params["scorer.own.weight"], before)
+    assert_second_fit_goes_on(ConNet, toy, "scorer.own.weight")
 
 
 @pytest.mark.parametrize("bad", [{"precision": 0}, {"tau": 1.0}, {"epochs": 0}, {"trust": 2}])

@@ -12,11 +12,16 @@ import torch
 import convener as cv
 from convener.models.dws import DWS
 from convener.train.packing import Packing
-from tests.models.kills import killed_at
+from tests.models.networks import (
+    QUICK,
+    assert_gold_decides_only_if_allowed,
+    assert_killed_fit_goes_on,
+    assert_second_fit_goes_on,
+    assert_setting_matters,
+)
 from tests.models.test_chmm import f1, planted
 
 pytestmark = pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
-QUICK: dict[str, Any] = {"encoder": "hashing", "epochs": 2}
 PLAIN = {"silence": 1.0, "edge": 0.0, "clash": 0.0, "doubt": 0.0, "trust": 1.0}
 
 
@@ -73,13 +78,7 @@ def test_words_help_where_no_source_speaks() -> None:
     ids=str,
 )
 def test_every_setting_changes_the_result(toy: cv.Dataset, setting: dict[str, Any]) -> None:
-    base = QUICK | {"batch": 8}
-    usual = DWS(**base).fit(toy, toy[:15]).predict(toy).probabilities
-    other = DWS(**(base | setting)).fit(toy, toy[:15]).predict(toy).probabilities
-    assert usual is not None
-    assert other is not None
-    assert np.isfinite(other).all()
-    assert not np.array_equal(usual, other)
+    assert_setting_matters(DWS, toy, setting)
 
 
 def test_it_is_judged_by_the_likelihood_of_held_out_votes_without_dropout(
@@ -100,33 +99,15 @@ def test_it_is_judged_by_the_likelihood_of_held_out_votes_without_dropout(
 
 
 def test_gold_of_valid_decides_only_if_allowed(toy: cv.Dataset) -> None:
-    how = {"encoder": "hashing", "epochs": 6, "lr": 0.05}
-    late = DWS(**how).fit(toy, toy).predict(toy).labels
-
-    def weights(gold: np.ndarray, *, use_gold: bool) -> bytes:
-        model = DWS(**how).fit(toy, toy.with_gold(gold), use_gold=use_gold)
-        return model.fitted.params["scorer.own.weight"].tobytes()
-
-    nothing = np.zeros_like(late)
-    assert weights(late, use_gold=False) == weights(nothing, use_gold=False)
-    assert weights(late, use_gold=True) != weights(nothing, use_gold=True)
+    assert_gold_decides_only_if_allowed(DWS, toy, "scorer.own.weight")
 
 
 def test_a_second_fit_goes_on(toy: cv.Dataset) -> None:
-    once = DWS(**QUICK).fit(toy, toy)
-    before = once.fitted.params["scorer.own.weight"].copy()
-    once.fit(toy, toy)
-    assert not np.array_equal(once.fitted.params["scorer.own.weight"], before)
+    assert_second_fit_goes_on(DWS, toy, "scorer.own.weight")
 
 
 def test_a_killed_fit_goes_on_from_its_journal(toy: cv.Dataset, tmp_path: Path) -> None:
-    straight = DWS(**QUICK, batch=16).fit(toy, toy).fitted.params
-    with killed_at(5):
-        DWS(**QUICK, batch=16).fit(toy, toy, journal=tmp_path)
-    assert any(tmp_path.iterdir())
-    again = DWS(**QUICK, batch=16).fit(toy, toy, journal=tmp_path).fitted.params
-    assert all(again[name].tobytes() == straight[name].tobytes() for name in straight)
-    assert not any(tmp_path.iterdir())
+    assert_killed_fit_goes_on(DWS, toy, tmp_path, step=5)
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,11 @@ def with_start(scores: Tensor, start: Tensor, offsets: Tensor) -> Tensor:
 
 
 def log_partition(scores: Tensor, moves: Tensor, offsets: Tensor) -> Tensor:
-    """Log of the summed exp(score) of all paths, by sentence; 0 for an empty one.  -> (M,)"""
+    """Log of the summed exp(score) of all paths, by sentence; 0 for an empty one.  -> (M,)
+
+    >>> log_partition(torch.zeros(2, 3), torch.zeros(3, 3), torch.tensor([0, 2])).exp().round()
+    tensor([9.])
+    """
     value, _ = objective(*chain_of(scores, moves, offsets), offsets)
     return value
 
@@ -94,6 +98,10 @@ class CRF(nn.Module):
 
     legal (L, L) and legal_start (L,) tell which moves and first labels are allowed: the others are
     `NEVER` nats less likely, which is finite.
+
+    >>> crf, labels, offsets = CRF(2), torch.tensor([0, 1, 1]), torch.tensor([0, 3])
+    >>> crf.log_likelihood(torch.zeros(3, 2), labels, offsets).exp()
+    tensor([0.1250], grad_fn=<ExpBackward0>)
     """
 
     def __init__(
