@@ -12,7 +12,7 @@ from typing import Any
 
 Settings = dict[str, Any]
 
-PLAIN: Settings = {
+BARE: Settings = {
     "silence": 1.0,
     "edge": 0.0,
     "clash": 0.0,
@@ -20,6 +20,10 @@ PLAIN: Settings = {
     "trust": 1.0,
     "context": 0,
     "dropout": 0.0,
+}
+"""A chain with a network, and nothing that we added."""
+
+PLAIN: Settings = BARE | {
     "start": "paper",
     "tau": 1.0,
     "exponent": 4.0,
@@ -94,6 +98,9 @@ PAPER: dict[str, Settings] = {
 and `later_turn` are shares of 1/L; the paper smooths stage 1 on CoNLL and BC5CDR. (OntoNotes, for
 who has it: batch 32, lr 1e-4, expansion_lr 2e-5, entity, 2, 1000, 1.1, 1, 1/5, 1/5, wxor "valid".)
 """
+
+OTHERS: dict[str, Settings] = {"dws": BARE, "connet": BARE | {"hear": False, "partial": False}}
+"""DWS and ConNet with nothing that we added."""
 
 OURS: dict[str, Settings] = {
     "CoNLL": {},

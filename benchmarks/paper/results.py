@@ -26,7 +26,7 @@ class Row(NamedTuple):
     paper: str = ""
     """Its name in the paper."""
     weak: bool = True
-    """Whether it is a baseline that Sparse-CHMM should beat."""
+    """Whether it is a baseline that Sparse-CHMM should beat: one without what we added to it."""
 
 
 OURS, PAPER = "sparse-chmm", "Sparse-CHMM"
@@ -40,13 +40,19 @@ ROWS = (
     Row("Bayesian sequence combination", "bsc"),
     Row("CHMM", "chmm", "", "CHMM"),
     Row("CHMM, no gold", "chmm", "free", "CHMM"),
+    Row("DWS", "dws", weak=False),
+    Row("DWS, no gold", "dws", "free", weak=False),
+    Row("DWS, nothing added", "dws", "paper"),
+    Row("ConNet", "connet", "", "ConNet", weak=False),
+    Row("ConNet, no gold", "connet", "free", "ConNet", weak=False),
+    Row("ConNet, nothing added", "connet", "paper", "ConNet"),
     Row("Sparse-CHMM, ours", OURS, "ours", PAPER, weak=False),
     Row("Sparse-CHMM, no gold", OURS, "free", PAPER, weak=False),
     Row("Sparse-CHMM, the paper's settings", OURS, "paper", PAPER, weak=False),
     Row("best consensus", "best-consensus", "", "Best consensus", weak=False),
     Row("CHMM-FE", "chmm-fe", "", "CHMM-FE", weak=False),
 )
-NOT_HERE = ("ConNet", "BERT-NER")
+NOT_HERE = ("BERT-NER",)
 
 
 def jobs(options: Options, *models: str) -> Iterator[Job]:
@@ -66,6 +72,8 @@ def _seeds(row: Row, data: str, encoder: str, options: Options) -> Iterator[Job]
     settings = {}
     if row.model == OURS:
         settings = recipes.settings(row.variant, data, encoder)
+    elif row.variant == "paper":
+        settings = recipes.OTHERS[row.model]
     elif row.model == "majority-vote":
         settings = {"scheme": row.variant}
     for seed in options.seeds_for(SEEDS) if encoder else (0,):

@@ -46,7 +46,9 @@ if TYPE_CHECKING:
     from convener.models.bsc import BSC
     from convener.models.chmm import CHMM
     from convener.models.chmm_fe import CHMMFE
+    from convener.models.connet import ConNet
     from convener.models.dawid_skene import DawidSkene
+    from convener.models.dws import DWS
     from convener.models.hmm import HMM
     from convener.models.linked_hmm import LinkedHMM
     from convener.models.snorkel import Snorkel
@@ -60,6 +62,8 @@ _LATER = {
     "BSC": "bsc",
     "CHMM": "chmm",
     "CHMMFE": "chmm-fe",
+    "ConNet": "connet",
+    "DWS": "dws",
     "DawidSkene": "dawid-skene",
     "HMM": "hmm",
     "LinkedHMM": "linked-hmm",
@@ -79,9 +83,11 @@ __all__ = [
     "BSC",
     "CHMM",
     "CHMMFE",
+    "DWS",
     "HMM",
     "Auto",
     "BestConsensus",
+    "ConNet",
     "ConfigError",
     "ConvenerError",
     "ConvenerWarning",

@@ -45,6 +45,14 @@ def at_least(settings: Any, least: float, *names: str) -> None:
             raise ConfigError(f"{name} must be at least {least:g}, got {value}")
 
 
+def shares(settings: Any, *names: str) -> None:
+    """Complain where a setting is not above 0 and at most 1; None is fine."""
+    for name in names:
+        value = getattr(settings, name)
+        if value is not None and not 0 < value <= 1:
+            raise ConfigError(f"{name} must be in (0, 1], got {value}")
+
+
 def to_mapping(settings: Any) -> dict[str, Any]:
     """Names and plain values of a settings instance, fit for JSON."""
     return {

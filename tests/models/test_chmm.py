@@ -16,11 +16,16 @@ from convener.models.majority_vote import start_labels
 from convener.train.heard import said_counts
 from convener.train.packing import Packing
 from convener.train.start import paper_emissions
-from tests.models.kills import killed_at
+from tests.models.networks import (
+    QUICK,
+    assert_gold_decides_only_if_allowed,
+    assert_killed_fit_goes_on,
+    assert_second_fit_goes_on,
+    assert_setting_matters,
+)
 from tests.models.test_hmm import drawn
 
 pytestmark = pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
-QUICK: dict[str, Any] = {"encoder": "hashing", "epochs": 2}
 VOCABULARY = (("the", "of", "goes", "with"), ("Ada", "Bo", "Cy"), ("Smith", "Jones", "Lee"))
 
 
@@ -110,13 +115,7 @@ def test_words_help_where_no_source_speaks() -> None:
     ids=str,
 )
 def test_every_setting_changes_the_result(toy: cv.Dataset, setting: dict[str, Any]) -> None:
-    base = QUICK | {"batch": 8}
-    usual = CHMM(**base).fit(toy, toy[:15]).predict(toy).probabilities
-    other = CHMM(**(base | setting)).fit(toy, toy[:15]).predict(toy).probabilities
-    assert usual is not None
-    assert other is not None
-    assert np.isfinite(other).all()
-    assert not np.array_equal(usual, other)
+    assert_setting_matters(CHMM, toy, setting)
 
 
 def test_the_same_seed_gives_the_same_weights(toy: cv.Dataset) -> None:
@@ -167,36 +166,15 @@ def test_emissions_and_reliability_are_tables(toy: cv.Dataset) -> None:
 
 
 def test_gold_of_valid_decides_only_if_allowed(toy: cv.Dataset) -> None:
-    how = {"encoder": "hashing", "epochs": 6, "lr": 0.05}
-    late = CHMM(**how).fit(toy, toy).predict(toy).labels
-
-    def weights(gold: np.ndarray, *, use_gold: bool) -> bytes:
-        model = CHMM(**how).fit(toy, toy.with_gold(gold), use_gold=use_gold)
-        return model.fitted.params["transition.weight"].tobytes()
-
-    nothing = np.zeros_like(late)
-    assert weights(late, use_gold=False) == weights(nothing, use_gold=False)
-    assert weights(late, use_gold=True) != weights(nothing, use_gold=True)
+    assert_gold_decides_only_if_allowed(CHMM, toy, "transition.weight")
 
 
 def test_a_second_fit_goes_on(toy: cv.Dataset) -> None:
-    once = CHMM(**QUICK).fit(toy, toy)
-    before = {name: array.copy() for name, array in once.fitted.params.items()}
-    once.fit(toy, toy)
-    moved = once.fitted.params["transition.weight"] - before["transition.weight"]
-    fresh = CHMM(**QUICK).fit(toy, toy).fitted.params["transition.weight"]
-    assert moved.any()
-    assert not np.array_equal(once.fitted.params["transition.weight"], fresh)
+    assert_second_fit_goes_on(CHMM, toy, "transition.weight")
 
 
 def test_a_killed_fit_goes_on_from_its_journal(toy: cv.Dataset, tmp_path: Path) -> None:
-    straight = CHMM(**QUICK, batch=16).fit(toy, toy).fitted.params["transition.weight"]
-    with killed_at(5):
-        CHMM(**QUICK, batch=16).fit(toy, toy, journal=tmp_path)
-    assert any(tmp_path.iterdir())
-    again = CHMM(**QUICK, batch=16).fit(toy, toy, journal=tmp_path)
-    assert again.fitted.params["transition.weight"].tobytes() == straight.tobytes()
-    assert not any(tmp_path.iterdir())
+    assert_killed_fit_goes_on(CHMM, toy, tmp_path, step=5)
 
 
 @pytest.mark.parametrize(

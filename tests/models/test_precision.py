@@ -11,7 +11,17 @@ import pytest
 import convener as cv
 from convener.models.majority_vote import simple_labels, start_labels
 
-MODELS = ("hmm", "linked-hmm", "dawid-skene", "snorkel", "bsc", "chmm", "sparse-chmm")
+MODELS = (
+    "hmm",
+    "linked-hmm",
+    "dawid-skene",
+    "snorkel",
+    "bsc",
+    "chmm",
+    "sparse-chmm",
+    "dws",
+    "connet",
+)
 pytestmark = pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
 
 
@@ -33,7 +43,8 @@ def contradictions(
 
 
 def fresh(name: str) -> cv.LabelModel:
-    return cv.get(name)(**({"encoder": "hashing", "epochs": 2} if "chmm" in name else {}))
+    kind = cv.get(name)
+    return kind(**({"encoder": "hashing", "epochs": 2} if kind.needs_features else {}))
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -13,28 +14,34 @@ from convener.train.packing import Batch
 
 
 class _Whole(torch.nn.Module):
-    """The objective as a module, so that its weights can be put in."""
+    """A value that depends on a network as a module, so that its weights can be put in."""
 
-    def __init__(self, net: Any, batch: Batch, tau: float) -> None:
+    def __init__(self, net: Any, value: Callable[[], Tensor]) -> None:
         super().__init__()
-        self.net, self.batch, self.loss = net, batch, chain_loss(net, tau, sample=False)
+        self.net, self.value = net, value
 
     def forward(self) -> Tensor:
-        return self.loss(self.batch, torch.Generator())
+        return self.value()
 
 
-def gradient_is_right(net: Any, batch: Batch, tau: float, **how: Any) -> bool:
-    """The gradient by all weights against differences."""
-    whole = _Whole(net, batch, tau)
+def gradient_by_weights_is_right(net: Any, value: Callable[[], Tensor], **how: Any) -> bool:
+    """The gradient of a value by all weights of the network against differences."""
+    whole = _Whole(net, value)
     names = [name for name, _ in whole.named_parameters()]
 
-    def value(*weights: Tensor) -> Tensor:
+    def value_of(*weights: Tensor) -> Tensor:
         given = dict(zip(names, weights, strict=True))
         found: Tensor = torch.func.functional_call(whole, given, ())
         return found
 
     weights = tuple(p.detach().clone().requires_grad_() for p in whole.parameters())
-    return torch.autograd.gradcheck(value, weights, **how)
+    return torch.autograd.gradcheck(value_of, weights, **how)
+
+
+def gradient_is_right(net: Any, batch: Batch, tau: float, **how: Any) -> bool:
+    """The gradient of the chain's objective by all weights against differences."""
+    loss = chain_loss(net, tau, sample=False)
+    return gradient_by_weights_is_right(net, lambda: loss(batch, torch.Generator()), **how)
 
 
 def assert_loss_is_that_of_the_twin(net: Any, batch: Batch) -> None:

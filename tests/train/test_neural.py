@@ -9,7 +9,17 @@ import convener as cv
 from convener.kernels.chain import posterior
 from convener.nets.sparse import Prior, SparseNet
 from convener.train import neural
-from convener.train.neural import Judge, Reading, denied, edges, infer_all, speaking, unnamed
+from convener.train.neural import (
+    Judge,
+    Reading,
+    chain_loss,
+    denied,
+    edges,
+    infer_all,
+    speaking,
+    unnamed,
+)
+from convener.train.packing import Batch
 from tests import generators
 
 PRIOR = Prior(steepness=1.2, root=1.5, exponent=4, base=2, expand=100)
@@ -144,11 +154,16 @@ def test_blocks_change_nothing(
 def test_the_judge_gives_f1_with_gold_and_likelihood_without(
     encoded: cv.Dataset, net: SparseNet
 ) -> None:
+
+    def loss(batch: Batch) -> torch.Tensor:
+        return chain_loss(net, 0.0, sample=False)(batch, torch.Generator())
+
     labels = infer_all(net, encoded, Reading()).labels
     expected = cv.evaluate(
         cv.Predictions(data=encoded.without_gold(), labels=labels, model="x", settings={}), encoded
     ).f1
-    assert Judge(net, encoded, Reading())() == pytest.approx(expected)
+    judges = [Judge(net, data, Reading(), loss) for data in (encoded, encoded.without_gold())]
+    assert judges[0]() == pytest.approx(expected)
     batch = neural.Packing.of(encoded).batch()
     with torch.no_grad():
         likelihood = posterior(
@@ -157,5 +172,4 @@ def test_the_judge_gives_f1_with_gold_and_likelihood_without(
             net.log_like(batch).numpy(),
             encoded.offsets,
         ).log_likelihood.sum()
-    found = Judge(net, encoded.without_gold(), Reading())()
-    assert found == pytest.approx(likelihood / len(encoded.tokens), rel=1e-4)
+    assert judges[1]() == pytest.approx(likelihood / len(encoded.tokens), rel=1e-4)

@@ -5,33 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
-
-from convener import insides
 from convener.data import Dataset
-from convener.errors import ConfigError
-from convener.models.base import Params, warn_of_silent_sources
 from convener.models.majority_vote import start_labels
-from convener.models.neural import ChainConfig, NeuralChain
+from convener.models.neural import ChainConfig, StagedChain
 from convener.nets.chmm import CHMMNet, FixedNet
-from convener.settings import at_least
+from convener.settings import at_least, shares
 from convener.train.chain import Floats
 from convener.train.heard import Fillings, fillings
-from convener.train.loop import Stage, curves, run
-from convener.train.neural import ChainNet, chain_loss
+from convener.train.loop import Stage
+from convener.train.neural import chain_loss
 from convener.train.packing import Packing
-from convener.train.start import (
-    Start,
-    held_out,
-    load_weights,
-    paper_emissions,
-    paper_moves,
-    prepared,
-    sizes,
-    vote_emissions,
-    vote_moves,
-    weights_of,
-)
+from convener.train.start import Start, first_emissions, first_moves, prepared, sizes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,15 +32,14 @@ class CHMMConfig(ChainConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least(self, 0, "emission_lr")
-        if not 0 < self.precision <= 1:
-            raise ConfigError(f"precision must be in (0, 1], got {self.precision}")
+        shares(self, "precision")
 
     def rates(self) -> dict[str, float]:
         """Learning rates of parts that have their own."""
         return super().rates() | {"emission": self.emission_lr}
 
 
-class CHMM(NeuralChain):
+class CHMM(StagedChain):
     """A chain whose moves and whose sources' reliabilities are read off each token.
 
     Psi[t] = softmax(Linear(e[t])), L x L; Phi[t,k,i,:] = softmax(Linear(e[t])), K x L x L;
@@ -77,55 +60,25 @@ class CHMM(NeuralChain):
     Config: ClassVar[type[ChainConfig]] = CHMMConfig
     summary = "neural transitions and emissions by token (ACL 2021)"
 
-    def learn(self, train: Dataset, valid: Dataset | None, start: Params | None) -> Params:
-        """One stage from starting matrices, or on from an earlier fit."""
-        config = self.config
-        warn_of_silent_sources(train, self.name)
-        torch.set_num_threads(config.threads)
-        train, valid = held_out(train, valid, config.seed)
-        net = self.new_net(train)
-        if start is None:
-            self.starting(train).give(net)
-        else:
-            load_weights(net, start)
-        packing = Packing.of(train, self.reading.given(train), seed=config.seed)
-        stage = Stage(
-            name="chain",
-            loss=chain_loss(net, config.tau, sample=False),
-            packing=packing,
-            trains=tuple({name.partition(".")[0] for name, _ in net.named_parameters()}),
-            lr=config.lr,
-            epochs=config.epochs,
-            patience=config.patience,
-            smooth=config.smooth,
-            rates=config.rates(),
-        )
-        before = insides.start(net.mean_emissions(packing.tokens).numpy())
-        history = run(net, [stage], self.schedule(net, train, valid))
-        emissions = net.mean_emissions(packing.tokens).numpy()
-        return weights_of(net) | {"emissions": emissions} | before | curves(history)
+    def begin(self, net: CHMMNet | FixedNet, train: Dataset) -> None:
+        """Start exactly from the starting matrices."""
+        self.starting(train).give(net)
+
+    def stages(self, net: CHMMNet | FixedNet, packing: Packing) -> list[Stage]:
+        """One, that trains everything."""
+        loss = chain_loss(net, self.config.tau, sample=False)
+        parts = {name.partition(".")[0] for name, _ in net.named_parameters()}
+        return [self.stage("chain", loss, packing, parts)]
 
     def starting(self, train: Dataset) -> Start:
         """The starting matrices, the paper's or by the labels of a simple vote."""
         labels = fillings(train, start_labels(train.fine()))
-        if self.config.start == "paper":
-            moves = paper_moves(train, legal=self.config.legal)
-        else:
-            moves = vote_moves(train, labels)
-        return Start(moves, self.first_emissions(train, labels))
+        return Start(first_moves(self.config, train, labels), self.first_emissions(train, labels))
 
     def first_emissions(self, train: Dataset, labels: Fillings) -> Floats:
         """Emissions to start from; `labels` are those of a simple vote.  -> (K, L, L)"""
-        if self.config.start == "paper":
-            return paper_emissions(train)
-        return vote_emissions(train, labels, precision=self.config.precision)
+        return first_emissions(self.config, train, labels)
 
     def new_net(self, data: Dataset) -> CHMMNet | FixedNet:
         """A network for these sources and labels, as it is before it knows anything."""
         return prepared(CHMMNet(*sizes(data), self.config.look()), data, legal=self.config.legal)
-
-    def restored(self, params: Params, data: Dataset) -> tuple[ChainNet, Dataset]:
-        """The network, and data with the sources it knows."""
-        net = self.new_net(data)
-        load_weights(net, params)
-        return net, data

@@ -3,21 +3,40 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+import torch
 
+from convener import insides
 from convener.data import Dataset
 from convener.errors import ConfigError
-from convener.models.base import FeatureConfig, Inference, LabelModel, Params
+from convener.models.base import (
+    FeatureConfig,
+    Inference,
+    LabelModel,
+    Params,
+    warn_of_silent_sources,
+)
 from convener.nets.moves import Look
-from convener.settings import at_least
+from convener.settings import at_least, shares
 from convener.tables import PERCENT, Table
 from convener.tags import TagSet
 from convener.train.journal import journal_of
-from convener.train.loop import Schedule
-from convener.train.neural import ChainNet, Judge, Reading, infer_all
+from convener.train.loop import Schedule, Stage, curves, run
+from convener.train.neural import (
+    ChainNet,
+    Judge,
+    Loss,
+    Reading,
+    Unexplained,
+    chain_loss,
+    infer_all,
+)
+from convener.train.packing import Packing
+from convener.train.start import held_out, load_weights, weights_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,8 +87,7 @@ class ChainConfig(FeatureConfig):
         at_least(self, 1, "epochs", "patience", "smooth", "batch", "threads")
         at_least(self, 0, "tau", "lr", "initial_lr", "decay", "silence", "edge", "doubt", "clash")
         at_least(self, 0, "context")
-        if not 0 < self.trust <= 1:
-            raise ConfigError(f"trust must be in (0, 1], got {self.trust}")
+        shares(self, "trust")
         if not 0 <= self.dropout < 1:
             raise ConfigError(f"dropout must be in [0, 1), got {self.dropout}")
 
@@ -80,6 +98,21 @@ class ChainConfig(FeatureConfig):
     def rates(self) -> dict[str, float]:
         """Learning rates of parts that have their own."""
         return {"initial": self.initial_lr}
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeakConfig(ChainConfig):
+    """Settings that serve weak sources best, with what we added: `docs/research-notes.md`."""
+
+    epochs: int = 20
+    patience: int = 5
+    context: int = 2
+    dropout: float = 0.5
+    silence: float = 0.0
+    edge: float = 5.0
+    clash: float = 5.0
+    doubt: float = 0.4
+    trust: float = 0.92
 
 
 class NeuralChain(LabelModel):
@@ -98,7 +131,7 @@ class NeuralChain(LabelModel):
     def restored(self, params: Params, data: Dataset) -> tuple[ChainNet, Dataset]:
         """The network, and data with the sources it knows."""
 
-    def schedule(self, net: ChainNet, train: Dataset, valid: Dataset) -> Schedule:
+    def schedule(self, net: Any, train: Dataset, valid: Dataset) -> Schedule:
         """How all stages are trained, and by what they are judged."""
         config = self.config
         return Schedule(
@@ -106,9 +139,18 @@ class NeuralChain(LabelModel):
             seed=config.seed,
             batch=config.batch,
             decay=config.decay,
-            score=Judge(net, valid, self.reading) if len(valid.tokens) else None,
+            score=self.judge(net, valid) if len(valid.tokens) else None,
             journal=journal_of(self.journal, config, train, valid),
         )
+
+    def judge(self, net: Any, valid: Dataset) -> Callable[[], float]:
+        """How good the network is on held-out data; higher is better."""
+        return Judge(net, valid, self.reading, self.unexplained(net))
+
+    def unexplained(self, net: Any) -> Unexplained:
+        """How badly held-out votes are explained: by that a fit without gold is judged."""
+        loss = chain_loss(net, 0.0, sample=False)
+        return lambda batch: loss(batch, torch.Generator())
 
     def infer(self, params: Params, data: Dataset) -> Inference:
         """Best paths, marginals, and exact probabilities of the spans found."""
@@ -141,3 +183,61 @@ class NeuralChain(LabelModel):
         """How silence becomes evidence."""
         config = self.config
         return Reading(config.silence, config.edge, config.clash, config.doubt)
+
+
+class StagedChain(NeuralChain):
+    """One that says what its network is, where it begins, and by what stages it is trained."""
+
+    def learn(self, train: Dataset, valid: Dataset | None, start: Params | None) -> Params:
+        """All stages from where the votes let them begin, or on from an earlier fit."""
+        config = self.config
+        warn_of_silent_sources(train, self.name)
+        torch.set_num_threads(config.threads)
+        train, valid = held_out(train, valid, config.seed)
+        net = self.new_net(train)
+        if start is None:
+            self.begin(net, train)
+        else:
+            load_weights(net, start)
+        packing = self.packed(train)
+        before = insides.start(net.mean_emissions(packing.tokens).numpy())
+        history = run(net, self.stages(net, packing), self.schedule(net, train, valid))
+        emissions = net.mean_emissions(packing.tokens).numpy()
+        return weights_of(net) | {"emissions": emissions} | before | curves(history)
+
+    @abstractmethod
+    def new_net(self, data: Dataset) -> Any:
+        """A network for these sources and labels, as it is before it knows anything."""
+
+    @abstractmethod
+    def begin(self, net: Any, train: Dataset) -> None:
+        """Give a network its start."""
+
+    @abstractmethod
+    def stages(self, net: Any, packing: Packing) -> list[Stage]:
+        """How the network is trained."""
+
+    def packed(self, train: Dataset) -> Packing:
+        """The sentences to train on, shuffled, with what is known of them beforehand."""
+        return Packing.of(train, self.reading.given(train), seed=self.config.seed)
+
+    def restored(self, params: Params, data: Dataset) -> tuple[Any, Dataset]:
+        """The network, and data with the sources it knows."""
+        net = self.new_net(data)
+        load_weights(net, params)
+        return net, data
+
+    def stage(self, name: str, loss: Loss, packing: Packing, trains: Iterable[str]) -> Stage:
+        """A stretch of training, as the settings have it."""
+        config = self.config
+        return Stage(
+            name=name,
+            loss=loss,
+            packing=packing,
+            trains=tuple(trains),
+            lr=config.lr,
+            epochs=config.epochs,
+            patience=config.patience,
+            smooth=config.smooth,
+            rates=config.rates(),
+        )

@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 
 from convener import insides
 from convener.data import Dataset
-from convener.errors import ConfigError
 from convener.kernels.priors import least_concentration
 from convener.models.base import Params, warn_of_silent_sources
 from convener.models.majority_vote import MajorityVote, start_labels
-from convener.models.neural import ChainConfig, NeuralChain
+from convener.models.neural import NeuralChain, WeakConfig
 from convener.nets.sparse import Prior, SparseNet
-from convener.settings import at_least
+from convener.settings import at_least, shares
 from convener.train.heard import fillings
 from convener.train.loop import curves, run
 from convener.train.packing import sentence_features
@@ -26,7 +25,7 @@ from convener.train.start import held_out, load_weights, weights_of
 
 
 @dataclass(frozen=True, kw_only=True)
-class SparseCHMMConfig(ChainConfig):
+class SparseCHMMConfig(WeakConfig):
     """Settings of Sparse-CHMM; the paper's symbols in brackets."""
 
     level: Literal["label", "entity"] | None = None
@@ -51,8 +50,6 @@ class SparseCHMMConfig(ChainConfig):
     stages: Literal["1", "1-2", "1-3", "1-2-3", "1-23"] = "1-2-3"
     """Which stages are trained: 1 transition and reliability, 2 addon prior, 3 transition; 23 is
     both at once."""
-    epochs: int = 20
-    """At most so many epochs a stage."""
     patience: int = 5
     """Epochs without a better score before a stage ends; in stage 2 a quarter of it."""
     smooth: int = 1
@@ -79,24 +76,13 @@ class SparseCHMMConfig(ChainConfig):
     """Sentences from which the weighted XOR is counted."""
     published_wxor: bool = False
     """The weighted XOR as in the published code."""
-    # Ours, off in the paper's model; `ChainConfig` explains them.
-    context: int = 2
-    dropout: float = 0.5
-    silence: float = 0.0
-    edge: float = 5.0
-    clash: float = 5.0
-    doubt: float = 0.4
-    trust: float = 0.92
 
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least(self, 1, "exponent")
         at_least(self, 0, "expansion_lr")
         at_least(self, 1e-6, "steepness", "root", "base", "expand")
-        for name in ("turn", "later_turn", "precision"):
-            value = getattr(self, name)
-            if value is not None and not 0 < value <= 1:
-                raise ConfigError(f"{name} must be in (0, 1], got {value}")
+        shares(self, "turn", "later_turn", "precision")
 
     def prior(self) -> Prior:
         """How scores become emissions."""

@@ -14,15 +14,20 @@ CELLS = 1 << 24
 """Emission parameters that are computed together: tokens are taken in pieces."""
 
 
-class Words(Protocol):
-    """What of a batch matters here."""
+class Votes(Protocol):
+    """What sources say, and what that allows."""
 
-    @property
-    def tokens(self) -> Tensor: ...
     @property
     def votes(self) -> Tensor: ...
     @property
     def allowed(self) -> Tensor: ...
+
+
+class Words(Votes, Protocol):
+    """What of a batch matters here."""
+
+    @property
+    def tokens(self) -> Tensor: ...
 
 
 class CHMMNet(MovesNet):
@@ -92,12 +97,21 @@ class FixedNet(MovesNet):
 
     def log_like(self, batch: Words, generator: Generator | None = None) -> Tensor:
         """Log evidence; nothing is drawn.  -> (N, L)"""
-        coarse = [self.log_emissions[:, 1:][:, among] for among in batch.allowed[self.labels :]]
-        wide = [self.log_emissions, *(some.logsumexp(1, keepdim=True) for some in coarse)]
-        first = torch.arange(self.sources) * (len(batch.allowed) + 1)
-        table = torch.cat(wide, 1).reshape(-1, self.labels)
-        return functional.embedding_bag(first + 1 + batch.votes, table, mode="sum")
+        return said_evidence(self.log_emissions, batch)
 
     def mean_emissions(self, tokens: Tensor) -> Tensor:
         """The emissions it has, whatever the tokens.  -> (K, L, L)"""
         return self.log_emissions[:, 1:].transpose(1, 2).double().exp()
+
+
+def said_evidence(log_said: Tensor, batch: Votes) -> Tensor:
+    """Log emissions of what was said, summed over the sources that did not abstain.  -> (N, L)
+
+    log_said (K, 1 + L, L), the same for every token, by what was said, abstain first.
+    """
+    labels = log_said.shape[2]
+    coarse = [log_said[:, 1:][:, among] for among in batch.allowed[labels:]]
+    wide = [log_said, *(some.logsumexp(1, keepdim=True) for some in coarse)]
+    first = torch.arange(len(log_said)) * (len(batch.allowed) + 1)
+    table = torch.cat(wide, 1).reshape(-1, labels)
+    return functional.embedding_bag(first + 1 + batch.votes, table, mode="sum")

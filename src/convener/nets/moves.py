@@ -61,29 +61,40 @@ class MovesNet(nn.Module):
         With a generator some features are left out, the same for all tokens of the batch: that
         costs a pass over the weights, not over the tokens.
         """
-        own, size = len(self.floor), self.labels
         weight, bias = self.transition.weight, self.transition.bias + self.floor
-        if self.look.context:
-            weight = torch.cat([weight, self.around])
-            bias = torch.cat([bias, bias.new_zeros(len(self.around))])
-        if generator is not None and self.look.dropout:
-            stays = 1 - self.look.dropout
-            chances = weight.new_full(weight.shape[1:], stays)
-            weight = weight * torch.bernoulli(chances, generator=generator) / stays
-        logits = linear(batch.tokens, weight, bias)
-        moves = logits[:, :own].reshape(-1, size, size)
-        if not self.look.context:
-            return moves
-        sentence = torch.repeat_interleave(batch.offsets.diff())
-        for number, step in enumerate(self._steps()):
-            first = own + number * size
-            moves = moves + _shifted(logits[:, first : first + size], step, sentence)[:, None]
-        return moves
+        own, beside = looked(batch, weight, bias, self.around, self.look, generator)
+        moves = own.reshape(-1, self.labels, self.labels)
+        return moves if beside is None else moves + beside[:, None]
 
-    def _steps(self) -> list[int]:
-        """Where the neighbours stand."""
-        reach = self.look.context
-        return [step for step in range(-reach, reach + 1) if step]
+
+def looked(
+    batch: Line,
+    weight: Tensor,
+    bias: Tensor,
+    around: Tensor,
+    look: Look,
+    generator: Generator | None = None,
+) -> tuple[Tensor, Tensor | None]:
+    """What the features say at each token, and what those of its neighbours say there.
+
+    weight (C, D), bias (C,), around (2 context L, D) -> (N, C), and (N, L) if there is context
+    """
+    columns = len(weight)
+    if look.context:
+        weight = torch.cat([weight, around])
+        bias = torch.cat([bias, bias.new_zeros(len(around))])
+    if generator is not None and look.dropout:
+        stays = 1 - look.dropout
+        chances = weight.new_full(weight.shape[1:], stays)
+        weight = weight * torch.bernoulli(chances, generator=generator) / stays
+    found = linear(batch.tokens, weight, bias)
+    if not look.context:
+        return found, None
+    sentence = torch.repeat_interleave(batch.offsets.diff())
+    steps = [step for step in range(-look.context, look.context + 1) if step]
+    parts = torch.split(found[:, columns:], len(around) // len(steps), dim=1)
+    beside = [_shifted(part, step, sentence) for part, step in zip(parts, steps, strict=True)]
+    return found[:, :columns], sum(beside[1:], start=beside[0])
 
 
 def silent_linear(width: int, columns: int) -> nn.Linear:

@@ -43,6 +43,20 @@ class Start(NamedTuple):
             net.set_emissions(logs(self.emissions))
 
 
+def first_moves(config: Any, data: Dataset, labels: Fillings) -> Floats:
+    """Moves to start from, as the settings have it; `labels` are those of a simple vote."""
+    if config.start == "paper":
+        return paper_moves(data, legal=config.legal)
+    return vote_moves(data, labels)
+
+
+def first_emissions(config: Any, data: Dataset, labels: Fillings) -> Floats:
+    """Emissions to start from, as the settings have it.  -> (K, L, L)"""
+    if config.start == "paper":
+        return paper_emissions(data)
+    return vote_emissions(data, labels, precision=config.precision)
+
+
 def paper_moves(data: Dataset, *, legal: bool) -> Floats:
     """Psi* as in the paper.  -> (L, L)"""
     data = data.fine()

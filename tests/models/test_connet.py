@@ -1,0 +1,164 @@
+"""ConNet as a model: its phases, its settings, and what it learns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import convener as cv
+from convener.models.connet import ConNet
+from convener.models.majority_vote import start_labels
+from tests.models.networks import (
+    QUICK,
+    assert_gold_decides_only_if_allowed,
+    assert_killed_fit_goes_on,
+    assert_second_fit_goes_on,
+    assert_setting_matters,
+)
+from tests.models.test_chmm import f1, planted
+
+pytestmark = pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
+
+
+def test_silence_is_open_where_another_source_marks() -> None:
+    words = [["Ada", "Lovelace", "sang", "here"]]
+    votes = {"a": [[(0, 1, "PER")]], "b": [[(0, 2, "PER")]], "c": [[]]}
+    data = cv.Dataset.from_spans(["PER"], words, votes)
+    told = ConNet()._told(data)
+    assert told.votes.tolist() == [[1, 1, -1, 1], [-1, 2, -1, 2], [0, 0, 0, 0], [0, 0, 0, 0]]
+    as_said = ConNet(partial=False)._told(data)
+    assert as_said.votes[:, :3].tolist() == data.votes.tolist()
+    opinions = replace(data, silence=("abstain",) * 3)
+    assert ConNet()._told(opinions).votes[:, :3].tolist() == data.votes.tolist()
+
+
+def test_the_consensus_is_that_of_a_simple_vote(toy: cv.Dataset) -> None:
+    np.testing.assert_array_equal(ConNet()._told(toy).votes[:, -1], start_labels(toy))
+
+
+def test_there_is_no_consensus_where_only_coarse_votes_speak() -> None:
+    data = cv.Dataset.from_spans(
+        ["PER", "LOC", "ENT"],
+        [["Ada", "in", "Rome"]],
+        {"a": [[(0, 1, "PER")]], "b": [[(0, 1, "ENT"), (2, 3, "ENT")]]},
+    ).with_coarse({"ENT": "any"})
+    told = ConNet()._told(data)
+    assert told.votes[:, -1].tolist() == [1, 0, -1]
+
+
+def test_attention_alone_is_trained_in_aggregation_unless_thawed(toy: cv.Dataset) -> None:
+    def stages(**setting: bool) -> dict[str, tuple[str, ...]]:
+        model = ConNet(**QUICK, **setting)
+        data = model.encoded(toy)
+        found = model.stages(model.new_net(data), model.packed(data))
+        return {stage.name: stage.trains for stage in found}
+
+    assert stages() == {
+        "decoupling": ("scorer", "crf", "views"),
+        "aggregation": ("attention",),
+    }
+    assert set(stages(thaw=True)["aggregation"]) == {"scorer", "crf", "views", "attention"}
+
+
+def test_features_find_what_sources_taught_without_hearing_votes() -> None:
+    data, _ = planted()
+    model = ConNet(encoder="hashing", lr=1e-2, hear=False).fit(data, data)
+    nobody = data.with_sources(data.sources, np.full_like(data.votes, -1), data.silence)
+    heard, unheard = (model.predict(part) for part in (data, nobody))
+    np.testing.assert_array_equal(heard.labels, unheard.labels)
+    assert cv.evaluate(unheard, data).f1 > 0.5
+
+
+def test_votes_help_when_they_are_heard() -> None:
+    data, _ = planted()
+    deaf, hearing = (
+        f1(ConNet(encoder="hashing", lr=1e-2, hear=hear).fit(data, data), data)
+        for hear in (False, True)
+    )
+    assert hearing > deaf
+    assert hearing > f1(cv.MajorityVote().fit(data), data)
+
+
+def test_a_source_that_names_types_wrongly_gets_a_matrix_of_its_own() -> None:
+    """One source calls every PER a LOC: only its matrix can say so."""
+    rng = np.random.default_rng(0)
+    words, right, wrong = [], [], []
+    for _ in range(150):
+        kinds = rng.integers(0, 3, 6)
+        words.append([["the", "Ada", "Rome"][kind] for kind in kinds])
+        spans = [(t, t + 1, "PER" if kind == 1 else "LOC") for t, kind in enumerate(kinds) if kind]
+        right.append(spans)
+        wrong.append([(a, b, "LOC") for a, b, _ in spans])
+    votes = {"right": right, "also": right[:75] + [None] * 75, "wrong": wrong}
+    data = cv.Dataset.from_spans(["PER", "LOC"], words, votes, gold=right)
+    model = ConNet(encoder="hashing", lr=2e-2, partial=False, hear=False).fit(data, data)
+    assert f1(model, data) > 0.95
+    views = model.fitted.params["views"]
+    person, place = 1, 3
+    names = [np.diff(view[person, [person, place]]).item() for view in views]
+    assert len(names) == 3
+    assert names[2] > max(names[:2]) + 0.1
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"start": "paper"},
+        {"precision": 0.5},
+        {"lr": 1e-2},
+        {"initial_lr": 0.5},
+        {"context": 0},
+        {"dropout": 0.0},
+        {"legal": False},
+        {"silence": 0.5},
+        {"edge": 1.0},
+        {"clash": 0.0},
+        {"doubt": 3.0},
+        {"trust": 0.5},
+        {"partial": False},
+        {"thaw": True},
+        {"hear": False},
+        {"batch": 4},
+        {"seed": 4},
+    ],
+    ids=str,
+)
+def test_every_setting_changes_the_result(toy: cv.Dataset, setting: dict[str, Any]) -> None:
+    assert_setting_matters(ConNet, toy, setting)
+
+
+def test_gold_of_valid_decides_only_if_allowed(toy: cv.Dataset) -> None:
+    assert_gold_decides_only_if_allowed(ConNet, toy, "scorer.own.weight")
+
+
+def test_coarse_votes_are_labels_that_may_be_any_of_several() -> None:
+    data = cv.Dataset.from_spans(
+        ["PER", "LOC", "ENT"],
+        [["Ada", "saw", "Rome"]] * 30,
+        {
+            "names": [[(0, 1, "PER")]] * 20 + [[]] * 10,
+            "places": [[(2, 3, "LOC")]] * 20 + [[]] * 10,
+            "any": [[(0, 1, "ENT"), (2, 3, "ENT")]] * 30,
+        },
+    ).with_coarse({"ENT": "any"})
+    model = ConNet(encoder="hashing", lr=2e-2).fit(data, data)
+    assert model.predict(data).tags() == [["B-PER", "O", "B-LOC"]] * 30
+
+
+@pytest.mark.parametrize("step", [5, 8], ids=["decoupling", "aggregation"])
+def test_a_killed_fit_goes_on_from_its_journal(toy: cv.Dataset, tmp_path: Path, step: int) -> None:
+    assert_killed_fit_goes_on(ConNet, toy, tmp_path, step)
+
+
+def test_a_second_fit_goes_on(toy: cv.Dataset) -> None:
+    assert_second_fit_goes_on(ConNet, toy, "scorer.own.weight")
+
+
+@pytest.mark.parametrize("bad", [{"precision": 0}, {"tau": 1.0}, {"epochs": 0}, {"trust": 2}])
+def test_bad_settings_are_refused(bad: dict[str, Any]) -> None:
+    with pytest.raises(cv.ConfigError, match=next(iter(bad))):
+        ConNet(**bad)

@@ -1,0 +1,118 @@
+"""DWS as a model: its start, its settings, and what it learns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import convener as cv
+from convener.models.dws import DWS
+from convener.train.packing import Packing
+from tests.models.networks import (
+    QUICK,
+    assert_gold_decides_only_if_allowed,
+    assert_killed_fit_goes_on,
+    assert_second_fit_goes_on,
+    assert_setting_matters,
+)
+from tests.models.test_chmm import f1, planted
+
+pytestmark = pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
+PLAIN = {"silence": 1.0, "edge": 0.0, "clash": 0.0, "doubt": 0.0, "trust": 1.0}
+
+
+@pytest.mark.parametrize("start", ["votes", "paper"])
+def test_it_starts_from_the_starting_matrices(toy: cv.Dataset, start: str) -> None:
+    still = {"lr": 0, "initial_lr": 0, "emission_lr": 0, "decay": 0}
+    model = DWS(**QUICK, **still, start=start)
+    wanted = model.starting(toy)
+    fitted = model.fit(toy, toy).fitted.params
+    np.testing.assert_allclose(wanted.moves.sum(axis=1), 1)
+    np.testing.assert_allclose(fitted["emissions"], wanted.emissions, atol=1e-5)
+    legal = toy.tags.legal
+    np.testing.assert_allclose(np.exp(fitted["crf.moves"])[legal], wanted.moves[legal], atol=1e-5)
+
+
+def test_it_recovers_planted_emissions_and_beats_majority_vote() -> None:
+    data, emissions = planted()
+    model = DWS(encoder="hashing", lr=1e-2, emission_lr=3e-3, epochs=30, **PLAIN).fit(data, data)
+    start, found = model.starting(data).emissions, model.fitted.params["emissions"]
+    assert np.abs(found - emissions).mean() < 0.5 * np.abs(start - emissions).mean()
+    assert f1(model, data) > f1(cv.MajorityVote().fit(data), data) + 0.2
+
+
+def test_words_help_where_no_source_speaks() -> None:
+    data, _ = planted(1)
+    model = DWS(encoder="hashing", lr=1e-2, epochs=10).fit(data, data)
+    nobody = data.with_sources(data.sources, np.full_like(data.votes, -1), data.silence)
+    labels = model.predict(nobody).labels
+    assert data.gold is not None
+    assert np.mean(labels[data.gold > 0] > 0) > 0.5
+    assert np.mean(labels[data.gold == 0] > 0) < 0.2
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"tau": 1.0},
+        {"start": "paper"},
+        {"precision": 0.5},
+        {"lr": 1e-2},
+        {"emission_lr": 1e-2},
+        {"initial_lr": 0.5},
+        {"context": 0},
+        {"dropout": 0.0},
+        {"legal": False},
+        {"silence": 0.5},
+        {"edge": 1.0},
+        {"clash": 0.0},
+        {"doubt": 3.0},
+        {"trust": 0.5},
+        {"batch": 4},
+        {"seed": 4},
+    ],
+    ids=str,
+)
+def test_every_setting_changes_the_result(toy: cv.Dataset, setting: dict[str, Any]) -> None:
+    assert_setting_matters(DWS, toy, setting)
+
+
+def test_it_is_judged_by_the_likelihood_of_held_out_votes_without_dropout(
+    toy: cv.Dataset,
+) -> None:
+    def unexplained(dropout: float, spread: float) -> float:
+        model = DWS(**QUICK, dropout=dropout)
+        data = model.encoded(toy)
+        net = model.new_net(data)
+        model.begin(net, data)
+        torch.manual_seed(0)
+        torch.nn.init.normal_(net.scorer.own.weight, std=spread)
+        with torch.no_grad():
+            return float(model.unexplained(net)(Packing.of(data).batch()))
+
+    assert unexplained(0.0, 0.3) == unexplained(0.5, 0.3)
+    assert unexplained(0.0, 0.3) > unexplained(0.0, 0.0)  # noise explains no votes
+
+
+def test_gold_of_valid_decides_only_if_allowed(toy: cv.Dataset) -> None:
+    assert_gold_decides_only_if_allowed(DWS, toy, "scorer.own.weight")
+
+
+def test_a_second_fit_goes_on(toy: cv.Dataset) -> None:
+    assert_second_fit_goes_on(DWS, toy, "scorer.own.weight")
+
+
+def test_a_killed_fit_goes_on_from_its_journal(toy: cv.Dataset, tmp_path: Path) -> None:
+    assert_killed_fit_goes_on(DWS, toy, tmp_path, step=5)
+
+
+@pytest.mark.parametrize(
+    "bad", [{"precision": 0}, {"precision": 2}, {"emission_lr": -1}, {"epochs": 0}, {"edge": -1}]
+)
+def test_bad_settings_are_refused(bad: dict[str, Any]) -> None:
+    with pytest.raises(cv.ConfigError, match=next(iter(bad))):
+        DWS(**bad)
