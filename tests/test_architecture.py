@@ -41,7 +41,10 @@ DOORS = {
     "evaluate": VALUES | {"kernels"},
     "progress": set(),
     "nets": {"kernels"},
-    "train": VALUES | {"features", "kernels", "nets", "evaluate", "progress"},
+    "train": VALUES | {"features", "kernels", "nets", "evaluate", "progress", "sentences"},
+    "tagger": VALUES
+    | {"caching", "encode", "evaluate", "expect", "features", "io", "nets", "sentences"}
+    | {"progress", "settings", "train"},
     "models": VALUES
     | {"settings", "kernels", "features", "nets", "train", "evaluate", "io.checkpoint"},
     "demo": VALUES | {"io", "lf"},

@@ -77,7 +77,7 @@ class MovesNet(nn.Module):
         sentence = torch.repeat_interleave(batch.offsets.diff())
         for number, step in enumerate(self._steps()):
             first = own + number * size
-            moves = moves + _shifted(logits[:, first : first + size], step, sentence)[:, None]
+            moves = moves + shifted(logits[:, first : first + size], step, sentence)[:, None]
         return moves
 
     def _steps(self) -> list[int]:
@@ -94,7 +94,7 @@ def silent_linear(width: int, columns: int) -> nn.Linear:
     return layer
 
 
-def _shifted(rows: Tensor, step: int, sentence: Tensor) -> Tensor:
+def shifted(rows: Tensor, step: int, sentence: Tensor) -> Tensor:
     """For each token the row of the one `step` further in its sentence, or zero.  -> (N, L)"""
     place = torch.arange(len(rows)) + step
     there = place.clamp(0, max(0, len(rows) - 1))

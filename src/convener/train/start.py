@@ -15,10 +15,12 @@ from convener.errors import DataError
 from convener.kernels import priors
 from convener.nets.chmm import CHMMNet, FixedNet
 from convener.nets.moves import NEVER, MovesNet
+from convener.sentences import BySentence
 from convener.train.chain import Floats
 from convener.train.heard import Fillings, mean_moves, said_counts
 
 N = TypeVar("N", bound=MovesNet)
+S = TypeVar("S", bound=BySentence)
 LEAST = 1e-6
 """Probabilities below this start as this."""
 OUTSIDE = 9.2
@@ -101,7 +103,7 @@ def prepared(net: N, data: Dataset, *, legal: bool, uniform: bool = False) -> N:
     return net
 
 
-def held_out(train: Dataset, valid: Dataset | None, seed: int) -> tuple[Dataset, Dataset]:
+def held_out(train: S, valid: S | None, seed: int) -> tuple[S, S]:
     """What to train on, and what to judge by: valid, or else a tenth of train."""
     return train.split(1 - HELD_OUT, seed=seed) if valid is None else (train, valid)
 

@@ -1,0 +1,1 @@
+"""Taggers: end models, trained on labels, that read text alone."""
