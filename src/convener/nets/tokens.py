@@ -6,17 +6,28 @@ import torch
 from torch import Generator, Tensor, nn
 
 from convener.kernels.linear import linear
+from convener.nets.crf import CRF
 from convener.nets.moves import PLAIN, Line, Look, shifted
 
 
 class TokenNet(nn.Module):
     """Scores of labels: a linear layer, or with a hidden width one hidden layer below it.
 
-    What a neighbour says is added to what a token says of itself, each by weights of its own.
+    What a neighbour says is added to what a token says of itself, each by weights of its own. A
+    field over them, `crf`, says which label follows which.
     """
 
-    def __init__(self, width: int, labels: int, look: Look = PLAIN, *, hidden: int = 0) -> None:
+    def __init__(
+        self,
+        width: int,
+        labels: int,
+        look: Look = PLAIN,
+        *,
+        hidden: int = 0,
+        crf: CRF | None = None,
+    ) -> None:
         super().__init__()
+        self.crf = crf
         self.look, self.outputs = look, hidden or labels
         self.weight = nn.Parameter(torch.zeros((2 * look.context + 1) * self.outputs, width))
         self.bias = nn.Parameter(torch.zeros(self.outputs))

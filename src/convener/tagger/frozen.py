@@ -8,7 +8,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Generator, Tensor
 
@@ -18,6 +17,7 @@ from convener.encode import AUTO, ensured
 from convener.errors import ConfigError
 from convener.features import Encoding, Features, Scaling
 from convener.io import checkpoint
+from convener.nets.crf import CRF, Chain
 from convener.nets.moves import Look
 from convener.nets.tokens import TokenNet
 from convener.packed import stretches
@@ -25,6 +25,7 @@ from convener.settings import at_least
 from convener.tagger.base import Tagged, Tagger, TaggerConfig, agreement
 from convener.tagger.losses import expected_cross_entropy
 from convener.tagger.targets import Targets, Weights, checked_weights
+from convener.tags import TagSet
 from convener.train.chain import Decoded, decoded
 from convener.train.journal import journal_of
 from convener.train.loop import Schedule, Stage, parts_of, run
@@ -48,6 +49,8 @@ class FrozenConfig(TaggerConfig):
     """Share of the features that a training step leaves out."""
     hidden: int = 0
     """Width of a hidden layer; 0 for none."""
+    crf: bool = True
+    """Learn also which label follows which: a conditional random field over the sentence."""
     class_weights: Weights = None
     """What an error on a label counts: "balanced", or by type, such as {"PER": 2, "O": 0.5}."""
     threads: int = 1
@@ -57,6 +60,8 @@ class FrozenConfig(TaggerConfig):
         at_least(self, 0, "lr", "decay", "context", "hidden")
         at_least(self, 1, "threads")
         object.__setattr__(self, "class_weights", checked_weights(self.class_weights))
+        if self.crf and self.class_weights is not None:
+            raise ConfigError("class_weights count tokens, a crf whole sentences: set crf=False")
         if not 0 <= self.dropout < 1:
             raise ConfigError(f"dropout must be in [0, 1), got {self.dropout}")
 
@@ -73,8 +78,9 @@ class Reader:
 class FrozenTagger(Tagger[Reader]):
     """A linear layer, or one hidden layer, on the features of a token and its neighbours.
 
-    p(label) = softmax(sum_j W_j e[t+j] + b), trained by expected cross-entropy; the labels are
-    the best legal path.
+    s[t] = sum_j W_j e[t+j] + b, and p(labels) ~ exp(sum_t s[t, l(t)] + A[l(t-1), l(t)]), where A
+    is the field's, or zero without one. Trained by the expected log-likelihood of the targets,
+    neighbours drawn by themselves; the labels are the best legal path.
 
     >>> data = Dataset.from_spans(
     ...     ["PER"], [["Ada", "met", "Bo"]] * 20, {}, gold=[[(0, 1, "PER"), (2, 3, "PER")]] * 20
@@ -97,14 +103,18 @@ class FrozenTagger(Tagger[Reader]):
         train = train.with_features(features.scaled(scaling))
         held = self._features(valid.data, features.encoding)
         valid = valid.with_features(held.scaled(scaling))
-        net = self._net(features.width, len(train.data.tags))
+        net = self._net(features.width, train.data.tags)
         if start is not None:
             net.load_state_dict(start.net.state_dict())
         weights = torch.from_numpy(train.class_weights(config.class_weights))
 
         def loss(batch: Batch, generator: Generator) -> Tensor:
             # What is given of a token is how much of it is of each label.
-            return expected_cross_entropy(net.scores(batch, generator), batch.given, weights)
+            scores, shares = net.scores(batch, generator), batch.given
+            if net.crf is None:
+                return expected_cross_entropy(scores, shares, weights)
+            found = net.crf.expected_log_likelihood(scores, shares, batch.offsets)
+            return -found.sum() / max(1, len(shares))
 
         stage = Stage(
             name="tokens",
@@ -134,16 +144,20 @@ class FrozenTagger(Tagger[Reader]):
         """Back from arrays and the encoder's name."""
         arrays = checkpoint.read_arrays(folder)
         scaling, weights = (checkpoint.under(part, arrays) for part in ("scaling.", "net."))
-        net = self._net(len(scaling["token_mean"]), 2 * len(facts["types"]) + 1)
+        net = self._net(len(scaling["token_mean"]), TagSet(tuple(facts["types"])))
         load_weights(net, weights)
         return Reader(net, Encoding.from_json(facts["encoding"]), Scaling(**scaling))
 
-    def _net(self, width: int, labels: int) -> TokenNet:
+    def _net(self, width: int, tags: TagSet) -> TokenNet:
         config = self.config
         look = Look(context=config.context, dropout=config.dropout)
+        crf = None
+        if config.crf:
+            legal, begins = (torch.from_numpy(each) for each in (tags.legal, tags.legal_start))
+            crf = CRF(len(tags), legal, begins)
         with torch.random.fork_rng():
             torch.manual_seed(config.seed)
-            return TokenNet(width, labels, look, hidden=config.hidden)
+            return TokenNet(width, len(tags), look, hidden=config.hidden, crf=crf)
 
     def _features(self, data: Dataset, encoding: Encoding | None) -> Features:
         """Those of the encoder that is known already, or of the one in the settings."""
@@ -167,14 +181,18 @@ class FrozenTagger(Tagger[Reader]):
         self, net: TokenNet, blocks: Iterable[tuple[Dataset, Packing]], data: Dataset
     ) -> Tagged:
         """What the network says of all blocks of some data."""
-        size, threads = len(data.tags), self.config.threads
-        free = np.zeros((size, size))
         with torch.no_grad():
-            found = [
-                decoded(free, net.scores(packing.batch()).log_softmax(1).numpy(), part, threads)
-                for part, packing in blocks
-            ]
-        return Tagged(*Decoded.joined(found, size))
+            found = [self._decoded(net, packing.batch(), part) for part, packing in blocks]
+        return Tagged(*Decoded.joined(found, len(data.tags)))
+
+    def _decoded(self, net: TokenNet, batch: Batch, data: Dataset) -> Decoded:
+        scores, size = net.scores(batch), len(data.tags)
+        if net.crf is None:
+            chain = Chain(scores.new_zeros(size), scores.new_zeros(size, size), scores)
+        else:
+            chain = net.crf.chain(scores, batch.offsets)
+        begin, moves, evidence = (part.numpy() for part in chain)
+        return decoded(moves, evidence, data, self.config.threads, begin=begin)
 
 
 def _blocks(data: Dataset) -> Iterator[tuple[Dataset, Packing]]:
