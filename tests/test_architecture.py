@@ -46,7 +46,7 @@ DOORS = {
     | {"caching", "encode", "evaluate", "expect", "features", "io", "nets", "sentences"}
     | {"progress", "settings", "train"},
     "models": VALUES
-    | {"settings", "kernels", "features", "nets", "train", "evaluate", "io.checkpoint"},
+    | {"settings", "kernels", "features", "nets", "train", "tagger", "evaluate", "io.checkpoint"},
     "demo": VALUES | {"io", "lf"},
     "run": VALUES | {"settings", "toml", "io", "models"},
 }

@@ -11,7 +11,7 @@ True
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from convener import demo, lf
+from convener import demo, lf, tagger
 from convener.corpus import Corpus
 from convener.data import ABSTAIN, Dataset, Text
 from convener.encode import encode
@@ -38,10 +38,13 @@ from convener.packed import Ragged, Strings
 from convener.predictions import Predictions
 from convener.spans import Span, Spans
 from convener.tables import Table
+from convener.tagger import Tagger, Targets
+from convener.tagger import load as load_tagger
 from convener.tags import TagSet
 
 if TYPE_CHECKING:
     from convener.models.auto import Auto
+    from convener.models.bert_ner import BertNER
     from convener.models.bsc import BSC
     from convener.models.chmm import CHMM
     from convener.models.chmm_fe import CHMMFE
@@ -50,6 +53,8 @@ if TYPE_CHECKING:
     from convener.models.linked_hmm import LinkedHMM
     from convener.models.snorkel import Snorkel
     from convener.models.sparse_chmm import SparseCHMM
+    from convener.tagger.finetuned import FinetunedTagger
+    from convener.tagger.frozen import FrozenTagger
 
 __version__ = version("convener")
 
@@ -57,6 +62,7 @@ __version__ = version("convener")
 _LATER = {
     "Auto": "auto",
     "BSC": "bsc",
+    "BertNER": "bert-ner",
     "CHMM": "chmm",
     "CHMMFE": "chmm-fe",
     "DawidSkene": "dawid-skene",
@@ -67,7 +73,12 @@ _LATER = {
 }
 
 
+_TAGGERS = {name: kind for kind, name in tagger.KINDS.items()}
+
+
 def __getattr__(name: str) -> Any:
+    if name in _TAGGERS:
+        return tagger.get(_TAGGERS[name])
     if name in _LATER:
         return get(_LATER[name])
     raise AttributeError(f"module 'convener' has no attribute {name!r}")
@@ -80,6 +91,7 @@ __all__ = [
     "CHMMFE",
     "HMM",
     "Auto",
+    "BertNER",
     "BestConsensus",
     "ConfigError",
     "ConvenerError",
@@ -89,7 +101,9 @@ __all__ = [
     "Dataset",
     "DawidSkene",
     "Features",
+    "FinetunedTagger",
     "FormatError",
+    "FrozenTagger",
     "LabelModel",
     "LabelingFunction",
     "LinkedHMM",
@@ -101,12 +115,15 @@ __all__ = [
     "Ragged",
     "Report",
     "Snorkel",
+    "SpacyTagger",
     "Span",
     "Spans",
     "SparseCHMM",
     "Strings",
     "Table",
     "TagSet",
+    "Tagger",
+    "Targets",
     "Text",
     "UnknownNameError",
     "analyze",
@@ -119,8 +136,10 @@ __all__ = [
     "labeling_function",
     "lf",
     "load",
+    "load_tagger",
     "read",
     "read_predictions",
     "split_text",
+    "tagger",
     "write",
 ]

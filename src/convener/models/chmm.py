@@ -16,12 +16,12 @@ from convener.nets.chmm import CHMMNet, FixedNet
 from convener.settings import at_least
 from convener.train.chain import Floats
 from convener.train.heard import Fillings, fillings
+from convener.train.holding import held_out
 from convener.train.loop import Stage, run
 from convener.train.neural import ChainNet, chain_loss
 from convener.train.packing import Packing
 from convener.train.start import (
     Start,
-    held_out,
     load_weights,
     paper_emissions,
     paper_moves,

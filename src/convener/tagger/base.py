@@ -19,7 +19,7 @@ from convener.io.files import whole
 from convener.predictions import SAW_GOLD, Predictions
 from convener.settings import at_least, from_mapping, to_mapping
 from convener.tagger.targets import Targets
-from convener.train.start import held_out
+from convener.train.holding import held_out
 
 S = TypeVar("S")
 KIND = "tagger"
@@ -194,11 +194,12 @@ def targets_of(labels: Targets | Predictions) -> Targets:
 def agreement(found: Tagged, targets: Targets) -> float:
     """How well labels agree with a held-out part; higher is better.
 
-    F1 of spans against hard targets; against soft ones minus the expected cross-entropy, in nats
-    per token.
+    F1 of spans against hard targets; against soft ones, and as long as no span is right, minus
+    the expected cross-entropy, in nats per token: that is below any F1.
     """
     if targets.probabilities is None or found.probabilities is None:
         scores = score_labels(found.labels, targets.labels, targets.offsets, targets.data.tags)
-        return scores.micro.f1
+        if scores.micro.f1 > 0 or found.probabilities is None:
+            return scores.micro.f1
     logs = np.log(np.maximum(found.probabilities, LEAST))
-    return float((targets.probabilities * logs).sum() / max(1, len(logs)))
+    return float((targets.shares() * logs).sum() / max(1, len(logs)))

@@ -41,13 +41,15 @@ class FrozenConfig(TaggerConfig):
     encoder: str = AUTO
     """Encodes text that comes without features: auto, hashing, minilm, mpnet, a folder, or a name
     on a hub. For settings of the encoder, encode the data first: `convener.encode`."""
-    lr: float = 2e-3
+    batch: int = 8
+    """Sentences in a batch."""
+    lr: float = 1e-3
     decay: float = 1e-5
-    context: int = 2
+    context: int = 1
     """Neighbours on either side that a token's label is read off, too."""
-    dropout: float = 0.5
+    dropout: float = 0.2
     """Share of the features that a training step leaves out."""
-    hidden: int = 0
+    hidden: int = 128
     """Width of a hidden layer; 0 for none."""
     crf: bool = True
     """Learn also which label follows which: a conditional random field over the sentence."""

@@ -88,7 +88,8 @@ class SpacyTagger(Tagger[Any]):
                         said, waited = f", held out {score:.4f}", waited + 1
                         if score > best_score or not len(valid.data.tokens):
                             best, best_score, waited = nlp.to_bytes(), score, 0
-                    if waited >= config.patience:
+                    # As long as no span is right, nothing can tell one epoch from another.
+                    if waited >= config.patience and best_score > 0:
                         break
             return self._blank(()).from_bytes(best)
 

@@ -15,20 +15,16 @@ from convener.errors import DataError
 from convener.kernels import priors
 from convener.nets.chmm import CHMMNet, FixedNet
 from convener.nets.moves import NEVER, MovesNet
-from convener.sentences import BySentence
 from convener.train.chain import Floats
 from convener.train.heard import Fillings, mean_moves, said_counts
 
 N = TypeVar("N", bound=MovesNet)
-S = TypeVar("S", bound=BySentence)
 LEAST = 1e-6
 """Probabilities below this start as this."""
 OUTSIDE = 9.2
 """Logit of O before a sentence: a probability of 0.9999 against one other label."""
 RIGHT = 0.95
 """How often a vote like "not PER" is presumed right: no count of what is said can tell."""
-HELD_OUT = 0.1
-"""Share of train that decides when to stop, where there is no valid."""
 
 
 class Start(NamedTuple):
@@ -101,11 +97,6 @@ def prepared(net: N, data: Dataset, *, legal: bool, uniform: bool = False) -> N:
             floor = np.where(data.fine_tags.legal, 0.0, NEVER).reshape(-1)
             net.floor.copy_(torch.from_numpy(floor))
     return net
-
-
-def held_out(train: S, valid: S | None, seed: int) -> tuple[S, S]:
-    """What to train on, and what to judge by: valid, or else a tenth of train."""
-    return train.split(1 - HELD_OUT, seed=seed) if valid is None else (train, valid)
 
 
 def weights_of(net: nn.Module) -> dict[str, NDArray[Any]]:
