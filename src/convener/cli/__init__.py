@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from convener import __version__
-from convener.cli import data, demo, doctor, encode, lf, runs
+from convener.cli import data, demo, doctor, encode, lf, runs, tagger
 from convener.cli.terminal import ERR, say
 from convener.errors import ConvenerError, ConvenerWarning
 
@@ -52,6 +52,7 @@ app.command()(data.analyze)
 app.command()(encode.encode)
 app.command()(runs.fit)
 app.command()(runs.predict)
+app.command()(tagger.train_tagger)
 app.command()(runs.evaluate)
 app.command()(runs.models)
 app.command()(doctor.doctor)

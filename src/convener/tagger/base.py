@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
@@ -73,6 +73,8 @@ class Tagger(ABC, Generic[S]):
     kind: ClassVar[str]
     summary: ClassVar[str]
     """One line for lists."""
+    learns_soft: ClassVar[bool] = True
+    """Whether it learns probabilities; otherwise the labels that come with them."""
 
     def __init__(self, **settings: Any) -> None:
         self.config: Any = from_mapping(self.Config, settings, what=f"setting of {self.name}")
@@ -116,7 +118,7 @@ class Tagger(ABC, Generic[S]):
         last epoch when the same call is made again.
         """
         self.journal = None if journal is None else Path(journal)
-        train, valid = targets_of(train), None if valid is None else targets_of(valid)
+        train, valid = self._targets(train), None if valid is None else self._targets(valid)
         if not len(train.data.tokens):
             raise DataError(f"{self.name}: there are no tokens to learn from")
         types = train.types if self._fitted is None else self._fitted.types
@@ -130,6 +132,13 @@ class Tagger(ABC, Generic[S]):
         state = self.learn(*held_out(train, valid, self.config.seed), start)
         self._fitted = Fitted(types, train.gold or knew_gold, state)
         return self
+
+    def _targets(self, labels: Targets | Predictions) -> Targets:
+        """What there is to learn: probabilities where there are some, if they can be learned."""
+        if isinstance(labels, Predictions):
+            hard = labels.probabilities is None
+            labels = Targets.hard(labels) if hard else Targets.soft(labels)
+        return labels if self.learns_soft else replace(labels, probabilities=None)
 
     def predict(self, data: Dataset) -> Predictions:
         """Labels of every sentence, from its text alone."""
@@ -182,13 +191,6 @@ class Tagger(ABC, Generic[S]):
     def __repr__(self) -> str:
         state = "fitted" if self._fitted is not None else "not fitted"
         return f"{type(self).__name__}({self.config}, {state})"
-
-
-def targets_of(labels: Targets | Predictions) -> Targets:
-    """Predictions as soft targets, as hard ones where they have no probabilities."""
-    if isinstance(labels, Targets):
-        return labels
-    return Targets.hard(labels) if labels.probabilities is None else Targets.soft(labels)
 
 
 def agreement(found: Tagged, targets: Targets) -> float:

@@ -61,6 +61,7 @@ class SpacyTagger(Tagger[Any]):
 
     Config = SpacyConfig
     kind = "spacy"
+    learns_soft = False
     summary = "spaCy's own entity recogniser; saved as a spaCy pipeline"
 
     def learn(self, train: Targets, valid: Targets, start: Any | None) -> Any:
