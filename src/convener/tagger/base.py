@@ -193,15 +193,17 @@ class Tagger(ABC, Generic[S]):
         return f"{type(self).__name__}({self.config}, {state})"
 
 
-def agreement(found: Tagged, targets: Targets) -> float:
+def agreement(found: Tagged, targets: Targets, weights: NDArray[np.float32] | None = None) -> float:
     """How well labels agree with a held-out part; higher is better.
 
     F1 of spans against hard targets; against soft ones, and as long as no span is right, minus
-    the expected cross-entropy, in nats per token: that is below any F1.
+    the expected cross-entropy, in nats per token: that is below any F1. weights (L,) of labels,
+    as in training.
     """
     if targets.probabilities is None or found.probabilities is None:
         scores = score_labels(found.labels, targets.labels, targets.offsets, targets.data.tags)
         if scores.micro.f1 > 0 or found.probabilities is None:
             return scores.micro.f1
     logs = np.log(np.maximum(found.probabilities, LEAST))
-    return float((targets.shares() * logs).sum() / max(1, len(logs)))
+    worth = targets.shares() * (1 if weights is None else weights)
+    return float((worth * logs).sum() / max(worth.sum(), LEAST))

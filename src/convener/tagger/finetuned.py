@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from convener.caching import digest_of, digest_of_arrays
+from convener.caching import digest_of
 from convener.data import Dataset
 from convener.encode import AUTO, Transformer, get
 from convener.encode.folder import check_folder, digests_of
@@ -21,13 +21,13 @@ from convener.encode.loaded import Loaded, Reading
 from convener.encode.windows import windows_of
 from convener.errors import ConfigError
 from convener.settings import at_least
-from convener.tagger.base import Tagged, Tagger, TaggerConfig, agreement
+from convener.tagger.base import Tagged, Tagger, TaggerConfig
 from convener.tagger.card import model_card
 from convener.tagger.losses import expected_cross_entropy
+from convener.tagger.schedule import digest_of_weights, schedule_of
 from convener.tagger.targets import Targets, Weights, checked_weights
 from convener.tagger.windowed import WindowBatch, Windowed
-from convener.train.journal import journal_of
-from convener.train.loop import Schedule, Stage, parts_of, run, warmed
+from convener.train.loop import Stage, parts_of, run, warmed
 
 HEAD = "AutoModelForTokenClassification"
 
@@ -97,7 +97,8 @@ class FinetunedTagger(Tagger[Loaded]):
         config = self.config
         self._set_threads()
         loaded, origin = self._begin(train, start)
-        weights = torch.from_numpy(train.class_weights(config.class_weights)).to(loaded.device)
+        counted = train.class_weights(config.class_weights)
+        weights = torch.from_numpy(counted).to(loaded.device)
         packing = Windowed.of(train, loaded, overlap=config.overlap)
 
         def loss(batch: WindowBatch, generator: Generator) -> Tensor:
@@ -121,16 +122,13 @@ class FinetunedTagger(Tagger[Loaded]):
             epochs=config.epochs,
             patience=config.patience,
         )
-        digest = origin, digest_of_arrays(part.shares() for part in (train, valid))
-        schedule = Schedule(
-            name=self.name,
-            seed=config.seed,
-            batch=config.batch,
-            decay=config.decay,
-            score=(lambda: agreement(self.infer(loaded, valid.data), valid))
-            if len(valid.data.tokens)
-            else None,
-            journal=journal_of(self.journal, (config, digest), train.data, valid.data),
+        schedule = schedule_of(
+            self,
+            train,
+            valid,
+            say=lambda: self.infer(loaded, valid.data),
+            weights=counted,
+            origin=origin,
             pace=warmed(config.warmup),
             clip=config.clip,
         )
@@ -172,8 +170,7 @@ class FinetunedTagger(Tagger[Loaded]):
         """The model to train, and a digest of where it comes from."""
         if start is not None:
             loaded = start._replace(model=copy.deepcopy(start.model))
-            weights = loaded.model.state_dict().values()
-            return loaded, digest_of(digest_of_arrays(w.cpu().numpy() for w in weights))
+            return loaded, digest_of_weights(loaded.model)
         encoder = get(self.config.encoder)
         if not isinstance(encoder, Transformer):
             raise ConfigError(

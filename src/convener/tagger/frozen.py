@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from convener.caching import digest_of_arrays
 from convener.data import Dataset
 from convener.encode import AUTO, ensured
 from convener.errors import ConfigError
@@ -22,13 +21,13 @@ from convener.nets.moves import Look
 from convener.nets.tokens import TokenNet
 from convener.packed import stretches
 from convener.settings import at_least
-from convener.tagger.base import Tagged, Tagger, TaggerConfig, agreement
+from convener.tagger.base import Tagged, Tagger, TaggerConfig
 from convener.tagger.losses import expected_cross_entropy
+from convener.tagger.schedule import digest_of_weights, schedule_of
 from convener.tagger.targets import Targets, Weights, checked_weights
 from convener.tags import TagSet
 from convener.train.chain import Decoded, decoded
-from convener.train.journal import journal_of
-from convener.train.loop import Schedule, Stage, parts_of, run
+from convener.train.loop import Stage, parts_of, run
 from convener.train.neural import BLOCK
 from convener.train.packing import Batch, Packing, features_of
 from convener.train.start import load_weights, weights_of
@@ -108,7 +107,8 @@ class FrozenTagger(Tagger[Reader]):
         net = self._net(features.width, train.data.tags)
         if start is not None:
             net.load_state_dict(start.net.state_dict())
-        weights = torch.from_numpy(train.class_weights(config.class_weights))
+        counted = train.class_weights(config.class_weights)
+        weights = torch.from_numpy(counted)
 
         def loss(batch: Batch, generator: Generator) -> Tensor:
             # What is given of a token is how much of it is of each label.
@@ -127,7 +127,16 @@ class FrozenTagger(Tagger[Reader]):
             epochs=config.epochs,
             patience=config.patience,
         )
-        run(net, [stage], self._schedule(net, train, valid))
+        blocks = list(_blocks(valid.data))
+        schedule = schedule_of(
+            self,
+            train,
+            valid,
+            say=lambda: self._tagged(net, blocks, valid.data),
+            weights=counted,
+            origin=digest_of_weights(net),
+        )
+        run(net, [stage], schedule)
         return Reader(net, features.encoding, scaling)
 
     def infer(self, state: Reader, data: Dataset) -> Tagged:
@@ -164,20 +173,6 @@ class FrozenTagger(Tagger[Reader]):
     def _features(self, data: Dataset, encoding: Encoding | None) -> Features:
         """Those of the encoder that is known already, or of the one in the settings."""
         return features_of(ensured(data, self.config.encoder, encoding, whose=self.name))
-
-    def _schedule(self, net: TokenNet, train: Targets, valid: Targets) -> Schedule:
-        config, blocks = self.config, list(_blocks(valid.data))
-        digest = digest_of_arrays(part.shares() for part in (train, valid))
-        return Schedule(
-            name=self.name,
-            seed=config.seed,
-            batch=config.batch,
-            decay=config.decay,
-            score=(lambda: agreement(self._tagged(net, blocks, valid.data), valid))
-            if len(valid.data.tokens)
-            else None,
-            journal=journal_of(self.journal, (config, digest), train.data, valid.data),
-        )
 
     def _tagged(
         self, net: TokenNet, blocks: Iterable[tuple[Dataset, Packing]], data: Dataset
