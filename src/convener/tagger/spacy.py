@@ -87,10 +87,10 @@ class SpacyTagger(Tagger[Any]):
                     with nlp.use_params(optimizer.averages):
                         score = self._score(nlp, valid)
                         said, waited = f", held out {score:.4f}", waited + 1
-                        if score > best_score or not len(valid.data.tokens):
+                        # As long as no span is right, nothing tells one epoch from another.
+                        if score > best_score or best_score <= 0:
                             best, best_score, waited = nlp.to_bytes(), score, 0
-                    # As long as no span is right, nothing can tell one epoch from another.
-                    if waited >= config.patience and best_score > 0:
+                    if waited >= config.patience:
                         break
             return self._blank(()).from_bytes(best)
 
