@@ -122,6 +122,8 @@ def test_a_hugging_face_folder_says_the_same_alone(exported: Exported) -> None:
 
 def test_the_pipeline_of_transformers_finds_the_same_spans(exported: Exported) -> None:
     """On words that it cuts as they are: letters with spaces between them."""
+    if exported.tagger.fitted.state.model.config.model_type == "roberta":
+        pytest.skip("the pipeline takes a piece that is a space for a word of its own")
     data = text(TEXTS["pipeline"])
     expected = [
         [
