@@ -42,9 +42,12 @@ DOORS = {
     "evaluate": VALUES | {"kernels"},
     "progress": set(),
     "nets": {"kernels"},
-    "train": VALUES | {"features", "kernels", "nets", "evaluate", "progress"},
+    "train": VALUES | {"features", "kernels", "nets", "evaluate", "progress", "sentences"},
+    "tagger": VALUES
+    | {"caching", "encode", "evaluate", "expect", "features", "io", "nets", "sentences"}
+    | {"progress", "settings", "train"},
     "models": VALUES
-    | {"settings", "kernels", "features", "nets", "train", "evaluate", "io.checkpoint"},
+    | {"settings", "kernels", "features", "nets", "train", "tagger", "evaluate", "io.checkpoint"},
     "report": VALUES | {"evaluate", "kernels", "io", "caching", "progress"},
     "demo": VALUES | {"io", "lf"},
     "contest": VALUES | {"evaluate", "io", "models", "progress", "run"},

@@ -11,7 +11,7 @@ True
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from convener import demo, lf
+from convener import demo, lf, tagger
 from convener.corpus import Corpus
 from convener.data import ABSTAIN, Dataset, Text
 from convener.encode import encode
@@ -39,10 +39,13 @@ from convener.predictions import Predictions
 from convener.report import write_report
 from convener.spans import Span, Spans
 from convener.tables import Table
+from convener.tagger import Tagger, Targets
+from convener.tagger import load as load_tagger
 from convener.tags import TagSet
 
 if TYPE_CHECKING:
     from convener.models.auto import Auto
+    from convener.models.bert_ner import BertNER
     from convener.models.bsc import BSC
     from convener.models.chmm import CHMM
     from convener.models.chmm_fe import CHMMFE
@@ -53,6 +56,8 @@ if TYPE_CHECKING:
     from convener.models.linked_hmm import LinkedHMM
     from convener.models.snorkel import Snorkel
     from convener.models.sparse_chmm import SparseCHMM
+    from convener.tagger.finetuned import FinetunedTagger
+    from convener.tagger.frozen import FrozenTagger
 
 __version__ = version("convener")
 
@@ -60,6 +65,7 @@ __version__ = version("convener")
 _LATER = {
     "Auto": "auto",
     "BSC": "bsc",
+    "BertNER": "bert-ner",
     "CHMM": "chmm",
     "CHMMFE": "chmm-fe",
     "ConNet": "connet",
@@ -72,7 +78,12 @@ _LATER = {
 }
 
 
+_TAGGERS = {name: kind for kind, name in tagger.KINDS.items()}
+
+
 def __getattr__(name: str) -> Any:
+    if name in _TAGGERS:
+        return tagger.get(_TAGGERS[name])
     if name in _LATER:
         return get(_LATER[name])
     raise AttributeError(f"module 'convener' has no attribute {name!r}")
@@ -86,6 +97,7 @@ __all__ = [
     "DWS",
     "HMM",
     "Auto",
+    "BertNER",
     "BestConsensus",
     "ConNet",
     "ConfigError",
@@ -96,7 +108,9 @@ __all__ = [
     "Dataset",
     "DawidSkene",
     "Features",
+    "FinetunedTagger",
     "FormatError",
+    "FrozenTagger",
     "LabelModel",
     "LabelingFunction",
     "LinkedHMM",
@@ -108,12 +122,15 @@ __all__ = [
     "Ragged",
     "Report",
     "Snorkel",
+    "SpacyTagger",
     "Span",
     "Spans",
     "SparseCHMM",
     "Strings",
     "Table",
     "TagSet",
+    "Tagger",
+    "Targets",
     "Text",
     "UnknownNameError",
     "analyze",
@@ -126,9 +143,11 @@ __all__ = [
     "labeling_function",
     "lf",
     "load",
+    "load_tagger",
     "read",
     "read_predictions",
     "split_text",
+    "tagger",
     "write",
     "write_report",
 ]

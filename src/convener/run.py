@@ -10,12 +10,12 @@ import json
 import platform
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from convener import toml
 from convener.corpus import Corpus
@@ -28,6 +28,7 @@ from convener.settings import from_mapping, to_mapping
 
 __all__ = [
     "RunConfig",
+    "Work",
     "facts",
     "fit",
     "has_facts",
@@ -35,6 +36,7 @@ __all__ = [
     "is_run",
     "load",
     "reading",
+    "train_from",
     "training_data",
 ]
 
@@ -126,14 +128,10 @@ def fit(
     While it trains, a journal lies beside the folder; to resume is to go on from there. What is
     `told` besides, such as where the data lies, is noted with the rest.
     """
-    begin = time.perf_counter()
-    journal = folder.with_name(f".{folder.name}.training")
-    if not resume:
-        shutil.rmtree(journal, ignore_errors=True)
-    model.fit(train, valid, use_gold=config.use_gold, journal=journal)
-    noted = {
+    work = Work(folder, config, resume=resume)
+    model.fit(train, valid, use_gold=config.use_gold, journal=work.journal)
+    facts = {
         "model": model.name,
-        "seconds": round(time.perf_counter() - begin, 3),
         "sentences": len(train),
         "tokens": len(train.tokens),
         "sources": list(train.sources),
@@ -145,18 +143,53 @@ def fit(
         ),
         "supervised": model.supervised,
         "why": list(model.why()),
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": {name: version(name) for name in ("convener", "numpy")},
-        "python": platform.python_version(),
         **(told or {}),
     }
-    with whole(folder) as draft:
-        draft.mkdir()
-        checkpoint.write(draft, *model.state())
-        (draft / CONFIG).write_text(config.text(), encoding="utf-8")
-        (draft / FACTS).write_text(json.dumps(noted, indent=2) + "\n", encoding="utf-8")
-    shutil.rmtree(journal, ignore_errors=True)
-    return noted
+    return work.keep(lambda draft: checkpoint.write(draft, *model.state()), facts)
+
+
+class Described(Protocol):
+    """All that decides some work, besides the data."""
+
+    def text(self) -> str:
+        """As TOML."""
+
+
+class Work:
+    """Training whose result will be a folder; a journal lies beside it meanwhile."""
+
+    def __init__(self, folder: Path, config: Described, *, resume: bool) -> None:
+        self.folder, self.config, self.begin = folder, config, time.perf_counter()
+        self.journal = folder.with_name(f".{folder.name}.training")
+        if not resume:
+            shutil.rmtree(self.journal, ignore_errors=True)
+
+    def keep(self, write: Callable[[Path], None], facts: Mapping[str, Any]) -> dict[str, Any]:
+        """Write the folder, whole or not at all: what `write` does, settings and facts.
+
+        Returns the facts, with seconds, date and versions.
+        """
+        noted = {
+            **facts,
+            "seconds": round(time.perf_counter() - self.begin, 3),
+            "date": datetime.now(UTC).isoformat(timespec="seconds"),
+            "versions": {name: version(name) for name in ("convener", "numpy")},
+            "python": platform.python_version(),
+        }
+        with whole(self.folder) as draft:
+            draft.mkdir()
+            write(draft)
+            (draft / CONFIG).write_text(self.config.text(), encoding="utf-8")
+            (draft / FACTS).write_text(json.dumps(noted, indent=2) + "\n", encoding="utf-8")
+        shutil.rmtree(self.journal, ignore_errors=True)
+        return noted
+
+
+def train_from(folder: Path) -> str | None:
+    """Of what a run's train was made, where the data have none."""
+    file = folder / CONFIG
+    found = toml.read(file).get("train_from") if file.is_file() else None
+    return None if found is None else str(found)
 
 
 def reading(folder: Path) -> dict[str, Any]:
@@ -182,7 +215,7 @@ def is_run(path: Path) -> bool:
     return (path / checkpoint.FACTS).is_file()
 
 
-def is_complete(folder: Path, config: RunConfig, *, resume: bool, overwrite: bool) -> bool:
+def is_complete(folder: Path, config: Described, *, resume: bool, overwrite: bool) -> bool:
     """Whether the run is there already; an error if another one is in the way."""
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return False

@@ -68,6 +68,15 @@ def test_a_word_that_yields_nothing_is_unknown(naive: Naive, word: str) -> None:
     assert by_word(cut(naive, [[word, word], [], [word]])) == [[UNKNOWN]] * 3
 
 
+def test_words_that_yield_nothing_may_have_no_piece(naive: Naive) -> None:
+    sentences = [["cat", "\u200b", "mat"], ["\u200b"], [], ["\u200b", "unbelievable"]]
+    found = pieces_of(naive.tokenizer, *packed(sentences), unknown=None, most=1 << 30)
+    assert by_word(found) == [ids for words in sentences for ids in naive.pieces(words)]
+    assert found.counts.tolist()[1] == 0
+    nothing = pieces_of(naive.tokenizer, *packed([["\u200b"]]), unknown=None, most=4)
+    assert (nothing.ids.tolist(), nothing.counts.tolist()) == ([], [0])
+
+
 def test_a_word_of_ten_thousand_characters_costs_no_more_than_a_long_one(naive: Naive) -> None:
     long = cut(naive, [["ab, " * 2500, "cat"]])
     assert by_word(long) == naive.pieces([("ab, " * 2500)[:LONGEST], "cat"])

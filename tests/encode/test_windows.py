@@ -18,7 +18,7 @@ CAPACITIES = st.integers(4, 40)
 def cases(draw: st.DrawFn) -> tuple[list[list[int]], int, float]:
     """Pieces of each word of each sentence, the capacity of a window, the overlap."""
     capacity = draw(CAPACITIES)
-    words = st.lists(st.integers(1, capacity // 4), max_size=60)
+    words = st.lists(st.integers(0, capacity // 4), max_size=60)
     return draw(st.lists(words, max_size=4)), capacity, draw(st.sampled_from([0, 0.3, 0.5, 0.75]))
 
 

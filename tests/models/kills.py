@@ -23,6 +23,7 @@ def killed_at(number: int) -> Iterator[None]:
         return real(self, *args)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(torch.optim.Adam, "step", step)
+        for kind in (torch.optim.Adam, torch.optim.AdamW):
+            patch.setattr(kind, "step", step)
         with pytest.raises(KeyboardInterrupt):
             yield

@@ -258,7 +258,7 @@ def test_a_model_that_reads_no_features_saves_none(toy: cv.Dataset, tmp_path: Pa
 def test_features_that_are_there_are_used(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
     train, valid, test = (cv.encode(part, "hashing", width=32) for part in parts)
     for name in ("get", "encode", "again"):
-        monkeypatch.delattr(sys.modules["convener.models.base"], name)
+        monkeypatch.delattr(sys.modules["convener.encode"], name)
     model = Reader(encoder="minilm").fit(train, valid)
     model.predict(test)
     for seen, data in ((model.train, train), (model.valid, valid)):

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import Generator, Tensor, nn
 
 import convener as cv
 from convener.train.journal import Journal, journal_of
-from convener.train.loop import Epoch, Schedule, Stage, run
+from convener.train.loop import Epoch, Schedule, Stage, parts_of, run, warmed
 from convener.train.packing import Batch, Packing
 
 
@@ -70,6 +71,40 @@ def test_the_same_seed_gives_the_same_bytes_and_another_does_not(encoded: cv.Dat
     packing = Packing.of(encoded)
     assert weights(trained(packing)[0]) == weights(trained(packing)[0])
     assert weights(trained(packing)[0]) != weights(trained(packing, seed=4)[0])
+
+
+def test_pace_and_clip_are_those_of_a_plain_loop(encoded: cv.Dataset) -> None:
+    """AdamW with warm-up, decay to zero and clipped gradients, written out."""
+    packing, epochs, lr = Packing.of(encoded), 3, 0.05
+    torch.manual_seed(0)
+    net, plain = Toy(), Toy()
+    plain.load_state_dict(net.state_dict())
+    only = stages(net, packing, epochs=epochs, lr=lr)[:1]
+    run(net, only, schedule(pace=warmed(0.25), clip=0.1, decay=0.3))
+
+    groups = [
+        {"params": [plain.first.weight], "weight_decay": 0.3},
+        {"params": [plain.first.bias], "weight_decay": 0.0},
+    ]
+    optimizer = torch.optim.AdamW(groups, lr=lr)
+    loss_of_batch, total, step = loss_of(plain, "first"), epochs * len(list(packing.batches(8))), 0
+    for epoch in range(epochs):
+        rng = np.random.default_rng((3, 0, epoch))
+        generator = torch.Generator().manual_seed(int(rng.integers(1 << 62)))
+        for batch in packing.batches(8, rng):
+            share = (step + 0.5) / total
+            factor = share / 0.25 if share < 0.25 else (1 - share) / 0.75
+            for group in optimizer.param_groups:
+                group["lr"] = lr * factor
+            optimizer.zero_grad()
+            loss_of_batch(batch, generator).backward()
+            nn.utils.clip_grad_norm_([plain.first.weight, plain.first.bias], 0.1)
+            optimizer.step()
+            step += 1
+    assert step == total
+    for one, other in zip(net.first.parameters(), plain.first.parameters(), strict=True):
+        torch.testing.assert_close(one, other)
+    assert parts_of(net) == ("first", "second")
 
 
 def test_the_best_weights_stay_and_patience_ends_a_stage(encoded: cv.Dataset) -> None:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from convener import __version__
-from convener.cli import compare, data, demo, doctor, encode, lf, report, runs
+from convener.cli import compare, data, demo, doctor, encode, lf, report, runs, tagger
 from convener.cli.terminal import ERR, say
 from convener.errors import ConvenerError, ConvenerWarning
 
@@ -52,6 +52,7 @@ app.command()(data.analyze)
 app.command()(encode.encode)
 app.command()(runs.fit)
 app.command()(runs.predict)
+app.command()(tagger.train_tagger)
 app.command()(runs.evaluate)
 app.command()(compare.compare)
 app.command()(report.report)

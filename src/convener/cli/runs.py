@@ -16,7 +16,10 @@ from convener.errors import ConfigError, NoTypesError
 from convener.evaluate import Mode
 from convener.evaluate import evaluate as evaluate_predictions
 from convener.models import LabelModel, available, installed
+from convener.predictions import Predictions
 from convener.tables import Table
+from convener.tagger import Tagger, is_tagger
+from convener.tagger import load as load_tagger
 
 
 def fit(
@@ -95,7 +98,9 @@ def fit(
 
 
 def predict(
-    folder: Annotated[Path, typer.Argument(metavar="RUN", help="What `convener fit` wrote.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="RUN", help="What `fit` or `train-tagger` wrote.")
+    ],
     data: Data,
     output: Annotated[Path, typer.Option("-o", "--output", help="File; the suffix decides.")],
     split: terminal.Split = None,
@@ -111,12 +116,7 @@ def predict(
     as_json: terminal.Json = False,
 ) -> None:
     """Label data with a fitted model and write the labels."""
-    model = run.load(folder)
-    dataset = read_for(model, folder, data, split, format, read)
-    with terminal.remarks():
-        dataset = model.encoded(dataset)
-    with terminal.working("predicting"):
-        labels = model.predict(dataset)
+    labels, _ = _predicted(folder, data, split, format, read)
     io.write(labels, output, format=to, scheme=scheme, lossy=lossy)
     if as_json:
         terminal.show_json({"output": str(output), "spans": len(labels.spans)})
@@ -126,7 +126,7 @@ def predict(
 
 def evaluate(
     labels: Annotated[
-        Path, typer.Argument(metavar="LABELS", help="A file of labels, or a run to predict with.")
+        Path, typer.Argument(metavar="LABELS", help="A file of labels, a run, or a tagger.")
     ],
     data: Data,
     split: terminal.Split = None,
@@ -149,10 +149,7 @@ def evaluate(
     if run.is_run(labels):
         if sources or labels_read:
             raise ConfigError(f"{labels}: a run has its own sources; leave out --sources")
-        model = run.load(labels)
-        dataset = read_for(model, labels, data, split, format, read)
-        with terminal.remarks():
-            predictions = model.predict(dataset)
+        predictions, dataset = _predicted(labels, data, split, format, read)
     else:
         how: dict[str, Any] = {"on_illegal": "drop" if mode == "strict" else "begin"}
         predictions = io.read_predictions(labels, **(how | terminal.settings(labels_read)))
@@ -168,22 +165,37 @@ def evaluate(
         terminal.show(result)
 
 
+def _predicted(
+    folder: Path, data: Path, split: str | None, format: str | None, read: list[str] | None
+) -> tuple[Predictions, Dataset]:
+    """What a run or a tagger says of data."""
+    model = load_tagger(folder) if is_tagger(folder) else run.load(folder)
+    dataset = read_for(model, folder, data, split, format, read)
+    with terminal.remarks():
+        if not isinstance(model, LabelModel):
+            return model.predict(dataset), dataset
+        dataset = model.encoded(dataset)
+    with terminal.working("predicting"):
+        return model.predict(dataset), dataset
+
+
 def read_for(
-    model: LabelModel,
+    model: LabelModel | Tagger[Any],
     folder: Path,
     data: Path,
     split: str | None,
     format: str | None,
     read: list[str] | None,
 ) -> Dataset:
-    """Data as the run's own was read, with the model's sources; its types where none are shown."""
-    options = run.reading(folder) | terminal.settings(read) | {"sources": model.fitted.sources}
+    """Data as the model's own was read, with its sources; with its types where none are shown."""
+    options: dict[str, Any] = run.reading(folder) | terminal.settings(read)
+    if isinstance(model, LabelModel):
+        options["sources"] = model.fitted.sources
     try:
         return read_split(data, split, format=format, options=options)
     except NoTypesError:
-        return read_split(
-            data, split, format=format, options=options | {"types": model.fitted.types}
-        )
+        options["types"] = model.fitted.types
+        return read_split(data, split, format=format, options=options)
 
 
 def models(as_json: terminal.Json = False) -> None:

@@ -22,7 +22,7 @@ from convener.encode.hashing import Hashing
 from convener.encode.hub import hub_folder
 from convener.encode.packages import PACKAGED
 from convener.encode.transformer import Transformer
-from convener.errors import ConfigError, UnknownNameError, unknown_name
+from convener.errors import ConfigError, MismatchError, UnknownNameError, unknown_name
 from convener.features import DTYPES, Dtype, Encoding, Features, as_stored
 
 __all__ = ["Encoded", "Encoder", "Hashing", "Transformer", "available", "encode", "get"]
@@ -120,6 +120,20 @@ def again(encoding: Encoding) -> Encoder:
             f"{encoder.encoding} is here"
         )
     return encoder
+
+
+def ensured(data: Dataset, encoder: str, encoding: Encoding | None, *, whose: str) -> Dataset:
+    """The data with features, as `encoding` has them or, where that is None, by this encoder.
+
+    whose: who was fitted on that encoding, for the message where data have other features.
+    """
+    if data.features is None:
+        return encode(data, again(encoding) if encoding else get(encoder))
+    if encoding is not None and data.features.encoding != encoding:
+        raise MismatchError(
+            f"{whose} was fitted on features of {encoding}; these are of {data.features.encoding}"
+        )
+    return data
 
 
 def _encoded(data: Dataset, encoder: Encoder, dtype: Dtype, cache: str | Path | bool) -> Dataset:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +43,13 @@ def digests_of(folder: Path) -> dict[str, str]:
     }
 
 
-def from_folder(transformers: Any, folder: Path, kind: str) -> tuple[Any, Any]:
-    """Tokenizer and model of a folder, silently; `kind`: the class of transformers' to make."""
+def from_folder(
+    transformers: Any, folder: Path, kind: str, *, tags: Sequence[str] | None = None
+) -> tuple[Any, Any]:
+    """Tokenizer and model of a folder, silently; `kind`: the class of transformers' to make.
+
+    tags: what a head that is still to be trained will tell apart; it need not be in the folder.
+    """
     bars = transformers.utils.logging
     shown, level = bars.is_progress_bar_enabled(), bars.get_verbosity()
     bars.disable_progress_bar()
@@ -51,7 +57,7 @@ def from_folder(transformers: Any, folder: Path, kind: str) -> tuple[Any, Any]:
     # No code of a model's is run, nor is the user asked whether to run it.
     safe = {"local_files_only": True, "trust_remote_code": False}
     try:
-        facts = transformers.AutoConfig.from_pretrained(folder, **safe)
+        facts = transformers.AutoConfig.from_pretrained(folder, **safe, **_head(tags))
         # Tokenizers that tell a word from its continuation by the space before it need one.
         options = {"add_prefix_space": True} if _spaced(folder) else {}
         tokenizer = transformers.AutoTokenizer.from_pretrained(
@@ -75,8 +81,16 @@ def from_folder(transformers: Any, folder: Path, kind: str) -> tuple[Any, Any]:
         raise DataError(f"{folder}: has no fast tokenizer (tokenizer.json), which words need")
     both = hasattr(model, "encoder") and hasattr(model, "decoder")
     encoder = model.get_encoder() if both else model
-    _check_weights(folder, model, encoder, found)
+    _check_weights(folder, model, encoder if tags is None else model.base_model, found)
     return tokenizer, encoder
+
+
+def _head(tags: Sequence[str] | None) -> dict[str, Any]:
+    """What a model's config says of a head for these tags."""
+    if tags is None:
+        return {}
+    names = dict(enumerate(tags))
+    return {"id2label": names, "label2id": {tag: number for number, tag in names.items()}}
 
 
 def _check_weights(folder: Path, model: Any, encoder: Any, found: dict[str, Any]) -> None:

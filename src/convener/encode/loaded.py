@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -56,16 +56,22 @@ class Reading:
 class Batch(NamedTuple):
     """Windows that a model reads together.
 
-    windows (B,) their numbers; ids (B, T) their pieces; seen (B, T) which of them are real;
-    places: where the pieces of the words they give stand, with the batch laid out as one row;
-    counts: how many pieces each of those words has.
+    windows (B,) their numbers; words: those that they give; ids (B, T) their pieces; seen (B, T)
+    which of them are real; places: where the pieces of the words they give stand, with the batch
+    laid out as one row; counts: how many pieces each of those words has.
     """
 
     windows: NDArray[np.int64]
+    words: NDArray[np.int64]
     ids: NDArray[np.int64]
     seen: NDArray[np.bool_]
     places: NDArray[np.int64]
     counts: NDArray[np.int64]
+
+    def first_pieces(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Words that have a piece, and where the first of each stands, as in `places`."""
+        begins, there = offsets_of(self.counts)[:-1], self.counts > 0
+        return self.words[there], self.places[begins[there]]
 
 
 class Loaded(NamedTuple):
@@ -89,17 +95,18 @@ class Loaded(NamedTuple):
         *,
         layers: str | tuple[int, ...] = "last",
         kind: str = "AutoModel",
+        tags: Sequence[str] | None = None,
     ) -> Loaded:
         """Load tokenizer and weights, from safetensors only; no code of the model's is run.
 
         layers: which ones `vectors` gives. kind: the class of transformers' that knows what
-        stands over the last layer.
+        stands over the last layer; tags: those of a new head there.
         """
         purpose = f"the model in {folder.name}"
         torch = require("torch", extra="encoders", purpose=purpose)
         transformers = require("transformers", extra="encoders", purpose=purpose)
         device = torch.device(_device(torch, config.device))
-        tokenizer, model = from_folder(transformers, folder, kind)
+        tokenizer, model = from_folder(transformers, folder, kind, tags=tags)
         specials = specials_of(tokenizer)
         around = len(specials.before) + len(specials.after)
         window = _window(tokenizer, model.config, config.window, folder)
@@ -118,9 +125,14 @@ class Loaded(NamedTuple):
             config.budget or BUDGETS.get(device.type, BUDGETS["cuda"]),
         )
 
-    def pieces(self, tokens: Strings, offsets: NDArray[np.int64]) -> Pieces:
-        """The words cut; none takes more than a quarter of a window."""
-        most, unknown = max(1, self.capacity // 4), self.specials.unknown
+    def pieces(
+        self, tokens: Strings, offsets: NDArray[np.int64], *, invisible: bool = False
+    ) -> Pieces:
+        """The words cut; none takes more than a quarter of a window.
+
+        invisible: leave words that yield nothing without a piece, as a plain tokenizer does.
+        """
+        most, unknown = max(1, self.capacity // 4), None if invisible else self.specials.unknown
         pieces = pieces_of(self.tokenizer, tokens, offsets, unknown=unknown, most=most)
         known = len(self.model.get_input_embeddings().weight)
         if pieces.ids.max(initial=0) >= known:
@@ -130,37 +142,46 @@ class Loaded(NamedTuple):
 
     def vectors(
         self, pieces: Pieces, windows: Windows
-    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.float32]]]:
-        """By batch: the windows' numbers, vectors of the words they give, of their first piece."""
+    ) -> Iterator[tuple[Batch, NDArray[np.float32], NDArray[np.float32]]]:
+        """Batches, vectors of the words they give, and of their windows' first pieces."""
         for batch in self.batches(pieces, windows):
             hidden = self._hidden(batch)
             rows = hidden.reshape(-1, hidden.shape[2])[self.torch.from_numpy(batch.places)].float()
             words = self.torch.segment_reduce(
                 rows, "mean", lengths=self.torch.from_numpy(batch.counts).to(rows.device)
             )
-            yield batch.windows, words.cpu().numpy(), hidden[:, 0].float().cpu().numpy()
+            yield batch, words.cpu().numpy(), hidden[:, 0].float().cpu().numpy()
 
     def batches(self, pieces: Pieces, windows: Windows) -> Iterator[Batch]:
         """Windows of about one length, to be read together."""
-        before = offsets_of(pieces.counts)
-        lengths = before[windows.end] - before[windows.start]
+        lengths = pieces.before[windows.end] - pieces.before[windows.start]
         around = len(self.specials.before) + len(self.specials.after)
         for chosen in batches(lengths + around, self.budget):
-            start, length = before[windows.start[chosen]], lengths[chosen]
-            ids, seen = self._padded(pieces.ids, start, length)
-            first, last = windows.first[chosen], windows.last[chosen]
-            shift = np.arange(len(chosen)) * ids.shape[1] + len(self.specials.before) - start
-            places = ranges(before[first] + shift, before[last] - before[first])
-            yield Batch(chosen, ids, seen, places, pieces.counts[ranges(first, last - first)])
+            yield self.batch(pieces, windows, chosen)
+
+    def batch(self, pieces: Pieces, windows: Windows, chosen: NDArray[np.int64]) -> Batch:
+        """The windows of these numbers, to be read together."""
+        before = pieces.before
+        start = before[windows.start[chosen]]
+        ids, seen = self._padded(pieces.ids, start, before[windows.end[chosen]] - start)
+        first, last = windows.first[chosen], windows.last[chosen]
+        shift = np.arange(len(chosen)) * ids.shape[1] + len(self.specials.before) - start
+        places = ranges(before[first] + shift, before[last] - before[first])
+        words = ranges(first, last - first)
+        return Batch(chosen, words, ids, seen, places, pieces.counts[words])
 
     def read(self, batch: Batch, **options: Any) -> Any:
         """What the model makes of a batch."""
         with self.torch.inference_mode():
-            return self.model(
-                input_ids=self.torch.from_numpy(batch.ids).to(self.device),
-                attention_mask=self.torch.from_numpy(batch.seen.astype(np.int64)).to(self.device),
-                **options,
-            )
+            return self.forward(batch, **options)
+
+    def forward(self, batch: Batch, **options: Any) -> Any:
+        """The same, with what is needed to train the model."""
+        return self.model(
+            input_ids=self.torch.from_numpy(batch.ids).to(self.device),
+            attention_mask=self.torch.from_numpy(batch.seen.astype(np.int64)).to(self.device),
+            **options,
+        )
 
     def _padded(
         self, ids: NDArray[np.int64], start: NDArray[np.int64], length: NDArray[np.int64]

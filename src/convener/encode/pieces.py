@@ -1,7 +1,9 @@
-"""Words cut into the pieces that a model knows; every word has at least one."""
+"""Words cut into the pieces that a model knows."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -16,11 +18,17 @@ LONGEST = 1000
 """Characters of a word that are looked at: nothing longer is a word."""
 
 
-class Pieces(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Pieces:
     """Ids of all pieces (P,), and how many each word has (N,)."""
 
     ids: Ints
     counts: Ints
+
+    @cached_property
+    def before(self) -> Ints:
+        """Where the pieces of each word begin.  -> (N+1,)"""
+        return offsets_of(self.counts)
 
 
 class Specials(NamedTuple):
@@ -55,11 +63,13 @@ def specials_of(tokenizer: Any) -> Specials:
     )
 
 
-def pieces_of(tokenizer: Any, tokens: Strings, offsets: Ints, *, unknown: int, most: int) -> Pieces:
+def pieces_of(
+    tokenizer: Any, tokens: Strings, offsets: Ints, *, unknown: int | None, most: int
+) -> Pieces:
     """Cut all words of all sentences.
 
-    A word that yields nothing (a zero-width space, say) is read as `unknown`; of a word that
-    yields more than `most` pieces the first ones are kept.
+    A word that yields nothing (a zero-width space, say) is read as `unknown`, or has no piece where
+    that is None; of a word that yields more than `most` pieces the first ones are kept.
     """
     words = [_clean(word) for word in tokens.to_list()]
     sentences = [words[start:end] for start, end in pairwise(offsets.tolist()) if start < end]
@@ -73,10 +83,11 @@ def pieces_of(tokenizer: Any, tokens: Strings, offsets: Ints, *, unknown: int, m
     word = np.concatenate([np.array(item.word_ids, np.int64) for item in cut]) + starts
     counts = np.bincount(word, minlength=len(words))
     first = offsets_of(counts)[:-1]
-    kept = np.clip(counts, 1, most)
+    kept = np.clip(counts, 0 if unknown is None else 1, most)
     places = np.minimum(ranges(first, kept), max(0, len(ids) - 1))
     chosen = ids[places] if len(ids) else np.zeros(int(kept.sum()), np.int64)
-    chosen[offsets_of(kept)[:-1][counts == 0]] = unknown
+    if unknown is not None:
+        chosen[offsets_of(kept)[:-1][counts == 0]] = unknown
     return Pieces(chosen, kept)
 
 

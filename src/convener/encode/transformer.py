@@ -17,7 +17,7 @@ from convener.encode.loaded import Loaded, Reading
 from convener.encode.windows import windows_of
 from convener.errors import ConfigError, DataError
 from convener.features import Encoding
-from convener.packed import Strings, ranges
+from convener.packed import Strings
 from convener.settings import from_mapping
 
 _WIDTHS = ("hidden_size", "d_model", "dim", "n_embd")
@@ -74,8 +74,9 @@ class Transformer(Encoder):
         )
         heads = np.searchsorted(offsets, windows.start, side="right") - 1
         begins = windows.start == offsets[heads]
-        for chosen, rows, first in self._model.vectors(pieces, windows):
-            words[ranges(windows.first[chosen], (windows.last - windows.first)[chosen])] = rows
+        for batch, rows, first in self._model.vectors(pieces, windows):
+            chosen = batch.windows
+            words[batch.words] = rows
             sentences[heads[chosen][begins[chosen]]] = first[begins[chosen]]
         if self._sentence == "mean":
             sentences = sentence_means(words, offsets)

@@ -14,6 +14,7 @@ from typing import Any
 
 from convener.caching import digest_of, digest_of_file
 from convener.errors import DataError, UnknownNameError, first_line, require
+from convener.io.spacy.docbin import spacy_word
 from convener.lf.view import View
 
 BATCH = 256
@@ -87,14 +88,7 @@ def _words(view: View) -> dict[str, Any]:
     """Words, whether a space follows each, and whether each begins a sentence."""
     begins = {start for start, _ in view.sentences}
     return {
-        "words": [_clean(word) for word in view],
+        "words": [spacy_word(word) for word in view],
         "spaces": [*(one[1] < two[0] for one, two in pairwise(view.chars)), *[False] * bool(view)],
         "sent_starts": [number in begins for number in range(len(view))],
     }
-
-
-def _clean(word: str) -> str:
-    """A word as spaCy takes it: not empty, and Unicode text."""
-    if not word:
-        return " "
-    return word if word.isascii() else word.encode("utf-8", "replace").decode("utf-8")

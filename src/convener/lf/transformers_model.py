@@ -21,7 +21,7 @@ from convener.errors import ConfigError, DataError, check_known
 from convener.lf.batched import Batched, Labels, located, renamings
 from convener.lf.function import Found, LabelingFunction
 from convener.lf.view import View
-from convener.packed import Strings, offsets_of, ranges
+from convener.packed import Strings, offsets_of
 from convener.schemes import Place, bio_labels, parse_tag
 from convener.tags import TagSet
 
@@ -112,10 +112,9 @@ class Tags(Batched):
         )
         for batch in loaded.batches(pieces, windows):
             logits = loaded.read(batch).logits
-            first = batch.places[offsets_of(batch.counts)[:-1]]
+            words, first = batch.first_pieces()
             rows = logits.reshape(-1, logits.shape[2])[loaded.torch.from_numpy(first)]
-            given = (windows.last - windows.first)[batch.windows]
-            best[ranges(windows.first[batch.windows], given)] = rows.argmax(-1).cpu().numpy()
+            best[words] = rows.argmax(-1).cpu().numpy()
         return best
 
     def digest(self) -> str:

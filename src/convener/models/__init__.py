@@ -10,6 +10,7 @@ from pathlib import Path
 from convener.errors import DataError, MissingExtraError, UnknownNameError, unknown_name
 from convener.io import checkpoint
 from convener.models.base import LabelModel
+from convener.tagger.base import KIND as TAGGER
 
 __all__ = ["LabelModel", "available", "get", "installed", "load"]
 SHARED = ("base", "fitted", "hearing", "neural")
@@ -62,7 +63,10 @@ def installed() -> tuple[type[LabelModel], ...]:
 def load(folder: str | Path) -> LabelModel:
     """A model as it was saved, ready to predict."""
     path = Path(folder)
-    facts, arrays = checkpoint.read(path)
+    facts = checkpoint.read_facts(path)
+    if TAGGER in facts:
+        raise DataError(f"{path}: a tagger, not a label model: load it with convener.load_tagger")
+    arrays = checkpoint.read_arrays(path)
     try:
         model = get(facts["model"])(**facts["settings"])
         return model.restore(facts, arrays)

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener.data import Dataset
-from convener.encode import AUTO, again, encode, get
-from convener.errors import ConvenerWarning, DataError, MismatchError, NotFittedError
+from convener.encode import AUTO, ensured
+from convener.errors import ConvenerWarning, DataError, NotFittedError
 from convener.features import Encoding, Scaling
 from convener.insides import Insides
 from convener.io import checkpoint
@@ -214,15 +214,7 @@ class LabelModel(ABC):
         """With features of this encoder, or of the one in the settings."""
         if not self.needs_features:
             return data
-        if data.features is None:
-            chosen = again(encoding) if encoding else get(self.config.encoder)
-            return encode(data, chosen)
-        if encoding is not None and data.features.encoding != encoding:
-            raise MismatchError(
-                f"{self.name} was fitted on features of {encoding}; "
-                f"these are of {data.features.encoding}"
-            )
-        return data
+        return ensured(data, self.config.encoder, encoding, whose=self.name)
 
     def predict(self, data: Dataset) -> Predictions:
         """Labels, probabilities and scored spans for every sentence."""

@@ -13,6 +13,7 @@ from convener.data import Dataset
 from convener.errors import DataError, MismatchError
 from convener.evaluate.sources import f1_of_sources, only_coarse
 from convener.features import Encoding, Scaling
+from convener.io.checkpoint import under
 from convener.models.hearing import Hearing
 
 Params = Mapping[str, NDArray[Any]]
@@ -109,10 +110,10 @@ class Fitted:
             tuple(facts["sources"]),
             tuple(facts["silence"]),
             Hearing.from_json(facts["hearing"]),
-            _named("params.", arrays),
-            Reliability(**_named("reliability.", arrays)),
+            under("params.", arrays),
+            Reliability(**under("reliability.", arrays)),
             Encoding.from_json(facts["encoding"]) if "encoding" in facts else None,
-            Scaling(**_named("scaling.", arrays)) if "encoding" in facts else None,
+            Scaling(**under("scaling.", arrays)) if "encoding" in facts else None,
         )
 
 
@@ -145,15 +146,6 @@ def matching(
                 f"{model} was fitted with silence of {name} meaning {expected}; here it is {found}"
             )
     return data
-
-
-def _named(prefix: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Arrays whose names begin so, by the rest of their names."""
-    return {
-        name.removeprefix(prefix): array
-        for name, array in arrays.items()
-        if name.startswith(prefix)
-    }
 
 
 def _known(value: float) -> float | None:

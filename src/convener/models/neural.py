@@ -24,6 +24,7 @@ from convener.nets.moves import Look
 from convener.settings import at_least, shares
 from convener.tables import PERCENT, Table
 from convener.tags import TagSet
+from convener.train.holding import held_out
 from convener.train.journal import journal_of
 from convener.train.loop import Schedule, Stage, curves, run
 from convener.train.neural import (
@@ -36,7 +37,7 @@ from convener.train.neural import (
     infer_all,
 )
 from convener.train.packing import Packing
-from convener.train.start import held_out, load_weights, weights_of
+from convener.train.start import load_weights, weights_of
 
 
 @dataclass(frozen=True, kw_only=True)

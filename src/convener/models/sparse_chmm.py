@@ -18,10 +18,11 @@ from convener.models.neural import NeuralChain, WeakConfig
 from convener.nets.sparse import Prior, SparseNet
 from convener.settings import at_least, shares
 from convener.train.heard import fillings
+from convener.train.holding import held_out
 from convener.train.loop import curves, run
 from convener.train.packing import sentence_features
 from convener.train.sparse import Stages, Start, new_net, with_majority
-from convener.train.start import held_out, load_weights, weights_of
+from convener.train.start import load_weights, weights_of
 
 
 @dataclass(frozen=True, kw_only=True)

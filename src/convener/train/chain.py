@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -64,6 +64,13 @@ class Decoded(NamedTuple):
     labels: NDArray[np.int16]
     marginals: NDArray[np.float32]
     scores: NDArray[np.float32]
+
+    @classmethod
+    def joined(cls, parts: Iterable[Decoded], labels: int) -> Decoded:
+        """Consecutive parts of a dataset with so many labels as one."""
+        none = np.zeros(0, np.float32)
+        nothing = cls(np.zeros(0, np.int16), np.zeros((0, labels), np.float32), none)
+        return cls(*(np.concatenate(arrays) for arrays in zip(nothing, *parts, strict=True)))
 
 
 def decoded(

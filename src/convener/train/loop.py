@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -15,10 +15,17 @@ from torch import Generator, Tensor, nn
 from convener import progress
 from convener.insides import curve
 from convener.train.journal import Journal, optimizer_tensors, restore_optimizer
-from convener.train.packing import Batch, Packing
 
 LOG = logging.getLogger(__name__)
 Weights = dict[str, Tensor]
+
+
+class Batches(Protocol):
+    """What is learned from, as `train.packing.Packing` has it: so many sentences, in batches."""
+
+    def __len__(self) -> int: ...
+    def batches(self, size: int, rng: np.random.Generator | None = None) -> Iterator[Any]:
+        """All batches of `size` sentences, each as long as it has sentences, drawn by `rng`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,8 +33,9 @@ class Stage:
     """One stretch of training: what is minimised, by moving what, for how long."""
 
     name: str
-    loss: Callable[[Batch, Generator], Tensor]
-    packing: Packing
+    loss: Callable[[Any, Generator], Tensor]
+    """Of one of the batches."""
+    packing: Batches
     trains: tuple[str, ...]
     """Names of the network's parts."""
     lr: float
@@ -53,6 +61,21 @@ class Schedule:
     score: Callable[[], float] | None = None
     """How good the network is on held-out data; higher is better. None: train to the end."""
     journal: Journal | None = None
+    pace: Callable[[float], float] | None = None
+    """A factor of all learning rates, by the share of a stage's steps that are done. With it,
+    weights decay apart from the gradient (AdamW)."""
+    clip: float | None = None
+    """Gradients that are longer than this are shortened to it."""
+
+
+def warmed(share: float) -> Callable[[float], float]:
+    """A pace that rises in this share of the steps, and falls to zero in the others.
+
+    >>> pace = warmed(0.1)
+    >>> [round(pace(done), 3) for done in (0.0, 0.05, 0.1, 0.55, 1.0)]
+    [0.0, 0.5, 1.0, 0.5, 0.0]
+    """
+    return lambda done: done / share if done < share else (1 - done) / (1 - share)
 
 
 @dataclass(frozen=True)
@@ -105,7 +128,8 @@ class _Work:
     ) -> None:
         self.net, self.stage, self.number = net, stage, number
         self.schedule, self.history = schedule, history
-        self.optimizer = _optimizer(net, stage, schedule.decay)
+        self.optimizer = _optimizer(net, stage, schedule)
+        self.steps = -(-len(stage.packing) // schedule.batch)
         self.best: Weights = {}
         self.best_score, self.waited, self.done = -np.inf, 0, 0
 
@@ -120,12 +144,14 @@ class _Work:
         """All epochs that are left; then the best weights."""
         stage = self.stage
         title = f"{self.schedule.name}: {stage.name}"
-        with progress.bar(title, stage.epochs, done=self.done) as advance:
+        total, done, said = stage.epochs * self.steps, self.done * self.steps, ""
+        with progress.bar(title, total, done=done) as advance:
             while self.done < stage.epochs and self.waited < stage.patience:
-                loss = self._epoch((self.schedule.seed, self.number, self.done))
+                epoch = f"epoch {self.done + 1}/{stage.epochs}{said}"
+                loss = self._epoch(lambda epoch=epoch: advance(epoch))  # type: ignore[misc]
                 self.done += 1
                 score = self._judge(self.done, loss)
-                advance(f"loss {loss:.4f}" + ("" if score is None else f", held out {score:.4f}"))
+                said = f", loss {loss:.4f}" + ("" if score is None else f", held out {score:.4f}")
                 self._keep()
         if self.schedule.score is not None:
             self.net.load_state_dict(self.best)
@@ -175,34 +201,58 @@ class _Work:
             self.best, self.best_score, self.waited = _weights(self.net), smoothed, 0
         return score
 
-    def _epoch(self, seed: tuple[int, ...]) -> float:
-        rng = np.random.default_rng(seed)
+    def _epoch(self, step: Callable[[], None]) -> float:
+        """One epoch, with a step told after each batch; the mean loss of its sentences."""
+        rng = np.random.default_rng((self.schedule.seed, self.number, self.done))
         generator = torch.Generator().manual_seed(int(rng.integers(1 << 62)))
         total, count = 0.0, 0
-        for batch in self.stage.packing.batches(self.schedule.batch, rng):
+        batches = self.stage.packing.batches(self.schedule.batch, rng)
+        for number, batch in enumerate(batches):
+            self._set_pace(self.done * self.steps + number + 1)
             self.optimizer.zero_grad(set_to_none=True)
             loss = self.stage.loss(batch, generator)
             loss.backward()  # type: ignore[no-untyped-call]
+            if self.schedule.clip is not None:
+                nn.utils.clip_grad_norm_(self.net.parameters(), self.schedule.clip)
             self.optimizer.step()
-            total += float(loss.detach()) * len(batch.sentences)
-            count += len(batch.sentences)
+            total += float(loss.detach()) * len(batch)
+            count += len(batch)
+            step()
         return total / max(count, 1)
 
+    def _set_pace(self, step: int) -> None:
+        """Learning rates for the step of this number, counted from 1 over the whole stage."""
+        if self.schedule.pace is None:
+            return
+        # The last step must not be for nothing: half a step back.
+        factor = self.schedule.pace((step - 0.5) / (self.stage.epochs * self.steps))
+        for group in self.optimizer.param_groups:
+            group["lr"] = group["peak"] * factor
 
-def _optimizer(net: nn.Module, stage: Stage, decay: float) -> torch.optim.Optimizer:
+
+def _optimizer(net: nn.Module, stage: Stage, schedule: Schedule) -> torch.optim.Optimizer:
     """Adam over the parts that the stage trains; matrices decay, biases do not."""
     groups: dict[tuple[float, float], list[nn.Parameter]] = {}
     for name, parameter in net.named_parameters():
         part = name.partition(".")[0]
         parameter.requires_grad_(part in stage.trains)
         if part in stage.trains:
-            how = stage.rates.get(part, stage.lr), decay if parameter.ndim > 1 else 0.0
-            groups.setdefault(how, []).append(parameter)
+            decay = schedule.decay if parameter.ndim > 1 else 0.0
+            groups.setdefault((stage.rates.get(part, stage.lr), decay), []).append(parameter)
+    kind = torch.optim.Adam if schedule.pace is None else torch.optim.AdamW
     # One pass over each matrix instead of a dozen: with many labels that is a third of a step.
-    return torch.optim.Adam(
-        [{"params": x, "lr": lr, "weight_decay": decay} for (lr, decay), x in groups.items()],
+    return kind(
+        [
+            {"params": found, "lr": lr, "peak": lr, "weight_decay": decay}
+            for (lr, decay), found in groups.items()
+        ],
         fused=True,
     )
+
+
+def parts_of(net: nn.Module) -> tuple[str, ...]:
+    """Names of all parts of a network, for a stage that trains them all."""
+    return tuple(dict.fromkeys(name.partition(".")[0] for name, _ in net.named_parameters()))
 
 
 def _weights(net: nn.Module) -> Weights:

@@ -204,12 +204,7 @@ def infer(
 
 def infer_all(net: ChainNet, data: Dataset, reading: Reading, *, threads: int = 1) -> Decoded:
     """The same for a dataset of any size, a block at a time."""
-    found = [
+    found = (
         infer(net, parts, reading, part, threads=threads) for part, parts in packings(data, reading)
-    ]
-    if not found:
-        size = len(data.fine_tags)
-        return Decoded(
-            np.zeros(0, np.int16), np.zeros((0, size), np.float32), np.zeros(0, np.float32)
-        )
-    return Decoded(*(np.concatenate(arrays) for arrays in zip(*found, strict=True)))
+    )
+    return Decoded.joined(found, len(data.fine_tags))

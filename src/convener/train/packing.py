@@ -36,6 +36,9 @@ class Batch:
     allowed: Tensor
     parts: Parts | None
 
+    def __len__(self) -> int:
+        return len(self.sentences)
+
 
 @dataclass(frozen=True, eq=False)
 class Packing:
@@ -62,7 +65,7 @@ class Packing:
 
         given (N, L): nothing unless given.
         """
-        features = _features(data)
+        features = features_of(data)
         order = np.arange(len(data))
         if seed is not None:
             order = np.random.default_rng(seed).permutation(len(data))
@@ -117,10 +120,11 @@ class Packing:
 
 def sentence_features(data: Dataset) -> Tensor:
     """Features of all sentences, as they are read.  -> (M, D)"""
-    return torch.from_numpy(_features(data).sentence_rows())
+    return torch.from_numpy(features_of(data).sentence_rows())
 
 
-def _features(data: Dataset) -> Features:
+def features_of(data: Dataset) -> Features:
+    """The features, where they cannot be done without."""
     if data.features is None:
         raise DataError("features are needed here, and there are none")
     return data.features

@@ -26,8 +26,6 @@ OUTSIDE = 9.2
 """Logit of O before a sentence: a probability of 0.9999 against one other label."""
 RIGHT = 0.95
 """How often a vote like "not PER" is presumed right: no count of what is said can tell."""
-HELD_OUT = 0.1
-"""Share of train that decides when to stop, where there is no valid."""
 
 
 class Start(NamedTuple):
@@ -114,11 +112,6 @@ def prepared(net: N, data: Dataset, *, legal: bool, uniform: bool = False) -> N:
             floor = np.where(data.fine_tags.legal, 0.0, NEVER).reshape(-1)
             net.floor.copy_(torch.from_numpy(floor))
     return net
-
-
-def held_out(train: Dataset, valid: Dataset | None, seed: int) -> tuple[Dataset, Dataset]:
-    """What to train on, and what to judge by: valid, or else a tenth of train."""
-    return train.split(1 - HELD_OUT, seed=seed) if valid is None else (train, valid)
 
 
 def weights_of(net: nn.Module) -> dict[str, NDArray[Any]]:

@@ -56,3 +56,10 @@ def note_of(doc: Any) -> Mapping[str, Any]:
     """What stands in a document beside what spaCy has a place for."""
     note = doc.user_data.get(NOTE)
     return note if isinstance(note, dict) else {}
+
+
+def spacy_word(word: str) -> str:
+    """A word as spaCy takes it: not empty, and Unicode text."""
+    if not word:
+        return " "
+    return word if word.isascii() else word.encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,107 @@
+"""BERT-NER: a tagger trained on gold, in the clothes of a label model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import convener as cv
+from convener.models.bert_ner import BertNER
+from tests.encode.toys import build
+from tests.models.kills import killed_at
+from tests.tagger import toys
+
+QUICK: dict[str, Any] = {"epochs": 5, "lr": 0.01}
+
+
+def voted(count: int, seed: int = 0) -> cv.Dataset:
+    """Text that decides its labels, and a source that says nothing of use."""
+    data = toys.sentences(count, seed, longest=1)
+    return data.with_sources(("dumb",), np.zeros((len(data.tokens), 1), np.int16), ("O",))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build("distilbert", tmp_path_factory.mktemp("distilbert"))
+
+
+def f1(model: cv.LabelModel, data: cv.Dataset) -> float:
+    found = cv.evaluate(model.predict(data), data).f1
+    assert found is not None
+    return found
+
+
+def test_it_learns_from_gold_what_no_source_says() -> None:
+    model = BertNER(encoder="hashing", **QUICK).fit(voted(120), voted(30, seed=1))
+    test = voted(60, seed=2)
+    assert f1(model, test) > 0.97
+    assert not model.finetunes
+    assert model.predict(test).settings["saw_gold"]
+
+
+def test_in_prediction_it_reads_text_alone() -> None:
+    model = BertNER(encoder="hashing", **QUICK).fit(voted(60))
+    data = voted(20, seed=2)
+    other = data.with_gold(np.zeros(len(data.tokens), np.int16))
+    loud = data.with_sources(("dumb",), np.ones((len(data.tokens), 1), np.int16), ("O",))
+    expected = model.predict(data).labels.tobytes()
+    assert model.predict(other).labels.tobytes() == expected
+    assert model.predict(loud).labels.tobytes() == expected
+
+
+def test_a_whole_encoder_is_trained_saved_and_loaded(folder: Path, tmp_path: Path) -> None:
+    model = BertNER(encoder=str(folder), epochs=5, lr=5e-3)
+    assert model.finetunes
+    data = cv.encode(voted(120), "hashing", cache=False)  # features that it has no use for
+    model.fit(data, voted(30, seed=1)).save(tmp_path / "m")
+    test = voted(60, seed=2)
+    assert f1(model, test) > 0.9
+    assert model.fitted.encoding is None
+    loaded = cv.load(tmp_path / "m")
+    np.testing.assert_array_equal(
+        loaded.predict(test).probabilities, model.predict(test).probabilities
+    )
+
+
+def test_frozen_features_of_an_encoder_that_could_be_trained(folder: Path) -> None:
+    model = BertNER(encoder=str(folder), finetune=False, **QUICK).fit(voted(40))
+    assert model.fitted.encoding is not None
+    assert model.predict(voted(5)).probabilities is not None
+
+
+def test_hashing_cannot_be_trained() -> None:
+    with pytest.raises(cv.ConfigError, match="has no weights to train"):
+        BertNER(encoder="hashing", finetune=True).fit(voted(10))
+
+
+def test_fit_on_a_fitted_model_goes_on() -> None:
+    model = BertNER(encoder="hashing", **QUICK).fit(voted(120))
+    before = f1(model, voted(60, seed=2))
+    model.fit(voted(20, seed=7))
+    assert f1(model, voted(60, seed=2)) > before - 0.05
+
+
+def test_a_kill_costs_nothing(tmp_path: Path) -> None:
+    whole = BertNER(encoder="hashing", **QUICK).fit(voted(60)).fitted.params
+    with killed_at(12):
+        BertNER(encoder="hashing", **QUICK).fit(voted(60), journal=tmp_path)
+    again = BertNER(encoder="hashing", **QUICK).fit(voted(60), journal=tmp_path).fitted.params
+    assert {name: array.tobytes() for name, array in again.items()} == {
+        name: array.tobytes() for name, array in whole.items()
+    }
+
+
+def test_files_outside_of_the_folder_are_refused(tmp_path: Path) -> None:
+    model = BertNER(encoder="hashing", epochs=1).fit(voted(10))
+    bad = {**model.fitted.params, "../evil": np.zeros(1, np.uint8)}
+    with pytest.raises(cv.DataError, match="outside of its folder"):
+        model.infer(bad, voted(1))
+
+
+@pytest.mark.parametrize("bad", [{"epochs": 0}, {"lr": -1}])
+def test_bad_settings_are_refused(bad: dict[str, Any]) -> None:
+    with pytest.raises(cv.ConfigError, match=next(iter(bad))):
+        BertNER(**bad)
