@@ -178,3 +178,14 @@ def test_entities_that_the_model_expects_and_does_not_find_count_against_recall(
     assert item.recall.low == pytest.approx(20 / 26, abs=1e-6)
     assert item.f1.low == pytest.approx(40 / 46, abs=1e-6)
     assert probability_of(answer.spans, answer).tolist() == [1.0] * 20
+
+
+def test_doubt_about_marks_is_in_every_figure() -> None:
+    """Forty marks of 0.8 each: eight are expected to be wrong, with a variance of 6.4."""
+    data = cv.Dataset.from_spans(["X"], [["a"]] * 40, {"s": [[(0, 1, "X")]] * 40})
+    shares = np.tile(np.array([0.2, 0.8, 0], np.float32), (40, 1))
+    answer = Predictions(data=data, labels=np.ones(40, np.int16), probabilities=shares)
+    (item,) = estimates(data, answer)
+    low = 32 / 40 - 1.96 * np.sqrt(6.4) / 40
+    for figure in (item.precision, item.recall, item.f1):
+        assert figure == pytest.approx((1.0, low, 1.0), abs=1e-6)
