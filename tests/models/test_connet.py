@@ -132,7 +132,7 @@ def test_every_setting_changes_the_result(toy: cv.Dataset, setting: dict[str, An
 
 
 def test_gold_of_valid_decides_only_if_allowed(toy: cv.Dataset) -> None:
-    assert_gold_decides_only_if_allowed(ConNet, toy, "scorer.own.weight")
+    assert_gold_decides_only_if_allowed(ConNet, toy, "scorer.own.weight", hear=False)
 
 
 def test_coarse_votes_are_labels_that_may_be_any_of_several() -> None:
