@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from convener import tagger as taggers
 from convener.data import Dataset
@@ -18,6 +12,7 @@ from convener.features import Encoding
 from convener.models.base import FeatureConfig, Inference, LabelModel, Params
 from convener.settings import at_least
 from convener.tagger import Tagger, Targets
+from convener.tagger.packed import packed, unpacked
 
 UNTRAINABLE = "hashing"
 
@@ -65,16 +60,14 @@ class BertNER(LabelModel):
         """Train the tagger, or train it on; the files it saves are the parameters."""
         if train.gold is None:
             raise DataError(f"{self.name} is a reference that needs gold, and train has none")
-        tagger = self._tagger() if start is None else _unpacked(start)
+        tagger = self._tagger() if start is None else unpacked(start)
         held = None if valid is None or valid.gold is None else Targets.of_gold(valid)
         tagger.fit(Targets.of_gold(train), held, journal=self.journal)
-        with tempfile.TemporaryDirectory() as folder:
-            tagger.write_all(Path(folder))
-            return _packed(Path(folder))
+        return packed(tagger)
 
     def infer(self, params: Params, data: Dataset) -> Inference:
         """What the tagger says of the text."""
-        found = _unpacked(params).predict(data)
+        found = unpacked(params).predict(data)
         assert found.probabilities is not None  # noqa: S101  # both kinds have them
         return Inference(found.labels, found.probabilities, found.scores)
 
@@ -94,25 +87,3 @@ class BertNER(LabelModel):
     def _encoded_by(self, data: Dataset, encoding: Encoding | None) -> Dataset:
         """Features for the small network only: an encoder that is trained reads words."""
         return data.with_features(None) if self.finetunes else super()._encoded_by(data, encoding)
-
-
-def _packed(folder: Path) -> dict[str, NDArray[Any]]:
-    """The bytes of all files of a folder, by name."""
-    files = sorted(file for file in folder.rglob("*") if file.is_file())
-    return {
-        file.relative_to(folder).as_posix(): np.frombuffer(file.read_bytes(), np.uint8)
-        for file in files
-    }
-
-
-def _unpacked(params: Mapping[str, NDArray[Any]]) -> Tagger[Any]:
-    """The tagger that such files hold."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name).resolve()
-        for file, content in params.items():
-            target = (folder / file).resolve()
-            if folder not in target.parents:
-                raise DataError(f"bert-ner: a file outside of its folder: {file!r}")
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(content.tobytes())
-        return taggers.load(folder)

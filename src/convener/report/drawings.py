@@ -219,6 +219,8 @@ def _counted(data: Dataset, sources: Sequence[str], truth: Floats) -> Floats:
     size = truth.shape[1]
     found = np.zeros((len(sources), size, size))
     for number, name in enumerate(sources):
+        if name not in data.sources:  # a source that the model has added
+            continue
         column = data.votes[:, data.source_number(name)]
         for said in range(size):
             found[number, :, said] = truth[column == said].sum(axis=0)
