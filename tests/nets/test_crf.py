@@ -195,3 +195,14 @@ class TestModule:
         paths = [torch.tensor(path) for path in product(range(3), repeat=3)]
         total = sum(crf.log_likelihood(scores, path, offsets).exp() for path in paths)
         torch.testing.assert_close(total, torch.ones(1, dtype=torch.float64))
+
+    def test_its_chain_has_the_partition_for_likelihood(self) -> None:
+        scores, _, offsets = field_of(5, 3, [3, 0, 2], 1.0, by_token=False, dtype=torch.float64)
+        crf = CRF(3, self.LEGAL, self.START).double()
+        torch.nn.init.normal_(crf.moves)
+        torch.nn.init.normal_(crf.start)
+        with torch.no_grad():
+            chain = [x.numpy() for x in (*crf.chain(scores, offsets), offsets)]
+            written = sentences((*crf.field(scores, offsets), offsets))
+        expected = [np.logaddexp.reduce(energy) for _, energy in written]
+        np.testing.assert_allclose(posterior(*chain).log_likelihood, expected, atol=1e-9)
