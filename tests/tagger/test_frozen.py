@@ -30,7 +30,7 @@ def test_it_learns_what_text_decides(crf: bool, kind: str) -> None:
     train, test = sentences(120), sentences(60, seed=1)
     labels = train if kind == "of_gold" else believed(train)
     tagger = FrozenTagger(**QUICK, crf=crf).fit(getattr(Targets, kind)(labels))
-    assert f1(tagger, test) > 0.97
+    assert f1(tagger, test) > 0.95
     found = tagger.predict(test)
     assert found.model == "frozen tagger"
     assert found.settings.get("saw_gold", False) is (kind == "of_gold")

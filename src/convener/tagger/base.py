@@ -112,10 +112,10 @@ class Tagger(ABC, Generic[S]):
     ) -> Self:
         """Learn from labels: soft ones where predictions have probabilities, or `Targets`.
 
-        Training stops by `valid`, or by a tenth of train that is held out: by F1 against hard
-        targets, such as gold, by the expected likelihood of soft ones. On a fitted tagger, go on
-        from what it knows. With a folder for a journal, training that was killed goes on from its
-        last epoch when the same call is made again.
+        Training stops by `valid`, or by a tenth of train that is held out: by F1 against its
+        labels, which are gold only if you give gold. On a fitted tagger, go on from what it knows.
+        With a folder for a journal, training that was killed goes on from its last epoch when the
+        same call is made again.
         """
         self.journal = None if journal is None else Path(journal)
         train, valid = self._targets(train), None if valid is None else self._targets(valid)
@@ -196,14 +196,13 @@ class Tagger(ABC, Generic[S]):
 def agreement(found: Tagged, targets: Targets, weights: NDArray[np.float32] | None = None) -> float:
     """How well labels agree with a held-out part; higher is better.
 
-    F1 of spans against hard targets; against soft ones, and as long as no span is right, minus
-    the expected cross-entropy, in nats per token: that is below any F1. weights (L,) of labels,
-    as in training.
+    F1 of spans against its labels, of soft targets too: it still rises when the likelihood, which
+    punishes a tagger for being sure, falls already. As long as no span is right, minus the expected
+    cross-entropy, in nats per token: that is below any F1. weights (L,) of labels, as in training.
     """
-    if targets.probabilities is None or found.probabilities is None:
-        scores = score_labels(found.labels, targets.labels, targets.offsets, targets.data.tags)
-        if scores.micro.f1 > 0 or found.probabilities is None:
-            return scores.micro.f1
+    scores = score_labels(found.labels, targets.labels, targets.offsets, targets.data.tags)
+    if scores.micro.f1 > 0 or found.probabilities is None:
+        return scores.micro.f1
     logs = np.log(np.maximum(found.probabilities, LEAST))
     worth = targets.shares() * (1 if weights is None else weights)
     return float((worth * logs).sum() / max(worth.sum(), LEAST))
