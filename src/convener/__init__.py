@@ -44,6 +44,7 @@ from convener.tagger import load as load_tagger
 from convener.tags import TagSet
 
 if TYPE_CHECKING:
+    from convener.models.alt import Alt
     from convener.models.auto import Auto
     from convener.models.bert_ner import BertNER
     from convener.models.bsc import BSC
@@ -63,6 +64,7 @@ __version__ = version("convener")
 
 # Models that bring a compiler or torch are imported when they are first asked for.
 _LATER = {
+    "Alt": "alt",
     "Auto": "auto",
     "BSC": "bsc",
     "BertNER": "bert-ner",
@@ -96,6 +98,7 @@ __all__ = [
     "CHMMFE",
     "DWS",
     "HMM",
+    "Alt",
     "Auto",
     "BertNER",
     "BestConsensus",

@@ -1,0 +1,109 @@
+"""A label model and a tagger in turns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import convener as cv
+from convener.models.alt import TAGGER, Alt
+
+HOW = {"encoder": "hashing", "labels": "majority-vote", "rounds": 1}
+
+
+def written(people: range, *, seed: int, known: bool) -> cv.Dataset:
+    """Sentences about these people, whom the sources know or do not know."""
+    rng = np.random.default_rng(seed)
+    sentences = [
+        [f"word{n}" for n in rng.integers(40, size=3)]
+        + [f"Name{rng.choice(people)}"]
+        + [f"word{n}" for n in rng.integers(40, size=3)]
+        for _ in range(60)
+    ]
+    gold = [[(3, 4, "PER")]] * 60
+    said = gold if known else [[]] * 60
+    sources = {"list": said, "again": said[:30] + [[]] * 30}
+    return cv.Dataset.from_spans(["PER"], sentences, sources, gold=gold)
+
+
+@pytest.fixture(scope="module")
+def words() -> cv.Dataset:
+    return written(range(12), seed=1, known=True)
+
+
+@pytest.fixture(scope="module")
+def fresh() -> cv.Dataset:
+    """Of people whom no source knows."""
+    return written(range(12, 40), seed=2, known=False)
+
+
+def test_the_tagger_finds_what_no_source_knows(words: cv.Dataset, fresh: cv.Dataset) -> None:
+    assert not cv.MajorityVote().fit(words).predict(fresh).labels.any()
+    found = cv.evaluate(Alt(**HOW).fit(words).predict(fresh), fresh)
+    assert found.recall is not None
+    assert found.recall > 0.8
+
+
+def test_gold_is_seen_only_when_asked_for(words: cv.Dataset, fresh: cv.Dataset) -> None:
+    wrong = fresh.with_gold(np.zeros_like(fresh.gold))
+
+    def labels(held: cv.Dataset, *, use_gold: bool) -> bytes:
+        model = Alt(**HOW).fit(words, held, use_gold=use_gold)
+        return model.predict(fresh).labels.tobytes()
+
+    assert labels(fresh, use_gold=False) == labels(wrong, use_gold=False)
+    assert labels(fresh, use_gold=True) != labels(wrong, use_gold=True)
+
+
+@pytest.mark.parametrize(("same", "turns"), [(0.01, 1), (1.0, 3)])
+def test_turns_end_when_nothing_changes(
+    same: float,
+    turns: int,
+    words: cv.Dataset,
+    fresh: cv.Dataset,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Held out are people whom the tagger finds from the first turn on."""
+    half = cv.Dataset.concat([fresh, words])
+    with caplog.at_level("INFO", logger="convener"):
+        Alt(**(HOW | {"rounds": 3, "same": same})).fit(words, half)
+    taught = [line for line in caplog.messages if "tagger" in line]
+    assert len(taught) == turns
+
+
+def test_the_tagger_is_seen_among_the_sources(words: cv.Dataset) -> None:
+    model = Alt(**HOW).fit(words)
+    assert model.insides().sources == (*words.sources, TAGGER)
+    assert [row["source"] for row in model.reliability().to_records()] == list(words.sources)
+
+
+def test_a_saved_model_says_the_same(words: cv.Dataset, tmp_path: Path) -> None:
+    model = Alt(**HOW).fit(words)
+    model.save(tmp_path / "run")
+    ours, theirs = (each.predict(words) for each in (model, cv.load(tmp_path / "run")))
+    assert ours.labels.tobytes() == theirs.labels.tobytes()
+    np.testing.assert_array_equal(ours.probabilities, theirs.probabilities)
+
+
+def test_a_second_fit_goes_on_with_the_tagger(words: cv.Dataset) -> None:
+    model = Alt(**HOW).fit(words).fit(words)
+    assert TAGGER in model.insides().sources
+
+
+def test_a_report_shows_the_added_source(words: cv.Dataset, tmp_path: Path) -> None:
+    cv.write_report(Alt(**HOW).fit(words), words, tmp_path / "report.html")
+    assert TAGGER in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("labels", ["best-consensus", "alt"])
+def test_models_that_see_gold_or_take_turns_are_refused(labels: str, words: cv.Dataset) -> None:
+    with pytest.raises(cv.ConfigError, match="labels must name a model"):
+        Alt(**(HOW | {"labels": labels})).fit(words)
+
+
+@pytest.mark.parametrize("bad", [{"rounds": 0}, {"same": 0.0}, {"same": 1.5}])
+def test_bad_settings_are_refused(bad: dict[str, float]) -> None:
+    with pytest.raises(cv.ConfigError, match=next(iter(bad))):
+        Alt(**bad)
