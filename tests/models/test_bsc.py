@@ -22,6 +22,11 @@ from convener.train.em import Trace, maximise
 SIZE = 3
 
 
+def counts_of(model: cv.LabelModel) -> Counts:
+    """What it has counted."""
+    return Counts(*(model.fitted.params[name] for name in Counts._fields))
+
+
 def true_worker(hit: float, false: float, overrun: float) -> np.ndarray:
     """P(said | true, last) of a worker that marks spans as units.  [true, last, said]"""
     worker = np.zeros((SIZE, SIZE, SIZE))
@@ -129,7 +134,7 @@ def test_what_is_presumed_leaves_no_row_empty() -> None:
 def test_the_posterior_is_that_of_enumeration() -> None:
     data = generated_chain(12, seed=3, length=5)
     model = BSC(steps=3).fit(data)
-    counts = Counts(**model.fitted.params)
+    counts = counts_of(model)
     found = model.predict_proba(data)
     for number, sentence in enumerate(data):
         expected, _, _ = by_enumeration(counts, sentence.votes)
@@ -169,7 +174,7 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> list[Trace]:
 
 def worker_errors(model: cv.LabelModel) -> np.ndarray:
     """How far the rows that matter are from the truth: known workers, last label O or B."""
-    found = np.exp(Counts(**model.fitted.params).logs().votes)
+    found = np.exp(counts_of(model).logs().votes)
     return np.abs(found - WORKERS)[:, [0, 0, 1, 2], [0, 1, 0, 1]]
 
 
@@ -179,7 +184,7 @@ def test_known_workers_are_recovered(chain: cv.Dataset) -> None:
     errors = worker_errors(model)
     assert errors.mean() < 0.03
     assert errors.max() < 0.15
-    moves = np.exp(Counts(**model.fitted.params).logs().moves)
+    moves = np.exp(counts_of(model).logs().moves)
     np.testing.assert_allclose(moves, MOVES, atol=0.07)
 
 
@@ -223,12 +228,12 @@ def test_fitting_goes_on_from_what_was_counted(chain: cv.Dataset) -> None:
     before = worker_errors(model).mean()
     model.fit(chain[60:])
     assert worker_errors(model).mean() < before
-    known = Counts(**model.fitted.params).logs().votes[2]
+    known = counts_of(model).logs().votes[2]
     votes = chain[:60].votes.copy()
     votes[:, 2] = -1
     with pytest.warns(cv.ConvenerWarning, match="worker-2"):
         model.fit(chain[:60].with_sources(chain.sources, votes, chain.silence))
-    np.testing.assert_allclose(Counts(**model.fitted.params).logs().votes[2], known, atol=1e-12)
+    np.testing.assert_allclose(counts_of(model).logs().votes[2], known, atol=1e-12)
 
 
 @pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")

@@ -15,7 +15,7 @@ from convener.models import hmm
 from tests.models.test_contract import bytes_of, fresh, seen
 
 pytestmark = pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
-HEARING = {"auto", "hmm", "linked-hmm", "chmm", "chmm-fe", "sparse-chmm", "dws", "connet"}
+HEARING = {"alt", "auto", "hmm", "linked-hmm", "chmm", "chmm-fe", "sparse-chmm", "dws", "connet"}
 Marks = list[list[tuple[int, int, str]]]
 
 

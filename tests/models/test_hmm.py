@@ -154,7 +154,7 @@ def test_restarts_take_the_best_objective(monkeypatch: pytest.MonkeyPatch) -> No
     found, fit = [], model._fit
     monkeypatch.setattr(model, "_fit", lambda *given: found.append(fit(*given)) or found[-1])
     params = model.fit(data).fitted.params
-    values = [value for _, value in found]
+    values = [trace.objective[-1] for _, trace in found]
     assert len(set(values)) == 4
     best = found[int(np.argmax(values))][0]
     assert params["emissions"].tobytes() == best.emissions.tobytes()
