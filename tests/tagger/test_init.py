@@ -41,6 +41,18 @@ def test_without_torch_the_way_to_it_is_told() -> None:
     assert "spacy" in said.stdout
 
 
+@pytest.mark.parametrize(("name", "error"), [("torch", cv.MissingExtraError), ("x", ImportError)])
+def test_only_a_missing_torch_is_told_so(
+    monkeypatch: pytest.MonkeyPatch, name: str, error: type[Exception]
+) -> None:
+    def fail(_: str) -> None:
+        raise ModuleNotFoundError(name=name)
+
+    monkeypatch.setattr(tagger, "import_module", fail)
+    with pytest.raises(error):
+        tagger.get("frozen")
+
+
 def test_models_and_taggers_are_told_apart(toy: cv.Dataset, tmp_path: Path) -> None:
     cv.MajorityVote().fit(toy).save(tmp_path / "model")
     cv.FrozenTagger(encoder="hashing", epochs=1).fit(Targets.of_gold(sentences(5))).save(
