@@ -48,7 +48,7 @@ DOORS = {
     | {"progress", "settings", "train"},
     "models": VALUES
     | {"settings", "kernels", "features", "nets", "train", "tagger", "evaluate", "io.checkpoint"},
-    "report": VALUES | {"evaluate", "kernels", "io", "caching", "progress"},
+    "report": VALUES | {"evaluate", "kernels", "io.files", "caching"},
     "demo": VALUES | {"io", "lf"},
     "contest": VALUES | {"evaluate", "io", "models", "progress", "run"},
     "run": VALUES | {"settings", "toml", "io", "models"},

@@ -188,14 +188,14 @@ def _compare(
 ) -> None:
     """A page with several runs on the same sentences."""
     answers: dict[str, Predictions] = {}
-    shown = None
+    looked_at: list[Dataset] = []
     for name, folder in _named(runs).items():
         model, dataset, _ = _opened(folder, data or _place(runs[0], None), split, format, read)
         with terminal.remarks():
             answers[name] = answer_of(model, model.encoded(dataset))
-        shown = dataset if shown is None or len(dataset.sources) > len(shown.sources) else shown
-    assert shown is not None  # noqa: S101 - typer demands a run
-    text = comparison_page(shown, answers)
+        looked_at.append(dataset)
+    most = max(looked_at, key=lambda dataset: len(dataset.sources))
+    text = comparison_page(most, answers)
     with whole(output) as draft:
         draft.write_text(text, encoding="utf-8")
     if as_json:

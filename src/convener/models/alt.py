@@ -15,12 +15,14 @@ from convener.data import Dataset
 from convener.errors import ConfigError
 from convener.evaluate import score_labels
 from convener.insides import Insides
+from convener.io import checkpoint
 from convener.models import get
 from convener.models.base import FeatureConfig, Inference, LabelModel, Params, TokenRates
 from convener.predictions import Predictions
 from convener.settings import at_least, shares
 from convener.tagger import Tagger
 from convener.tagger.packed import packed, unpacked
+from convener.train.heard import with_source
 from convener.train.holding import held_out
 
 TAGGER = "(tagger)"
@@ -164,8 +166,7 @@ class Alt(LabelModel):
         if tagger is None:
             return data
         labels = tagger.predict(data.fine()).labels
-        votes = np.concatenate([data.votes, labels[:, None]], axis=1)
-        return data.with_sources((*data.sources, TAGGER), votes, (*data.silence, "abstain"))
+        return with_source(data, TAGGER, labels, "abstain")
 
     def _same(self, turns: list[Turn], valid: Dataset) -> float:
         before, now = turns
@@ -183,12 +184,5 @@ def _f1(labels: NDArray[np.int16], truth: NDArray[np.int16] | None, data: Datase
 
 def _opened(params: Mapping[str, NDArray[Any]]) -> tuple[Params, Tagger[Any] | None]:
     """What the label model has learned, and the tagger."""
-    known, said = (
-        {
-            name.removeprefix(prefix): array
-            for name, array in params.items()
-            if name.startswith(prefix)
-        }
-        for prefix in (OF_LABELS, OF_TAGGER)
-    )
+    known, said = (checkpoint.under(prefix, params) for prefix in (OF_LABELS, OF_TAGGER))
     return known, unpacked(said) if said else None

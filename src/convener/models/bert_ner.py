@@ -68,8 +68,7 @@ class BertNER(LabelModel):
     def infer(self, params: Params, data: Dataset) -> Inference:
         """What the tagger says of the text."""
         found = unpacked(params).predict(data)
-        assert found.probabilities is not None  # noqa: S101  # both kinds have them
-        return Inference(found.labels, found.probabilities, found.scores)
+        return Inference(found.labels, found.by_sentence().values, found.scores)
 
     @property
     def finetunes(self) -> bool:

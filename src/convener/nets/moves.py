@@ -93,7 +93,7 @@ def looked(
     sentence = torch.repeat_interleave(batch.offsets.diff())
     steps = [step for step in range(-look.context, look.context + 1) if step]
     parts = torch.split(found[:, columns:], len(around) // len(steps), dim=1)
-    beside = [shifted(part, step, sentence) for part, step in zip(parts, steps, strict=True)]
+    beside = [_shifted(part, step, sentence) for part, step in zip(parts, steps, strict=True)]
     return found[:, :columns], sum(beside[1:], start=beside[0])
 
 
@@ -105,7 +105,7 @@ def silent_linear(width: int, columns: int) -> nn.Linear:
     return layer
 
 
-def shifted(rows: Tensor, step: int, sentence: Tensor) -> Tensor:
+def _shifted(rows: Tensor, step: int, sentence: Tensor) -> Tensor:
     """For each token the row of the one `step` further in its sentence, or zero.  -> (N, L)"""
     place = torch.arange(len(rows)) + step
     there = place.clamp(0, max(0, len(rows) - 1))

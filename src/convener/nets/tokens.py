@@ -5,9 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Generator, Tensor, nn
 
-from convener.kernels.linear import linear
 from convener.nets.crf import CRF
-from convener.nets.moves import PLAIN, Line, Look, shifted
+from convener.nets.moves import PLAIN, Line, Look, looked
 
 
 class TokenNet(nn.Module):
@@ -43,30 +42,17 @@ class TokenNet(nn.Module):
 
         -> (N, L)
         """
-        weight: Tensor = self.weight
-        if generator is not None and self.look.dropout:
-            weight = weight * self._kept(weight.shape[1:], generator)
-        # The kernel adds biases before neighbours are added up: to the token's own part alone.
-        middle = self.look.context * self.outputs
-        bias = weight.new_zeros(len(weight))
-        bias = torch.cat([bias[:middle], self.bias, bias[:middle]])
-        parts = linear(batch.tokens, weight, bias)
-        sentence = torch.repeat_interleave(batch.offsets.diff())
-        total = parts[:, middle : middle + self.outputs]
-        for number in range(2 * self.look.context + 1):
-            step = number - self.look.context
-            if step:
-                first = number * self.outputs
-                total = total + shifted(parts[:, first : first + self.outputs], step, sentence)
+        size, middle = self.outputs, self.look.context * self.outputs
+        before, own, behind = torch.split(self.weight, [middle, size, middle])
+        around = torch.cat([before, behind])
+        total, beside = looked(batch, own, self.bias, around, self.look, generator)
+        total = total if beside is None else total + beside
         if self.top is None:
             return total
         found = torch.relu(total)
         if generator is not None and self.look.dropout:
-            found = found * self._kept(found.shape, generator)
+            stays = 1 - self.look.dropout
+            found = found * torch.bernoulli(torch.full_like(found, stays), generator=generator)
+            found = found / stays
         scores: Tensor = self.top(found)
         return scores
-
-    def _kept(self, shape: torch.Size, generator: Generator) -> Tensor:
-        """What stays of some features, rescaled."""
-        stays = 1 - self.look.dropout
-        return torch.bernoulli(torch.full(shape, stays), generator=generator) / stays

@@ -11,7 +11,7 @@ from convener.data import Dataset
 from convener.evaluate.bootstrap import Interval
 from convener.evaluate.metrics import Score, correct
 from convener.predictions import Predictions
-from convener.report.marks import marks_of, probability_of
+from convener.report.marks import marks_of, probability_of, shares_of
 from convener.spans import Spans
 
 WIDTH = 1.96
@@ -112,11 +112,8 @@ def _figures(
 
 def _unseen(answer: Predictions) -> NDArray[np.float64]:
     """Entities of each type that are expected where the labels have none.  -> (E,)"""
-    if answer.probabilities is None:
-        return np.zeros(len(answer.data.fine_tags.types))
-    found: NDArray[np.float64] = answer.probabilities[answer.labels == 0, 1::2].sum(
-        axis=0, dtype=np.float64
-    )
+    silent = shares_of(answer)[answer.labels == 0, 1::2]
+    found: NDArray[np.float64] = silent.sum(axis=0, dtype=np.float64)
     return found
 
 

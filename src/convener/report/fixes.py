@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from convener.data import Dataset
 from convener.evaluate.metrics import correct, span_keys
 from convener.predictions import Predictions
-from convener.report.marks import marks_of, probability_of, unmarked
+from convener.report.marks import marks_of, probability_of, shares_of, unmarked
 from convener.spans import Spans
 
 EXAMPLES = 6
@@ -115,9 +115,9 @@ class _Base:
     @classmethod
     def expected(cls, answer: Predictions) -> _Base:
         """By the model's own probabilities."""
-        assert answer.probabilities is not None and answer.spans.score is not None  # noqa: S101, PT018
-        there = float(answer.probabilities[:, 1::2].sum(dtype=np.float64))
-        return cls(float(answer.spans.score.sum()), len(answer.spans), there)
+        right = float(probability_of(answer.spans, answer).sum())
+        there = float(shares_of(answer)[:, 1::2].sum(dtype=np.float64))
+        return cls(right, len(answer.spans), there)
 
     @classmethod
     def counted(cls, answer: Predictions, gold: Spans) -> _Base:
@@ -165,8 +165,7 @@ def _unmarked(
     gold: Spans | None,
 ) -> list[Fix]:
     """For each type what a new source could find: entities that nobody marks, and not the model."""
-    shares, types = answer.probabilities, data.fine_tags.types
-    assert shares is not None  # noqa: S101
+    shares, types = shares_of(answer), data.fine_tags.types
     bare = ~(data.votes > 0).any(axis=1) & (answer.labels == 0)
     surest = answer.spans.take(unmarked(answer.spans, data))
     result = []

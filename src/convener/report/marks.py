@@ -19,6 +19,13 @@ def marks_of(data: Dataset) -> list[Spans]:
     return [fine.tags.spans(column, data.offsets, illegal="begin") for column in fine.votes.T]
 
 
+def shares_of(answer: Predictions) -> NDArray[np.float32]:
+    """The probabilities of a model's labels; an error where there are none.  -> (N, L)"""
+    if answer.probabilities is None:
+        raise DataError("these predictions came without probabilities; label the data with a model")
+    return answer.probabilities
+
+
 def probability_of(spans: Spans, answer: Predictions) -> NDArray[np.float64]:
     """How probable it is that each span is right, bounds and type.  -> (S,)
 
@@ -31,9 +38,7 @@ def probability_of(spans: Spans, answer: Predictions) -> NDArray[np.float64]:
     >>> probability_of(Spans.of([(0, 0, 2, 0), (0, 0, 1, 0)]), answer).round(2).tolist()
     [0.7, 0.3]
     """
-    if answer.probabilities is None:
-        raise DataError("these predictions came without probabilities; label the data with a model")
-    shares, offsets = answer.probabilities, answer.data.offsets
+    shares, offsets = shares_of(answer), answer.data.offsets
     begins, sizes = (
         offsets[spans.sentence] + spans.start,
         (spans.end - spans.start).astype(np.int64),

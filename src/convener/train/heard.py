@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.data import Dataset
+from convener.data import Dataset, Silence
 from convener.kernels import coarse
 from convener.kernels.evidence import SparseVotes, expected_emissions, sparse_votes
 from convener.kernels.priors import move_counts
@@ -88,3 +88,9 @@ def said_counts(
         counts[:, :, 0] *= silence[:, None]
     mass = truth.sum(axis=0, dtype=np.float64)
     return coarse.settled(counts, mass, allowed, data.presumed(precision))
+
+
+def with_source(data: Dataset, name: str, labels: NDArray[np.int16], silence: Silence) -> Dataset:
+    """The data with these labels as the votes of one more source, the last."""
+    votes = np.concatenate([data.votes, labels[:, None]], axis=1)
+    return data.with_sources((*data.sources, name), votes, (*data.silence, silence))

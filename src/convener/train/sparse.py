@@ -14,7 +14,7 @@ from convener.data import ABSTAIN, Dataset
 from convener.kernels import expansion, priors
 from convener.kernels.wxor import Disagreement, disagreement
 from convener.nets.sparse import SparseNet
-from convener.train.heard import Fillings, said_counts
+from convener.train.heard import Fillings, said_counts, with_source
 from convener.train.loop import Stage
 from convener.train.neural import Reading, chain_loss
 from convener.train.packing import Batch, Packing, sentence_features
@@ -42,8 +42,7 @@ FREE = ("initial", "transition", "around")
 
 def with_majority(data: Dataset, labels: NDArray[np.int16]) -> Dataset:
     """The data with these labels as the votes of one more source."""
-    votes = np.concatenate([data.votes, labels[:, None]], axis=1)
-    return data.with_sources((*data.sources, MAJORITY), votes, (*data.silence, "O"))
+    return with_source(data, MAJORITY, labels, "O")
 
 
 def without_last(votes: NDArray[np.int16]) -> NDArray[np.int16]:
