@@ -22,7 +22,7 @@ import convener as cv
 from benchmarks import watch
 from benchmarks.changes import Splits, changed
 from benchmarks.record import DATA, RESULTS, machine, versions
-from convener import progress
+from convener import caching, progress
 from convener.evaluate.calibration import span_calibration, token_calibration
 from convener.evaluate.metrics import correct, score_spans, spans_of
 from convener.settings import to_mapping
@@ -68,6 +68,8 @@ class Job:
     seed: int = 0
     free: bool = False
     """Whether even gold of valid is withheld, for stopping."""
+    slow: bool = False
+    """Whether its epochs are kept, so that a fit that was stopped goes on where it ended."""
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -81,9 +83,18 @@ class Job:
     def path(self) -> Path:
         return RESULTS / self.part / f"{self.key}.json"
 
+    @property
+    def journal(self) -> Path | None:
+        """Where its epochs are kept while it is fitted."""
+        return caching.root() / "benchmarks" / self.key if self.slow else None
+
     def model_for(self) -> Any:
         """The model, set up."""
         return cv.get(self.model)(seed=self.seed, **self.settings)
+
+    def outcome(self) -> Outcome:
+        """What comes of it."""
+        return outcome_of(self)
 
     def stored(self) -> Outcome | None:
         """What an earlier run found, if it was with these settings."""
@@ -136,7 +147,7 @@ def _tried(job: Job, options: Options, say: Any) -> Outcome | None:
     try:
         with watch.one_bar(say), warnings.catch_warnings():
             warnings.simplefilter("ignore", cv.ConvenerWarning)
-            outcome = outcome_of(job)
+            outcome = job.outcome()
     except Exception:
         options.failed.append(f"{job.part}/{job.key}")
         traceback.print_exc()
@@ -155,18 +166,26 @@ def outcome_of(job: Job) -> Outcome:
     use_gold = with_valid and not job.free
     wall, cpu = time.perf_counter(), time.process_time()
     with watch.epochs() as stages:
-        model.fit(data.train, data.valid if with_valid else None, use_gold=use_gold)
+        valid = data.valid if with_valid else None
+        model.fit(data.train, valid, use_gold=use_gold, journal=job.journal)
         cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
     return {
         "job": asdict(job),
         "settings": to_mapping(model.config),
         "gold": gold_of(job),
-        "valid": _score(model, data.valid),
-        "test": _score(model, data.test),
+        "valid": score_of(model, data.valid),
+        "test": score_of(model, data.test),
         "seconds": round(wall, 3),
         "cpu_seconds": round(cpu, 3),
         "stages": stages,
         **_learned(job, model, data.train),
+        **provenance(),
+    }
+
+
+def provenance() -> dict[str, Any]:
+    """When, where and with what a fit was made."""
+    return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": machine(),
         "versions": versions(PACKAGES),
@@ -182,7 +201,7 @@ def gold_of(job: Job) -> str:
     return "valid: stopping" if kind.uses_valid_gold and not job.free else "none"
 
 
-def _score(model: Any, data: cv.Dataset) -> dict[str, Any]:
+def score_of(model: Any, data: cv.Dataset) -> dict[str, Any]:
     """Micro scores, right spans beyond the best choice among the sources, errors of calibration."""
     predictions = model.predict(data)
     found, gold, chosen = (
@@ -246,10 +265,10 @@ def _list(array: np.ndarray) -> list[Any]:
 
 @cache
 def code() -> str:
-    """A digest of what computes: models, networks, training, kernels."""
+    """A digest of what computes: models, taggers, networks, training, kernels."""
     digest = hashlib.sha256()
     root = Path(cv.__file__).parent
-    for room in ("kernels", "models", "nets", "train"):
+    for room in ("kernels", "models", "nets", "tagger", "train"):
         for path in sorted((root / room).glob("*.py")):
             digest.update(path.read_bytes())
     return digest.hexdigest()[:12]

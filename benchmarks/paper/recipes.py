@@ -99,8 +99,19 @@ and `later_turn` are shares of 1/L; the paper smooths stage 1 on CoNLL and BC5CD
 who has it: batch 32, lr 1e-4, expansion_lr 2e-5, entity, 2, 1000, 1.1, 1, 1/5, 1/5, wxor "valid".)
 """
 
-OTHERS: dict[str, Settings] = {"dws": BARE, "connet": BARE | {"hear": False, "partial": False}}
-"""DWS and ConNet with nothing that we added."""
+OTHERS: dict[tuple[str, str], Settings] = {
+    ("majority-vote", "io"): {"scheme": "io"},
+    ("majority-vote", "span"): {"scheme": "span"},
+    ("dws", "paper"): BARE,
+    ("connet", "alone"): {"hear": False},
+    ("connet", "paper"): BARE | {"hear": False, "partial": False},
+    ("bert-ner", "frozen"): {"finetune": False},
+    ("bert-ner", "finetuned"): {"finetune": True},
+}
+"""What other models are set to, by variant. ("dws", "paper") and ("connet", "paper") are without
+anything that we added."""
+EPOCHS = {"mpnet": 3, "minilm": 5}
+"""Of encoders that are trained: a large one needs fewer, and takes eight times as long."""
 
 OURS: dict[str, Settings] = {
     "CoNLL": {},
@@ -122,3 +133,16 @@ def settings(recipe: str, data: str, encoder: str = "") -> Settings:
     """
     ours = OURS[data] | BY_ENCODER.get((data, encoder), {})
     return {"ours": ours, "free": {}, "paper": PLAIN | PAPER[data]}[recipe]
+
+
+def others(model: str, variant: str, encoder: str = "") -> Settings:
+    """Settings of any other model.
+
+    >>> others("bert-ner", "frozen", "minilm")
+    {'finetune': False, 'encoder': 'minilm'}
+    """
+    chosen = OTHERS.get((model, variant), {})
+    if model != "bert-ner":
+        return chosen
+    epochs = {"epochs": EPOCHS[encoder]} if chosen["finetune"] else {}
+    return chosen | {"encoder": encoder} | epochs

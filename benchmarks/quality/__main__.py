@@ -14,13 +14,14 @@ import sys
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 from benchmarks import command
-from benchmarks.quality import models, stress
+from benchmarks.quality import models, stress, taggers
 
 PARTS: dict[str, command.Part] = {
     "stress": stress.page,
     "models": models.page,
     "calibration": models.calibration_page,
     "sources": models.sources_page,
+    "taggers": taggers.page,
 }
 
 if __name__ == "__main__":

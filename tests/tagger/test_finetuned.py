@@ -181,3 +181,13 @@ def test_weights_of_another_encoder_are_refused(tiny: Tiny, tmp_path: Path) -> N
 def test_bad_settings_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(cv.ConfigError, match=next(iter(bad))):
         FinetunedTagger(**bad)
+
+
+def test_the_learning_rate_is_by_width_unless_set(
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    monkeypatch.setattr("convener.tagger.finetuned.run", lambda _, stages, __: seen.extend(stages))
+    for lr in (None, 3e-5):
+        new(tiny("distilbert"), lr=lr).fit(Targets.of_gold(sentences(5)))
+    assert [stage.lr for stage in seen] == [5e-4, 3e-5]

@@ -16,7 +16,7 @@ from tests.models.kills import killed_at
 
 from .toys import HARD, believed, f1, sentences, text
 
-QUICK: dict[str, Any] = {"encoder": "hashing", "epochs": 8, "lr": 0.01}
+QUICK: dict[str, Any] = {"encoder": "hashing", "epochs": 8, "lr": 0.01, "spelling": 32}
 
 
 def tensors(tagger: FrozenTagger) -> dict[str, bytes]:

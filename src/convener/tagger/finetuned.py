@@ -30,6 +30,8 @@ from convener.tagger.windowed import WindowBatch, Windowed
 from convener.train.loop import Stage, parts_of, run, warmed
 
 HEAD = "AutoModelForTokenClassification"
+USUAL_LR, USUAL_WIDTH, MOST_LR = 5e-5, 768, 5e-4
+"""The learning rate that suits an encoder of this width, and the highest that any is given."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,9 +44,10 @@ class FinetunedConfig(TaggerConfig):
     patience: int = 2
     batch: int = 16
     """Sentences in a batch; windows of those that are longer than the encoder reads."""
-    lr: float = 5e-5
-    """Learning rate of the encoder, at its highest."""
-    head_lr: float = 5e-4
+    lr: float | None = None
+    """Learning rate of the encoder, at its highest; by default by its width, since narrow ones need
+    larger steps: 5e-5 where it is 768 (mpnet), 2e-4 where it is 384 (minilm)."""
+    head_lr: float = 1e-3
     """The same of the layer that tells the labels, which starts from nothing."""
     warmup: float = 0.1
     """Share of all steps in which learning rates rise; then they fall to zero."""
@@ -117,7 +120,7 @@ class FinetunedTagger(Tagger[Loaded]):
             loss=loss,
             packing=packing,
             trains=parts,
-            lr=config.lr,
+            lr=usual_lr(loaded.model.config.hidden_size) if config.lr is None else config.lr,
             rates={part: config.head_lr for part in parts if part != encoder},
             epochs=config.epochs,
             patience=config.patience,
@@ -188,3 +191,12 @@ class FinetunedTagger(Tagger[Loaded]):
         # Label models set one thread for all of torch, which would leave the other cores idle.
         usual = int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1)
         torch.set_num_threads(self.config.threads or usual)
+
+
+def usual_lr(width: int) -> float:
+    """The learning rate that suits an encoder of this width: narrow ones need larger steps.
+
+    >>> usual_lr(768), usual_lr(384), usual_lr(32)
+    (5e-05, 0.0002, 0.0005)
+    """
+    return min(MOST_LR, USUAL_LR * (USUAL_WIDTH / width) ** 2)

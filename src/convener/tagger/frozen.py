@@ -12,9 +12,9 @@ import torch
 from torch import Generator, Tensor
 
 from convener.data import Dataset
-from convener.encode import AUTO, ensured
+from convener.encode import AUTO, Encoder, again, ensured
 from convener.errors import ConfigError
-from convener.features import Encoding, Features, Scaling
+from convener.features import Encoding, Scaling
 from convener.io import checkpoint
 from convener.nets.crf import CRF, Chain
 from convener.nets.moves import Look
@@ -24,6 +24,7 @@ from convener.settings import at_least
 from convener.tagger.base import Tagged, Tagger, TaggerConfig
 from convener.tagger.losses import expected_cross_entropy
 from convener.tagger.schedule import digest_of_weights, schedule_of
+from convener.tagger.spelling import spelled, speller_of
 from convener.tagger.targets import Targets, Weights, checked_weights
 from convener.tags import TagSet
 from convener.train.chain import Decoded, decoded
@@ -50,6 +51,8 @@ class FrozenConfig(TaggerConfig):
     """Share of the features that a training step leaves out."""
     hidden: int = 128
     """Width of a hidden layer; 0 for none."""
+    spelling: int = 512
+    """Numbers that tell a word's spelling, beside its features; 0 for none."""
     crf: bool = True
     """Learn also which label follows which: a conditional random field over the sentence."""
     class_weights: Weights = None
@@ -58,7 +61,7 @@ class FrozenConfig(TaggerConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least(self, 0, "lr", "decay", "context", "hidden")
+        at_least(self, 0, "lr", "decay", "context", "hidden", "spelling")
         at_least(self, 1, "threads")
         object.__setattr__(self, "class_weights", checked_weights(self.class_weights))
         if self.crf and self.class_weights is not None:
@@ -69,16 +72,18 @@ class FrozenConfig(TaggerConfig):
 
 @dataclass(frozen=True, eq=False)
 class Reader:
-    """A network, and the features it knows."""
+    """A network, and the features it knows: an encoder's and, if it has one, a speller's."""
 
     net: TokenNet
     encoding: Encoding
+    speller: Encoder | None
     scaling: Scaling
 
 
 class FrozenTagger(Tagger[Reader]):
     """A linear layer, or one hidden layer, on the features of a token and its neighbours.
 
+    Features are an encoder's and, beside them, a sketch of the word's spelling. With e of both,
     s[t] = sum_j W_j e[t+j] + b, and p(labels) ~ exp(sum_t s[t, l(t)] + A[l(t-1), l(t)]), where A
     is the field's, or zero without one. Trained by the expected log-likelihood of the targets,
     neighbours drawn by themselves; the labels are the best legal path.
@@ -99,11 +104,11 @@ class FrozenTagger(Tagger[Reader]):
         """One stage of the loop that trains all networks."""
         config = self.config
         torch.set_num_threads(config.threads)
-        features = self._features(train.data, None if start is None else start.encoding)
+        speller = speller_of(config.spelling) if start is None else start.speller
+        known = None if start is None else start.encoding
+        features = features_of(spelled(self._encoded(train.data, known), speller))
         scaling = Scaling.of(features) if start is None else start.scaling
         train = train.with_features(features.scaled(scaling))
-        held = self._features(valid.data, features.encoding)
-        valid = valid.with_features(held.scaled(scaling))
         net = self._net(features.width, train.data.tags)
         if start is not None:
             net.load_state_dict(start.net.state_dict())
@@ -127,7 +132,8 @@ class FrozenTagger(Tagger[Reader]):
             epochs=config.epochs,
             patience=config.patience,
         )
-        blocks = list(_blocks(valid.data))
+        reader = Reader(net, features.encoding, speller, scaling)
+        blocks = list(self._blocks(reader, valid.data))
         schedule = schedule_of(
             self,
             train,
@@ -137,27 +143,29 @@ class FrozenTagger(Tagger[Reader]):
             origin=digest_of_weights(net),
         )
         run(net, [stage], schedule)
-        return Reader(net, features.encoding, scaling)
+        return reader
 
     def infer(self, state: Reader, data: Dataset) -> Tagged:
         """The best legal path, probabilities, and how probable each span is."""
-        features = self._features(data, state.encoding).scaled(state.scaling)
-        return self._tagged(state.net, _blocks(data.with_features(features)), data)
+        return self._tagged(state.net, self._blocks(state, data), data)
 
     def write(self, state: Reader, folder: Path) -> dict[str, Any]:
-        """Weights and scaling as arrays; the encoder by its digest."""
+        """Weights and scaling as arrays; what made the features by its digest."""
         arrays = {f"net.{name}": array for name, array in weights_of(state.net).items()}
         arrays |= {f"scaling.{name}": array for name, array in state.scaling._asdict().items()}
         checkpoint.write_arrays(folder, arrays)
-        return {"encoding": state.encoding.to_json()}
+        speller = None if state.speller is None else state.speller.encoding.to_json()
+        return {"encoding": state.encoding.to_json(), "spelling": speller}
 
     def read(self, folder: Path, facts: Mapping[str, Any]) -> Reader:
-        """Back from arrays and the encoder's name."""
+        """Back from arrays and the encoders' names."""
         arrays = checkpoint.read_arrays(folder)
         scaling, weights = (checkpoint.under(part, arrays) for part in ("scaling.", "net."))
         net = self._net(len(scaling["token_mean"]), TagSet(tuple(facts["types"])))
         load_weights(net, weights)
-        return Reader(net, Encoding.from_json(facts["encoding"]), Scaling(**scaling))
+        known = facts["spelling"]
+        speller = None if known is None else again(Encoding.from_json(known))
+        return Reader(net, Encoding.from_json(facts["encoding"]), speller, Scaling(**scaling))
 
     def _net(self, width: int, tags: TagSet) -> TokenNet:
         config = self.config
@@ -170,9 +178,17 @@ class FrozenTagger(Tagger[Reader]):
             torch.manual_seed(config.seed)
             return TokenNet(width, len(tags), look, hidden=config.hidden, crf=crf)
 
-    def _features(self, data: Dataset, encoding: Encoding | None) -> Features:
-        """Those of the encoder that is known already, or of the one in the settings."""
-        return features_of(ensured(data, self.config.encoder, encoding, whose=self.name))
+    def _encoded(self, data: Dataset, encoding: Encoding | None) -> Dataset:
+        """With features of the encoder that is known already, or of the one in the settings."""
+        return ensured(data, self.config.encoder, encoding, whose=self.name)
+
+    def _blocks(self, reader: Reader, data: Dataset) -> Iterator[tuple[Dataset, Packing]]:
+        """Blocks of a dataset, with their features in memory."""
+        data = self._encoded(data, reader.encoding)
+        for start, stop in pairwise(stretches(data.offsets, BLOCK).tolist()):
+            block = spelled(data[start:stop], reader.speller)
+            scaled = features_of(block).scaled(reader.scaling)
+            yield block, Packing.of(block.with_features(scaled))
 
     def _tagged(
         self, net: TokenNet, blocks: Iterable[tuple[Dataset, Packing]], data: Dataset
@@ -190,9 +206,3 @@ class FrozenTagger(Tagger[Reader]):
             chain = net.crf.chain(scores, batch.offsets)
         begin, moves, evidence = (part.numpy() for part in chain)
         return decoded(moves, evidence, data, self.config.threads, begin=begin)
-
-
-def _blocks(data: Dataset) -> Iterator[tuple[Dataset, Packing]]:
-    """Blocks of a dataset, with their features in memory."""
-    for start, stop in pairwise(stretches(data.offsets, BLOCK).tolist()):
-        yield data[start:stop], Packing.of(data[start:stop])
