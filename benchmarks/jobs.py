@@ -88,6 +88,11 @@ class Job:
         """Where its epochs are kept while it is fitted."""
         return caching.root() / "benchmarks" / self.key if self.slow else None
 
+    @property
+    def reads(self) -> str:
+        """The encoder whose features its data comes with; one that is trained reads words."""
+        return "" if self.slow else self.encoder
+
     def model_for(self) -> Any:
         """The model, set up."""
         return cv.get(self.model)(seed=self.seed, **self.settings)
@@ -161,7 +166,7 @@ def _tried(job: Job, options: Options, say: Any) -> Outcome | None:
 
 def outcome_of(job: Job) -> Outcome:
     """Fit and measure. Gold of valid decides when to stop; test is read for its figures alone."""
-    data, model = changed(splits(job.data, job.encoder), job.change), job.model_for()
+    data, model = changed(splits(job.data, job.reads), job.change), job.model_for()
     with_valid = model.uses_valid_gold or model.supervised
     use_gold = with_valid and not job.free
     wall, cpu = time.perf_counter(), time.process_time()
