@@ -239,7 +239,7 @@ def predictions(
     return replace(found, scores=np.linspace(0.1, 0.9, len(found.spans), dtype=np.float32))
 
 
-def contents(kind: Kind = Kind()) -> SearchStrategy[Content]:  # noqa: B008
+def contents(kind: Kind) -> SearchStrategy[Content]:
     """Datasets and predictions of every shape."""
     return st.one_of(datasets(kind=kind), predictions(kind=kind, scores=None))
 

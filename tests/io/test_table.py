@@ -49,7 +49,7 @@ def read_frame(tmp_path: Path, columns: dict[str, Any], **options: Any) -> Any:
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 @settings(max_examples=60, deadline=None)
-@given(content=st.one_of(contents(), contents(Kind(empty_words=True))))
+@given(content=st.one_of(contents(Kind()), contents(Kind(empty_words=True))))
 def test_everything_comes_back(
     suffix: str, content: Content, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -191,3 +191,23 @@ def test_the_learning_rate_is_by_width_unless_set(
     for lr in (None, 3e-5):
         new(tiny("distilbert"), lr=lr).fit(Targets.of_gold(sentences(5)))
     assert [stage.lr for stage in seen] == [5e-4, 3e-5]
+
+
+def test_batches_are_of_about_as_many_pieces(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    monkeypatch.setattr("convener.tagger.finetuned.run", lambda *known: seen.append(known[2].batch))
+    for words, batch in ((5, None), (60, None), (60, 3)):
+        data = cv.Dataset.from_spans(["PER"], [["cat"] * words] * 30, {}, gold=[[]] * 30)
+        new(tiny("distilbert"), batch=batch).fit(Targets.of_gold(data))
+    assert seen == [16, round(512 / 60), 3]
+
+
+def test_products_may_be_rough_while_weights_are_not(tiny: Tiny) -> None:
+    targets, held = Targets.of_gold(sentences(150)), sentences(60, seed=1)
+    found = {}
+    for precision in ("float32", "bfloat16"):
+        tagger = new(tiny("distilbert"), precision=precision).fit(targets)
+        assert f1(tagger, held) > 0.9
+        assert {w.dtype for w in tagger.fitted.state.model.parameters()} == {torch.float32}
+        found[precision] = weights(tagger)
+    assert found["float32"] != found["bfloat16"]

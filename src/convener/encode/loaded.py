@@ -110,7 +110,7 @@ class Loaded(NamedTuple):
         specials = specials_of(tokenizer)
         around = len(specials.before) + len(specials.after)
         window = _window(tokenizer, model.config, config.window, folder)
-        dtype = torch.bfloat16 if _bfloat16(torch, config.precision, device) else torch.float32
+        dtype = torch.bfloat16 if in_bfloat16(torch, config.precision, device) else torch.float32
         chosen = _layers(layers, model.config, folder)
         _shorten(model, chosen)
         return cls(
@@ -255,7 +255,7 @@ def _device(torch: Any, wanted: str) -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def _bfloat16(torch: Any, wanted: str, device: Any) -> bool:
+def in_bfloat16(torch: Any, wanted: str, device: Any) -> bool:
     """Whether to compute in bfloat16: as set, or where the processor multiplies such numbers."""
     if wanted != "auto":
         return wanted == "bfloat16"

@@ -45,12 +45,10 @@ class TaggerConfig:
     """At most so many epochs."""
     patience: int = 3
     """Stop when so many epochs brought nothing better on the part that is held out."""
-    batch: int = 32
-    """Sentences in a batch."""
 
     def __post_init__(self) -> None:
         at_least(self, 0, "seed")
-        at_least(self, 1, "epochs", "patience", "batch")
+        at_least(self, 1, "epochs", "patience")
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,8 +6,9 @@ import copy
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from convener.caching import digest_of
 from convener.data import Dataset
 from convener.encode import AUTO, Transformer, get
 from convener.encode.folder import check_folder, digests_of
-from convener.encode.loaded import Loaded, Reading
+from convener.encode.loaded import Loaded, Reading, in_bfloat16
 from convener.encode.windows import windows_of
 from convener.errors import ConfigError
 from convener.settings import at_least
@@ -32,6 +33,8 @@ from convener.train.loop import Stage, parts_of, run, warmed
 HEAD = "AutoModelForTokenClassification"
 USUAL_LR, USUAL_WIDTH, MOST_LR = 5e-5, 768, 5e-4
 """The learning rate that suits an encoder of this width, and the highest that any is given."""
+PIECES, MOST_WINDOWS = 512, 16
+"""About so many pieces make a batch, and at most so many windows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +45,9 @@ class FinetunedConfig(TaggerConfig):
     """Where training starts: auto, minilm, mpnet, a folder, or a name on a hub."""
     epochs: int = 5
     patience: int = 2
-    batch: int = 16
-    """Sentences in a batch; windows of those that are longer than the encoder reads."""
+    batch: int | None = None
+    """Sentences in a batch; windows of those that are longer than the encoder reads. By default as
+    many as make about 512 pieces, at most 16: of whole abstracts two are plenty."""
     lr: float | None = None
     """Learning rate of the encoder, at its highest; by default by its width, since narrow ones need
     larger steps: 5e-5 where it is 768 (mpnet), 2e-4 where it is 384 (minilm)."""
@@ -60,6 +64,9 @@ class FinetunedConfig(TaggerConfig):
     """Pieces read at once, special ones included; by default the encoder's limit, at most 512."""
     overlap: float = 0.5
     """The share of a window that the next one reads again, in sentences longer than a window."""
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Of products while training; weights are of float32, as is all when text is labelled. By
+    default bfloat16 where the processor has it."""
     device: str = "auto"
     """A device of torch's; by default a GPU where there is one."""
     threads: int | None = None
@@ -69,14 +76,14 @@ class FinetunedConfig(TaggerConfig):
         super().__post_init__()
         at_least(self, 0, "lr", "head_lr", "decay")
         at_least(self, 1e-9, "clip")
-        at_least(self, 1, "threads")
+        at_least(self, 1, "batch", "threads")
         object.__setattr__(self, "class_weights", checked_weights(self.class_weights))
         if not 0 < self.warmup < 1:
             raise ConfigError(f"warmup must be in (0, 1), got {self.warmup}")
         self.reading()
 
     def reading(self) -> Reading:
-        """How the encoder reads: in full precision, since it is trained."""
+        """How the encoder reads: with weights of full precision, since they are trained."""
         return Reading(
             precision="float32", window=self.window, overlap=self.overlap, device=self.device
         )
@@ -103,15 +110,21 @@ class FinetunedTagger(Tagger[Loaded]):
         counted = train.class_weights(config.class_weights)
         weights = torch.from_numpy(counted).to(loaded.device)
         packing = Windowed.of(train, loaded, overlap=config.overlap)
+        mixed = in_bfloat16(torch, config.precision, loaded.device)
+        products = partial(torch.autocast, loaded.device.type, torch.bfloat16, mixed)
 
         def loss(batch: WindowBatch, generator: Generator) -> Tensor:
             loaded.model.train()
             # Dropout draws from torch's own generator: seeded by ours, and left as it was.
-            with torch.random.fork_rng():
+            with torch.random.fork_rng(), products():
                 torch.manual_seed(int(torch.randint(1 << 62, (1,), generator=generator)))
-                logits = loaded.forward(batch.read).logits
+                logits = loaded.forward(batch.read).logits.float()
             rows = logits.reshape(-1, logits.shape[2])[torch.from_numpy(batch.places)]
             return expected_cross_entropy(rows, batch.shares.to(rows.device), weights)
+
+        def say() -> Tagged:
+            with products():
+                return self.infer(loaded, valid.data)
 
         encoder = loaded.model.base_model_prefix
         parts = parts_of(loaded.model)
@@ -129,9 +142,10 @@ class FinetunedTagger(Tagger[Loaded]):
             self,
             train,
             valid,
-            say=lambda: self.infer(loaded, valid.data),
+            say=say,
             weights=counted,
             origin=origin,
+            batch=config.batch or usual_batch(packing.mean_length()),
             pace=warmed(config.warmup),
             clip=config.clip,
         )
@@ -152,7 +166,7 @@ class FinetunedTagger(Tagger[Loaded]):
             logits = state.read(batch).logits
             words, first = batch.first_pieces()
             rows = logits.reshape(-1, logits.shape[2])[torch.from_numpy(first)]
-            probabilities[words] = rows.softmax(1).cpu().numpy()
+            probabilities[words] = rows.float().softmax(1).cpu().numpy()
         labels = probabilities.argmax(axis=1).astype(np.int16)
         return Tagged(data.tags.repair(labels, data.offsets)[0], probabilities)
 
@@ -200,3 +214,12 @@ def usual_lr(width: int) -> float:
     (5e-05, 0.0002, 0.0005)
     """
     return min(MOST_LR, USUAL_LR * (USUAL_WIDTH / width) ** 2)
+
+
+def usual_batch(pieces: float) -> int:
+    """How many windows of so many pieces make a batch.
+
+    >>> usual_batch(20), usual_batch(130), usual_batch(300), usual_batch(512)
+    (16, 4, 2, 1)
+    """
+    return min(MOST_WINDOWS, max(1, round(PIECES / max(pieces, 1))))

@@ -62,7 +62,7 @@ class FrozenConfig(TaggerConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least(self, 0, "lr", "decay", "context", "hidden", "spelling")
-        at_least(self, 1, "threads")
+        at_least(self, 1, "batch", "threads")
         object.__setattr__(self, "class_weights", checked_weights(self.class_weights))
         if self.crf and self.class_weights is not None:
             raise ConfigError("class_weights count tokens, a crf whole sentences: set crf=False")
@@ -141,6 +141,7 @@ class FrozenTagger(Tagger[Reader]):
             say=lambda: self._tagged(net, blocks, valid.data),
             weights=counted,
             origin=digest_of_weights(net),
+            batch=config.batch,
         )
         run(net, [stage], schedule)
         return reader

@@ -36,7 +36,6 @@ def schedule_of(
     return Schedule(
         name=tagger.name,
         seed=config.seed,
-        batch=config.batch,
         decay=config.decay,
         score=(lambda: agreement(say(), valid, weights)) if len(valid.data.tokens) else None,
         journal=journal_of(tagger.journal, (config, origin, digest), train.data, valid.data),

@@ -51,6 +51,10 @@ class Windowed:
     def __len__(self) -> int:
         return len(self.windows.start)
 
+    def mean_length(self) -> float:
+        """Pieces of a window, on average."""
+        return float(self._lengths().mean()) if len(self) else 0.0
+
     def batches(self, size: int, rng: np.random.Generator | None = None) -> Iterator[WindowBatch]:
         """All batches of `size` windows: in order, or drawn, of about one length each."""
         for chosen in self._drawn(size, rng):
@@ -63,10 +67,13 @@ class Windowed:
         if rng is None:
             return [order[at : at + size] for at in range(0, len(order), size)]
         order = rng.permutation(order)
-        before = self.pieces.before
-        lengths = before[self.windows.end] - before[self.windows.start]
+        lengths = self._lengths()
         for at in range(0, len(order), POOL * size):
             pool = order[at : at + POOL * size]
             order[at : at + POOL * size] = pool[np.argsort(lengths[pool], kind="stable")]
         firsts = rng.permutation(np.arange(0, len(order), size))
         return [order[at : at + size] for at in firsts.tolist()]
+
+    def _lengths(self) -> NDArray[np.int64]:
+        before = self.pieces.before
+        return before[self.windows.end] - before[self.windows.start]
