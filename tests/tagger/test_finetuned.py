@@ -193,13 +193,26 @@ def test_the_learning_rate_is_by_width_unless_set(
     assert [stage.lr for stage in seen] == [5e-4, 3e-5]
 
 
-def test_batches_are_of_about_as_many_pieces(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_and_epochs_are_by_how_much_text_there_is(
+    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
     seen = []
-    monkeypatch.setattr("convener.tagger.finetuned.run", lambda *known: seen.append(known[2].batch))
-    for words, batch in ((5, None), (60, None), (60, 3)):
-        data = cv.Dataset.from_spans(["PER"], [["cat"] * words] * 30, {}, gold=[[]] * 30)
-        new(tiny("distilbert"), batch=batch).fit(Targets.of_gold(data))
-    assert seen == [16, round(512 / 60), 3]
+
+    def run(_: object, stages: list[Any], schedule: Any) -> None:
+        seen.append((schedule.batch, stages[0].epochs))
+
+    monkeypatch.setattr("convener.tagger.finetuned.run", run)
+    for words, count, batch, epochs in (
+        (5, 100, None, None),
+        (60, 100, None, None),
+        (60, 100, 1, None),
+        (60, 100, 3, 2),
+    ):
+        data = cv.Dataset.from_spans(["PER"], [["cat"] * words] * count, {}, gold=[[]] * count)
+        targets = Targets.of_gold(data)
+        new(tiny("distilbert"), batch=batch, epochs=epochs).fit(targets, targets)
+    # 7 batches of 16, 12 of 9, 100 of one: 300 steps, or five epochs, whichever is more.
+    assert seen == [(16, 43), (9, 25), (1, 5), (3, 2)]
 
 
 def test_products_may_be_rough_while_weights_are_not(tiny: Tiny) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,21 @@ def digests_of(folder: Path) -> dict[str, str]:
     }
 
 
+@contextmanager
+def silent(transformers: Any) -> Iterator[None]:
+    """Without the bars and remarks of the library."""
+    said = transformers.utils.logging
+    shown, level = said.is_progress_bar_enabled(), said.get_verbosity()
+    said.disable_progress_bar()
+    said.set_verbosity_error()
+    try:
+        yield
+    finally:
+        said.set_verbosity(level)
+        if shown:
+            said.enable_progress_bar()
+
+
 def from_folder(
     transformers: Any, folder: Path, kind: str, *, tags: Sequence[str] | None = None
 ) -> tuple[Any, Any]:
@@ -50,33 +66,26 @@ def from_folder(
 
     tags: what a head that is still to be trained will tell apart; it need not be in the folder.
     """
-    bars = transformers.utils.logging
-    shown, level = bars.is_progress_bar_enabled(), bars.get_verbosity()
-    bars.disable_progress_bar()
-    bars.set_verbosity_error()
     # No code of a model's is run, nor is the user asked whether to run it.
     safe = {"local_files_only": True, "trust_remote_code": False}
     try:
-        facts = transformers.AutoConfig.from_pretrained(folder, **safe, **_head(tags))
-        # Tokenizers that tell a word from its continuation by the space before it need one.
-        options = {"add_prefix_space": True} if _spaced(folder) else {}
-        tokenizer = transformers.AutoTokenizer.from_pretrained(
-            folder, use_fast=True, **safe, **options
-        )
-        model, found = getattr(transformers, kind).from_pretrained(
-            folder,
-            config=facts,
-            use_safetensors=True,
-            ignore_mismatched_sizes=True,  # so that they are told, below
-            output_loading_info=True,
-            **safe,
-        )
+        with silent(transformers):
+            facts = transformers.AutoConfig.from_pretrained(folder, **safe, **_head(tags))
+            # Tokenizers that tell a word from its continuation by the space before it need one.
+            options = {"add_prefix_space": True} if _spaced(folder) else {}
+            tokenizer = transformers.AutoTokenizer.from_pretrained(
+                folder, use_fast=True, **safe, **options
+            )
+            model, found = getattr(transformers, kind).from_pretrained(
+                folder,
+                config=facts,
+                use_safetensors=True,
+                ignore_mismatched_sizes=True,  # so that they are told, below
+                output_loading_info=True,
+                **safe,
+            )
     except Exception as error:  # of all kinds: safetensors, tokenizers and torch have their own
         raise DataError(f"{folder}: the model cannot be loaded: {first_line(error)}") from error
-    finally:
-        bars.set_verbosity(level)
-        if shown:
-            bars.enable_progress_bar()
     if not getattr(tokenizer, "is_fast", False):
         raise DataError(f"{folder}: has no fast tokenizer (tokenizer.json), which words need")
     both = hasattr(model, "encoder") and hasattr(model, "decoder")

@@ -41,14 +41,16 @@ class TaggerConfig:
     """Settings of every tagger."""
 
     seed: int = 0
-    epochs: int = 20
-    """At most so many epochs."""
+    epochs: int | None = None
+    """At most so many epochs; by default as many as its kind needs."""
     patience: int = 3
     """Stop when so many epochs brought nothing better on the part that is held out."""
+    batch: int | None = None
+    """Sentences in a batch; by default as many as suit its kind."""
 
     def __post_init__(self) -> None:
         at_least(self, 0, "seed")
-        at_least(self, 1, "epochs", "patience")
+        at_least(self, 1, "epochs", "patience", "batch")
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,10 +17,10 @@ from torch import Generator, Tensor
 from convener.caching import digest_of
 from convener.data import Dataset
 from convener.encode import AUTO, Transformer, get
-from convener.encode.folder import check_folder, digests_of
+from convener.encode.folder import check_folder, digests_of, silent
 from convener.encode.loaded import Loaded, Reading, in_bfloat16
 from convener.encode.windows import windows_of
-from convener.errors import ConfigError
+from convener.errors import ConfigError, require
 from convener.settings import at_least
 from convener.tagger.base import Tagged, Tagger, TaggerConfig
 from convener.tagger.card import model_card
@@ -35,6 +35,8 @@ USUAL_LR, USUAL_WIDTH, MOST_LR = 5e-5, 768, 5e-4
 """The learning rate that suits an encoder of this width, and the highest that any is given."""
 PIECES, MOST_WINDOWS = 512, 16
 """About so many pieces make a batch, and at most so many windows."""
+LEAST_EPOCHS, LEAST_STEPS = 5, 300
+"""So many there are, of both, unless set otherwise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +45,9 @@ class FinetunedConfig(TaggerConfig):
 
     encoder: str = AUTO
     """Where training starts: auto, minilm, mpnet, a folder, or a name on a hub."""
-    epochs: int = 5
-    patience: int = 2
+    epochs: int | None = None
+    """At most so many epochs; by default 5, or as many as make 300 steps where text is little."""
+    patience: int = 5
     batch: int | None = None
     """Sentences in a batch; windows of those that are longer than the encoder reads. By default as
     many as make about 512 pieces, at most 16: of whole abstracts two are plenty."""
@@ -76,7 +79,7 @@ class FinetunedConfig(TaggerConfig):
         super().__post_init__()
         at_least(self, 0, "lr", "head_lr", "decay")
         at_least(self, 1e-9, "clip")
-        at_least(self, 1, "batch", "threads")
+        at_least(self, 1, "threads")
         object.__setattr__(self, "class_weights", checked_weights(self.class_weights))
         if not 0 < self.warmup < 1:
             raise ConfigError(f"warmup must be in (0, 1), got {self.warmup}")
@@ -110,6 +113,7 @@ class FinetunedTagger(Tagger[Loaded]):
         counted = train.class_weights(config.class_weights)
         weights = torch.from_numpy(counted).to(loaded.device)
         packing = Windowed.of(train, loaded, overlap=config.overlap)
+        batch = config.batch or usual_batch(packing.mean_length())
         mixed = in_bfloat16(torch, config.precision, loaded.device)
         products = partial(torch.autocast, loaded.device.type, torch.bfloat16, mixed)
 
@@ -135,7 +139,7 @@ class FinetunedTagger(Tagger[Loaded]):
             trains=parts,
             lr=usual_lr(loaded.model.config.hidden_size) if config.lr is None else config.lr,
             rates={part: config.head_lr for part in parts if part != encoder},
-            epochs=config.epochs,
+            epochs=config.epochs or usual_epochs(-(-len(packing) // batch)),
             patience=config.patience,
         )
         schedule = schedule_of(
@@ -145,7 +149,7 @@ class FinetunedTagger(Tagger[Loaded]):
             say=say,
             weights=counted,
             origin=origin,
-            batch=config.batch or usual_batch(packing.mean_length()),
+            batch=batch,
             pace=warmed(config.warmup),
             clip=config.clip,
         )
@@ -172,8 +176,9 @@ class FinetunedTagger(Tagger[Loaded]):
 
     def write(self, state: Loaded, folder: Path) -> dict[str, Any]:
         """A folder that transformers can load."""
-        state.tokenizer.save_pretrained(folder)
-        state.model.save_pretrained(folder)
+        with silent(require("transformers", extra="encoders", purpose=self.name)):
+            state.tokenizer.save_pretrained(folder)
+            state.model.save_pretrained(folder)
         card = model_card(list(state.model.config.id2label.values()), "transformers")
         (folder / "README.md").write_text(card, encoding="utf-8")
         return {}
@@ -223,3 +228,12 @@ def usual_batch(pieces: float) -> int:
     (16, 4, 2, 1)
     """
     return min(MOST_WINDOWS, max(1, round(PIECES / max(pieces, 1))))
+
+
+def usual_epochs(steps: int) -> int:
+    """How many epochs of so many steps are enough.
+
+    >>> usual_epochs(150), usual_epochs(15), usual_epochs(1)
+    (5, 20, 300)
+    """
+    return max(LEAST_EPOCHS, -(-LEAST_STEPS // max(steps, 1)))

@@ -41,8 +41,8 @@ class FrozenConfig(TaggerConfig):
     encoder: str = AUTO
     """Encodes text that comes without features: auto, hashing, minilm, mpnet, a folder, or a name
     on a hub. For settings of the encoder, encode the data first: `convener.encode`."""
+    epochs: int = 20
     batch: int = 8
-    """Sentences in a batch."""
     lr: float = 1e-3
     decay: float = 1e-5
     context: int = 1
@@ -62,7 +62,7 @@ class FrozenConfig(TaggerConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least(self, 0, "lr", "decay", "context", "hidden", "spelling")
-        at_least(self, 1, "batch", "threads")
+        at_least(self, 1, "threads")
         object.__setattr__(self, "class_weights", checked_weights(self.class_weights))
         if self.crf and self.class_weights is not None:
             raise ConfigError("class_weights count tokens, a crf whole sentences: set crf=False")

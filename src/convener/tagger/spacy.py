@@ -17,7 +17,6 @@ from convener import progress
 from convener.data import Dataset
 from convener.errors import ConfigError, DataError, first_line, require
 from convener.io.spacy.docbin import spacy_word
-from convener.settings import at_least
 from convener.tagger.base import Tagged, Tagger, TaggerConfig, agreement
 from convener.tagger.card import model_card
 from convener.tagger.targets import Targets
@@ -35,16 +34,15 @@ def spacy(module: str = "spacy") -> Any:
 class SpacyConfig(TaggerConfig):
     """Settings of a spaCy pipeline."""
 
+    epochs: int = 20
+    batch: int = 32
     lang: str = "en"
     """Whose rules cut text into words when the pipeline is used alone; "xx" for none."""
     dropout: float = 0.2
     """Share of the features that a training step leaves out."""
-    batch: int = 32
-    """Sentences in a batch."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least(self, 1, "batch")
         if not 0 <= self.dropout < 1:
             raise ConfigError(f"dropout must be in [0, 1), got {self.dropout}")
 
