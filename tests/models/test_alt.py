@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import convener as cv
-from convener.models.alt import TAGGER, Alt
+from convener.models.alt import TAGGER, Alt, Turn
+from convener.tagger import Targets
 
 HOW = {"encoder": "hashing", "labels": "majority-vote", "rounds": 1}
 
@@ -70,7 +71,7 @@ def test_turns_end_when_nothing_changes(
     with caplog.at_level("INFO", logger="convener"):
         Alt(**(HOW | {"rounds": 3, "same": same})).fit(words, half)
     taught = [line for line in caplog.messages if "tagger" in line]
-    assert len(taught) == turns
+    assert len(taught) == 3 * turns  # one on all of train, one on either half
 
 
 def test_the_tagger_is_seen_among_the_sources(words: cv.Dataset) -> None:
@@ -103,7 +104,27 @@ def test_models_that_see_gold_or_take_turns_are_refused(labels: str, words: cv.D
         Alt(**(HOW | {"labels": labels})).fit(words)
 
 
-@pytest.mark.parametrize("bad", [{"rounds": 0}, {"same": 0.0}, {"same": 1.5}])
+def test_taggers_do_not_speak_of_what_they_learned_from() -> None:
+    """Labels by the roll of a die are remembered, and cannot be guessed."""
+    rng = np.random.default_rng(0)
+    words = [
+        [f"{n:x}" for n in rng.integers(1 << 40, size=3)] if at % 9 else [] for at in range(90)
+    ]
+    data = cv.encode(cv.Dataset.from_spans(["PER"], words, {}), "hashing", cache=False)
+    labels = rng.integers(2, size=len(data.tokens)).astype(np.int16)
+    told = Targets(data=data, labels=labels)
+    same = {}
+    for folds, count in ((1, 90), (2, 90), (100, 5)):  # of five sentences, each is a part
+        turn = Turn({}, told.take(range(count)), told.take([]))
+        model = Alt(**(HOW | {"folds": folds}))
+        tagger = model._trained("1", turn.train, turn.valid)
+        same[folds] = np.mean(model._crossed(1, turn, tagger) == turn.train.labels)
+    assert same[1] > 0.95
+    assert 0.3 < same[2] < 0.7
+    assert same[100] < 0.9
+
+
+@pytest.mark.parametrize("bad", [{"rounds": 0}, {"folds": 0}, {"same": 0.0}, {"same": 1.5}])
 def test_bad_settings_are_refused(bad: dict[str, float]) -> None:
     with pytest.raises(cv.ConfigError, match=next(iter(bad))):
         Alt(**bad)
