@@ -224,3 +224,17 @@ def test_products_may_be_rough_while_weights_are_not(tiny: Tiny) -> None:
         assert {w.dtype for w in tagger.fitted.state.model.parameters()} == {torch.float32}
         found[precision] = weights(tagger)
     assert found["float32"] != found["bfloat16"]
+
+
+def test_a_saved_one_is_an_encoder(tiny: Tiny, tmp_path: Path) -> None:
+    data = sentences(40)
+    new(tiny("distilbert"), epochs=1).fit(Targets.of_gold(data)).save(tmp_path / "tagger")
+    before, after = (
+        cv.encode(data, str(folder), layers="last", cache=False).features
+        for folder in (tiny("distilbert"), tmp_path / "tagger")
+    )
+    assert before.width == after.width
+    assert not np.array_equal(before.tokens, after.tokens)
+    voted = data.with_sources(("list",), data.gold[:, None], ("O",))
+    model = cv.ConNet(encoder=str(tmp_path / "tagger"), epochs=1).fit(voted)
+    assert f1(model, voted) > 0.9
