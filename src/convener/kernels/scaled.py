@@ -169,14 +169,17 @@ def _smooth(  # type: ignore[no-untyped-def]
     zero, one = a.dtype.type(0), a.dtype.type(1)
     b, v, wb, f, scale, G, gamma, ub, at = row
     lost, watch = zero, raised > 0 or low < limit[1]
-    mean = zero
     for j in range(L):
         b[j] = one
         v[j] = zero
-        G[j] = a0[j] if T == 0 else a[T - 1, j]
-        mean += G[j] * (u0[j] if T == 0 else u[T - 1, j])
+        at[j] = a[T - 1, j] if T > 0 else a0[j]
+        ub[j] = u[T - 1, j] if T > 0 else u0[j]
+    # A sum beside stores would be grouped by where the arrays lie in memory, so not always alike.
+    mean = zero
     for j in range(L):
-        G[j] *= weight * (one + tau * ((u0[j] if T == 0 else u[T - 1, j]) - mean))
+        mean += at[j] * ub[j]
+    for j in range(L):
+        G[j] = at[j] * weight * (one + tau * (ub[j] - mean))
     for t in range(T - 1, -1, -1):
         s = t * step
         for j in range(L):

@@ -113,7 +113,7 @@ class FinetunedTagger(Tagger[Loaded]):
         counted = train.class_weights(config.class_weights)
         weights = torch.from_numpy(counted).to(loaded.device)
         packing = Windowed.of(train, loaded, overlap=config.overlap)
-        batch = config.batch or usual_batch(packing.mean_length())
+        size = config.batch or usual_batch(packing.mean_length())
         mixed = in_bfloat16(torch, config.precision, loaded.device)
         products = partial(torch.autocast, loaded.device.type, torch.bfloat16, mixed)
 
@@ -139,7 +139,7 @@ class FinetunedTagger(Tagger[Loaded]):
             trains=parts,
             lr=usual_lr(loaded.model.config.hidden_size) if config.lr is None else config.lr,
             rates={part: config.head_lr for part in parts if part != encoder},
-            epochs=config.epochs or usual_epochs(-(-len(packing) // batch)),
+            epochs=config.epochs or usual_epochs(-(-len(packing) // size)),
             patience=config.patience,
         )
         schedule = schedule_of(
@@ -149,7 +149,7 @@ class FinetunedTagger(Tagger[Loaded]):
             say=say,
             weights=counted,
             origin=origin,
-            batch=batch,
+            batch=size,
             pace=warmed(config.warmup),
             clip=config.clip,
         )
