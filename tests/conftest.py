@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +32,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("filterwarnings", "error::convener.errors.ConvenerWarning")
     cache = tempfile.TemporaryDirectory(prefix="convener-cache-", ignore_cleanup_errors=True)
     os.environ["CONVENER_CACHE"] = cache.name
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # Started in the background, as by `make test &`; processes that tests start inherit it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     config.add_cleanup(cache.cleanup)
 
 

@@ -90,13 +90,12 @@ def numbers(tab: Any) -> list[int]:
 
 
 def chosen(tab: Any, **fields: str) -> None:
-    """Fill the form of the list, and wait until it has been answered."""
+    """Fill the form of the list, and wait until the list shows the answer.
+
+    Playwright fires a change event even where the value stays the same, so every field is waited
+    for: the page marks the list as busy from that event until the newest answer is drawn.
+    """
     for name, value in fields.items():
-        turn = tab.evaluate("document.documentElement.dataset.ready")
         field = tab.locator(f"#{name}")
-        before = field.input_value()
         field.fill(value) if name == "text" else field.select_option(value)
-        if before != value:
-            tab.wait_for_function(
-                "turn => document.documentElement.dataset.ready !== turn", arg=turn
-            )
+        tab.wait_for_selector("#list[aria-busy=false]", state="attached")

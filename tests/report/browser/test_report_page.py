@@ -61,6 +61,34 @@ def test_the_viewer_finds_what_the_page_finds(
         server.shutdown()
 
 
+def test_an_answer_to_an_older_query_never_replaces_a_newer_one(
+    opened: Opener, account: Account, tmp_path: Path
+) -> None:
+    import threading
+
+    with Viewer(prepare(tmp_path / "view", lambda: account)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        tab = opened(server.address)
+        held: list[Any] = []
+
+        def hold_the_first(route: Any) -> None:
+            if "order=entropy" in route.request.url:
+                held.append(route)
+            else:
+                route.continue_()
+
+        tab.route("**/sentences?*", hold_the_first)
+        tab.locator("#order").select_option("entropy")
+        chosen(tab, order="conflict")
+        expected = account.sheet.find(Query(order="conflict")).tolist()[:25]
+        assert numbers(tab) == expected
+        with tab.expect_response("**/sentences?*order=entropy*"):
+            held[0].continue_()
+        tab.evaluate("() => new Promise(requestAnimationFrame)")
+        assert numbers(tab) == expected
+        server.shutdown()
+
+
 def test_searched_words_are_in_every_sentence_found(opened: Opener, demo_page: Path) -> None:
     tab = opened(demo_page)
     chosen(tab, text="said")

@@ -170,11 +170,14 @@
     list.replaceChildren(...last.records.map((record) => drawn(record, width)));
     list.setAttribute("start", state.page * PAGE + 1);
   };
+  const busy = (value) => byId("list").setAttribute("aria-busy", String(value));
   const show = async ({ scroll = false } = {}) => {
-    const turn = (asked += 1);
-    let found;
-    try { found = await store.find(query(), state.page * PAGE, PAGE); } catch (error) { byId("count").textContent = `not answered: ${error.message}`; return; }
-    if (turn !== asked) return;
+    const request = (asked += 1);
+    let found, failure = null;
+    busy(true);
+    try { found = await store.find(query(), state.page * PAGE, PAGE); } catch (error) { failure = error; }
+    if (request !== asked) return; /* an answer to an older query must not replace a newer one */
+    if (failure) { byId("count").textContent = `not answered: ${failure.message}`; busy(false); return; }
     if (!found.records.length && state.page) { state.page = Math.max(0, Math.ceil(found.total / PAGE) - 1); return show({ scroll }); }
     last = found;
     draw();
@@ -185,7 +188,8 @@
     for (const id of ["next", "next2"]) byId(id).disabled = state.page + 1 >= pages;
     if (state.chosen !== null) focusOn(byId(`s-${state.chosen}`));
     else if (scroll) byId("sentences").scrollIntoView();
-    Object.assign(document.documentElement.dataset, { ready: String(turn), readyAt: String(performance.now()) });
+    Object.assign(document.documentElement.dataset, { ready: String(request), readyAt: String(performance.now()) });
+    busy(false);
   };
   const focusOn = (item) => { if (item) { item.focus({ preventScroll: true }); item.scrollIntoView({ block: "center", behavior: "instant" }); } };
   const go = (changes, options) => {
@@ -223,7 +227,7 @@
 
   byId("query").addEventListener("submit", (event) => event.preventDefault());
   let typing;
-  byId("text").addEventListener("input", () => { clearTimeout(typing); typing = setTimeout(() => go({ page: 0 }), 120); });
+  byId("text").addEventListener("input", () => { busy(true); clearTimeout(typing); typing = setTimeout(() => go({ page: 0 }), 120); });
   for (const name of FIELDS.slice(1)) byId(name).addEventListener("change", () => go({ page: 0 }));
   for (const id of ["next", "next2"]) byId(id).addEventListener("click", () => turn(1));
   for (const id of ["previous", "previous2"]) byId(id).addEventListener("click", () => turn(-1));
