@@ -10,7 +10,7 @@ from benchmarks.jobs import Options, code
 from benchmarks.paper import recipes
 from benchmarks.paper.figures import NAMES
 from benchmarks.record import DATA
-from convener.encode import available
+from convener.encode import list_encoders
 
 ENCODERS = ("minilm", "mpnet")
 Part = Callable[[Options], None]
@@ -36,7 +36,7 @@ def options_from(
     encoders = ENCODERS if chosen.encoder == "both" else (chosen.encoder,)
     return chosen.parts or list(parts), Options(
         data=there(chosen.data, lambda name: (DATA / name).is_dir(), f"not in {DATA}"),
-        encoders=there(encoders, available().__contains__, "this encoder is not installed"),
+        encoders=there(encoders, list_encoders().__contains__, "this encoder is not installed"),
         seeds=chosen.seeds,
         recipe=chosen.recipe,
         fits=not chosen.tables,

@@ -24,8 +24,8 @@ from benchmarks.changes import Splits, changed
 from benchmarks.record import DATA, RESULTS, machine, versions
 from convener import caching, progress
 from convener.evaluate.calibration import span_calibration, token_calibration
-from convener.evaluate.metrics import correct, score_spans, spans_of
-from convener.settings import to_mapping
+from convener.evaluate.metrics import is_correct, labels_to_spans, score_spans
+from convener.settings import config_to_dict
 
 PACKAGES = ("torch", "numba", "transformers")
 SHARE = 0.8
@@ -86,7 +86,7 @@ class Job:
     @property
     def journal(self) -> Path | None:
         """Where its epochs are kept while it is fitted."""
-        return caching.root() / "benchmarks" / self.key if self.slow else None
+        return caching.cache_dir() / "benchmarks" / self.key if self.slow else None
 
     @property
     def reads(self) -> str:
@@ -95,7 +95,7 @@ class Job:
 
     def model_for(self) -> Any:
         """The model, set up."""
-        return cv.get(self.model)(seed=self.seed, **self.settings)
+        return cv.get_model(self.model)(seed=self.seed, **self.settings)
 
     def outcome(self) -> Outcome:
         """What comes of it."""
@@ -107,7 +107,7 @@ class Job:
             found: Outcome = json.loads(self.path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return None
-        wanted = json.loads(json.dumps(to_mapping(self.model_for().config)))
+        wanted = json.loads(json.dumps(config_to_dict(self.model_for().config)))
         return found if found.get("settings") == wanted else None
 
 
@@ -130,7 +130,7 @@ def outcomes(jobs: Iterable[Job], options: Options) -> list[tuple[Job, Outcome]]
     if stale := [job.key for job in missing if job.path.exists() and not options.fresh]:
         print(f"{jobs[0].part}: fits with other settings: {', '.join(stale)}", file=sys.stderr)
     if options.fits and missing:
-        with progress.bar(jobs[0].part, len(jobs), done=len(jobs) - len(missing)) as advance:
+        with progress.progress_bar(jobs[0].part, len(jobs), completed=len(jobs) - len(missing)) as advance:
             for number, job in enumerate(missing, start=1):
                 found[job.path] = _tried(job, options, lambda said: advance(said, by=0))
                 advance(job.key)
@@ -143,9 +143,9 @@ def outcomes(jobs: Iterable[Job], options: Options) -> list[tuple[Job, Outcome]]
 def present(jobs: Iterable[Job]) -> list[Job]:
     """The jobs whose models are there, data set by data set; the others are named."""
     jobs = list(jobs)
-    for name in sorted({job.model for job in jobs} - set(cv.available())):
+    for name in sorted({job.model for job in jobs} - set(cv.list_models())):
         print(f"{name}: no such model here; skipped", file=sys.stderr)
-    return [job for job in jobs if job.model in cv.available()]
+    return [job for job in jobs if job.model in cv.list_models()]
 
 
 def _tried(job: Job, options: Options, say: Any) -> Outcome | None:
@@ -176,7 +176,7 @@ def outcome_of(job: Job) -> Outcome:
         cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
     return {
         "job": asdict(job),
-        "settings": to_mapping(model.config),
+        "settings": config_to_dict(model.config),
         "gold": gold_of(job),
         "valid": score_of(model, data.valid),
         "test": score_of(model, data.test),
@@ -200,7 +200,7 @@ def provenance() -> dict[str, Any]:
 
 def gold_of(job: Job) -> str:
     """Which gold a model has seen."""
-    kind = cv.get(job.model)
+    kind = cv.get_model(job.model)
     if kind.supervised:
         return "all: a reference"
     return "valid: stopping" if kind.uses_valid_gold and not job.free else "none"
@@ -210,12 +210,11 @@ def score_of(model: Any, data: cv.Dataset) -> dict[str, Any]:
     """Micro scores, right spans beyond the best choice among the sources, errors of calibration."""
     predictions = model.predict(data)
     found, gold, chosen = (
-        spans_of(each, data.offsets, data.tags)
-        for each in (predictions.labels, data.gold, _oracle(data))
+        labels_to_spans(each, data.offsets, data.tags) for each in (predictions.labels, data.gold, _oracle(data))
     )
-    hits = found.take(correct(found, gold))
+    hits = found.take(is_correct(found, gold))
     score = score_spans(found, gold, data.tags.types).micro.to_json()
-    score["beyond"] = int((~correct(hits, chosen)).sum())
+    score["beyond"] = int((~is_correct(hits, chosen)).sum())
     if predictions.scores is not None:
         right = predictions.labels == data.gold
         for scope in ("all", "entities"):
@@ -236,11 +235,9 @@ def _learned(job: Job, model: Any, train: cv.Dataset) -> dict[str, Any]:
         "sources": list(train.sources),
         "heard": list(fitted.heard),
         "types": list(train.tags.types),
-        "width": None if train.features is None else train.features.width,
+        "width": None if train.features is None else train.features.dim,
         "parameters": {
-            name: array.size
-            for name, array in fitted.params.items()
-            if name.rpartition(".")[2] in ("weight", "bias")
+            name: array.size for name, array in fitted.params.items() if name.rpartition(".")[2] in ("weight", "bias")
         },
         "reliability": {
             "recall": _list(fitted.reliability.recall),
@@ -262,10 +259,7 @@ def _learned(job: Job, model: Any, train: cv.Dataset) -> dict[str, Any]:
 
 def _list(array: np.ndarray) -> list[Any]:
     """Nested lists of five digits; None for what is not known."""
-    return [
-        _list(row) if np.ndim(row) else (None if np.isnan(row) else round(float(row), 5))
-        for row in array
-    ]
+    return [_list(row) if np.ndim(row) else (None if np.isnan(row) else round(float(row), 5)) for row in array]
 
 
 @cache
@@ -293,9 +287,7 @@ def _log(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
 
-def grouped(
-    found: Sequence[tuple[Job, Outcome]], *names: str
-) -> dict[tuple[str, ...], list[Outcome]]:
+def grouped(found: Sequence[tuple[Job, Outcome]], *names: str) -> dict[tuple[str, ...], list[Outcome]]:
     """Outcomes by these attributes of their jobs; the seeds of one thing come together."""
     groups: dict[tuple[str, ...], list[Outcome]] = {}
     for job, outcome in found:

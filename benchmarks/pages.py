@@ -24,9 +24,7 @@ MEASURE = (
 )
 
 
-def write(
-    part: str, title: str, blocks: Sequence[Block], found: Sequence[tuple[Job, Outcome]] = ()
-) -> Path:
+def write(part: str, title: str, blocks: Sequence[Block], found: Sequence[tuple[Job, Outcome]] = ()) -> Path:
     """One page: tables, lines and plots in this order, then facts. Prints the tables, too."""
     lines = [f"# {title}", ""]
     for block in blocks:

@@ -18,9 +18,7 @@ DATA = Path(os.environ.get("CONVENER_DATA", Path(__file__).parents[2] / "shared"
 """Where the real data sets are."""
 
 
-def save(
-    name: str, tables: Iterable[Table], *, seed: int, packages: Iterable[str], note: str = ""
-) -> Path:
+def save(name: str, tables: Iterable[Table], *, seed: int, packages: Iterable[str], note: str = "") -> Path:
     """Write the tables as JSON and Markdown under `benchmarks/results`; returns the Markdown."""
     tables = list(tables)
     now = datetime.now(UTC)

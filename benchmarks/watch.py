@@ -34,27 +34,27 @@ def epochs() -> Iterator[list[dict[str, Any]]]:
     """The stages that are trained inside, filled in when they have been."""
     seen: list[dict[str, Any]] = []
 
-    def watched(net: Any, stages: Sequence[loop.Stage], schedule: loop.Schedule) -> Any:
-        clock = None if schedule.score is None else Clock(schedule.score)
-        history = loop.run(net, stages, replace(schedule, score=clock))
+    def watched(net: Any, stages: Sequence[loop.Stage], schedule: loop.TrainingRun) -> Any:
+        clock = None if schedule.validation_score is None else Clock(schedule.validation_score)
+        history = loop.train_network(net, stages, replace(schedule, validation_score=clock))
         seen.extend(_stage(stage, history, clock) for stage in stages)
         return history
 
     with ExitStack() as stack:
         for name, module in list(sys.modules.items()):
-            if name.startswith("convener.models.") and getattr(module, "run", None) is loop.run:
+            if name.startswith("convener.models.") and getattr(module, "run", None) is loop.train_network:
                 stack.enter_context(patch.object(module, "run", watched))
         yield seen
 
 
-def _stage(stage: loop.Stage, history: Sequence[loop.Epoch], clock: Clock | None) -> dict[str, Any]:
+def _stage(stage: loop.Stage, history: Sequence[loop.EpochRecord], clock: Clock | None) -> dict[str, Any]:
     """How long one stage was trained, when it was best, and what an epoch cost."""
     places = [n for n, item in enumerate(history) if item.stage == stage.name]
     facts: dict[str, Any] = {"stage": stage.name, "epochs": len(places) - 1}
     if clock is None or not places:
         return facts
     scores = [history[n].score for n in places]
-    recent = (scores[max(0, n + 1 - stage.smooth) : n + 1] for n in range(len(scores)))
+    recent = (scores[max(0, n + 1 - stage.score_window) : n + 1] for n in range(len(scores)))
     smoothed = [float(np.mean(part)) for part in recent]
     trained = [clock.asked[n] - clock.answered[n - 1] for n in places[1:]]
     judged = [clock.answered[n] - clock.asked[n] for n in places]

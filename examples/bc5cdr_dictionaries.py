@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import convener as cv
-from convener.lf import everywhere, gazetteer, labeling_function, minus, pattern
+from convener.lf import difference, gazetteer, labeling_function, pattern, propagate
 
 try:
     from drug_named_entity_recognition import drugs_finder
@@ -27,33 +27,33 @@ ORGANS = r"(?:renal|cardiac|heart|liver|hepatic|kidney|lung|bladder|breast|prost
 HEADS = r"(?:disease|syndrome|disorder|failure|injury|dysfunction|damage|tumou?r|cancer|toxicity)"
 CHEMICAL = r"\w{4,}(?:azole|azine|micin|mycin|caine|barbital|azepam|statin|olol|pril|idine|amine)s?"
 
-loose = {"ignore_case": True, "lemma": "english"}
+loose = {"ignore_case": True, "normalize": "english"}
 names = [name for name in drugs_finder.drug_variant_to_canonical if len(name) > 3]
 drugs = gazetteer(names, "Chemical", name="drugs", ignore_case=True)
 names = [name for name in disease_finder.disease_variant_to_canonical if len(name) > 3]
 listed = gazetteer(names, "Disease", name="listed", **loose)
-diseases = minus(listed, gazetteer(NO_DISEASE, "Disease", **loose), name="diseases")
+diseases = difference(listed, gazetteer(NO_DISEASE, "Disease", **loose), name="diseases")
 
 
 @labeling_function(["Chemical", "Disease"])
 def short_form(view):
     """What stands in parentheses behind a known name: multiple sclerosis (MS)."""
-    for _, end, label in [*drugs.spans(view), *diseases.spans(view)]:
+    for _, end, label in [*drugs.label(view), *diseases.label(view)]:
         before, word, after = [*view[end : end + 3], "", "", ""][:3]
         if before == "(" and after == ")" and word.isupper():
             yield end + 1, end + 2, label
 
 
-functions = [drugs, diseases, everywhere(short_form, scope="sentence", name="short forms")]
-rules = {"over": "tokens", "ignore_case": True}
+functions = [drugs, diseases, propagate(short_form, scope="sentence", name="short forms")]
+rules = {"match": "tokens", "ignore_case": True}
 functions += [
     pattern(ENDINGS, "Disease", name="disease endings", **rules),
     pattern(rf"{ORGANS} (?:\w+ )?{HEADS}s?", "Disease", name="organ, head", **rules),
     pattern(CHEMICAL, "Chemical", name="chemical endings", **rules),
     pattern(r"\w\S*-induced", "Chemical", name="induced", **rules),
 ]
-corpus = cv.apply(functions, cv.read(FOLDER / "BC5CDR"))
+corpus = cv.apply_lfs(functions, cv.read(FOLDER / "BC5CDR"))
 print(cv.analyze(corpus.test))
 for name in ("majority-vote", "dawid-skene", "snorkel", "hmm"):
-    labels = cv.get(name)().fit(corpus.train).predict(corpus.test)
+    labels = cv.get_model(name)().fit(corpus.train).predict(corpus.test)
     print(f"{name:<14} F1 {cv.evaluate(labels, corpus.test).f1:.2%}")

@@ -6,12 +6,12 @@ encoder that is installed, and train it for `bert-ner`.
 
 import convener as cv
 
-corpus = cv.demo.corpus()
-names = sorted(cv.available(), key=lambda name: name != "majority-vote")
+corpus = cv.demo.load_corpus()
+names = sorted(cv.list_models(), key=lambda name: name != "majority-vote")
 
 rows = []
 for name in names:
-    kind = cv.get(name)
+    kind = cv.get_model(name)
     settings = {"encoder": "hashing"} if kind.needs_features else {}
     model = kind(**settings).fit(corpus.train)
     score = cv.evaluate(model.predict(corpus.test), corpus.test)

@@ -29,6 +29,6 @@ with TemporaryDirectory() as room:
                 rows.writerow([number, "eve", "", "", "", ""])
     data = cv.read(table)
 
-model = cv.get("dawid-skene")().fit(data)
+model = cv.get_model("dawid-skene")().fit(data)
 print(model.predict(data).tags()[0])
 print(model.reliability())

@@ -13,13 +13,11 @@ import pytest
 from hypothesis import settings
 
 import convener as cv
-from convener.features import Scaling
+from convener.features import Standardizer
 
 # Machines are shared: no example is late, and fifty of them are enough for every run. What is
 # drawn differs from run to run, but not where a submission is judged.
-settings.register_profile(
-    "convener", deadline=None, max_examples=50, derandomize="CI" in os.environ
-)
+settings.register_profile("convener", deadline=None, max_examples=50, derandomize="CI" in os.environ)
 settings.load_profile("convener")
 
 
@@ -61,7 +59,7 @@ def encoded(toy: cv.Dataset) -> cv.Dataset:
     """The toy data with standardised features, 24 wide."""
     data = cv.encode(toy, "hashing", width=24, cache=False)
     assert data.features is not None
-    return replace(data, features=data.features.scaled(Scaling.of(data.features)))
+    return replace(data, features=data.features.with_standardizer(Standardizer.fit(data.features)))
 
 
 def crowd(seed: int, sentences: int) -> cv.Dataset:
@@ -86,9 +84,7 @@ def crowd(seed: int, sentences: int) -> cv.Dataset:
     return cv.Dataset.from_spans(types, tokens, votes, gold=gold)
 
 
-def _random_spans(
-    rng: np.random.Generator, length: int, types: list[str]
-) -> list[tuple[int, int, str]]:
+def _random_spans(rng: np.random.Generator, length: int, types: list[str]) -> list[tuple[int, int, str]]:
     spans, at = [], 0
     while at < length:
         if rng.random() < 0.3:

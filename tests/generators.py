@@ -16,10 +16,10 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 from numpy.typing import NDArray
 
 from convener.data import Dataset, Text
-from convener.io.formats import Content, Format
+from convener.io.formats import Format, LabeledData
 from convener.io.options import ReadOptions, WriteOptions
-from convener.io.report import Report
-from convener.packed import Strings, offsets_of
+from convener.io.report import Issues
+from convener.packed import StringArray, lengths_to_offsets
 from convener.predictions import Predictions
 from convener.schemes import SCHEMES
 from convener.spans import Span, Spans
@@ -48,9 +48,7 @@ def sentence_lengths(max_sentences: int = 6, max_tokens: int = 8) -> SearchStrat
 
 
 @st.composite
-def label_arrays(
-    draw: DrawFn, size: int, labels: int, *, abstain: bool = False
-) -> NDArray[np.int16]:
+def label_arrays(draw: DrawFn, size: int, labels: int, *, abstain: bool = False) -> NDArray[np.int16]:
     """Any labels, legal or not."""
     drawn = st.integers(-1 if abstain else 0, labels - 1)
     return np.array(draw(st.lists(drawn, min_size=size, max_size=size)), np.int16)
@@ -71,10 +69,8 @@ def sentence_spans(draw: DrawFn, length: int, types: int) -> list[tuple[int, int
 @st.composite
 def span_tables(draw: DrawFn, lengths: list[int], types: int) -> Spans:
     """Spans of all sentences in the order of the text, none overlapping."""
-    return Spans.of(
-        Span(number, *span)
-        for number, length in enumerate(lengths)
-        for span in draw(sentence_spans(length, types))
+    return Spans.from_rows(
+        Span(number, *span) for number, length in enumerate(lengths) for span in draw(sentence_spans(length, types))
     )
 
 
@@ -82,7 +78,7 @@ def span_tables(draw: DrawFn, lengths: list[int], types: int) -> Spans:
 def legal_labels(draw: DrawFn, tags: TagSet, lengths: list[int]) -> NDArray[np.int16]:
     """Legal BIO labels."""
     spans = draw(span_tables(lengths, len(tags.types)))
-    return tags.labels(spans, offsets_of(lengths))
+    return tags.labels(spans, lengths_to_offsets(lengths))
 
 
 @st.composite
@@ -97,7 +93,7 @@ def texts(draw: DrawFn, tokens: list[list[str]]) -> Text:
         sentences.append(plain)
         starts.append(draw(st.integers(0, 1000)))
     return Text(
-        Strings.of(sentences),
+        StringArray.from_list(sentences),
         np.array(chars, np.int32).reshape(-1, 2),
         np.array(starts, np.int64),
     )
@@ -144,7 +140,7 @@ def vote_matrices(
         else:
             column[:] = draw(legal_labels(tags, lengths))
         if not kind.illegal:
-            column[:] = tags.repair(column, offsets_of(lengths))[0]
+            column[:] = tags.repair(column, lengths_to_offsets(lengths))[0]
         unseen = [draw(st.booleans()) for _ in lengths] if draw(st.booleans()) else [False]
         column[np.repeat(np.resize(np.array(unseen, bool), len(lengths)), lengths)] = -1
     return votes
@@ -186,16 +182,16 @@ def datasets(
     ids = st.lists(st.sampled_from(["a", "0", "文 1"]), min_size=len(tokens), max_size=len(tokens))
     return Dataset(
         tags=tags,
-        tokens=Strings.of(word for sentence in tokens for word in sentence),
-        offsets=offsets_of(lengths),
+        tokens=StringArray.from_list(word for sentence in tokens for word in sentence),
+        offsets=lengths_to_offsets(lengths),
         sources=tuple(sources),
         votes=draw(vote_matrices(tags, lengths, len(sources), kind)),
         silence=tuple(draw(st.sampled_from(["O", "abstain"])) for _ in sources),
-        precision=tuple(draw(st.sampled_from([None, None, 0.9, 1 / 3])) for _ in sources),
+        prior_precision=tuple(draw(st.sampled_from([None, None, 0.9, 1 / 3])) for _ in sources),
         coarse=coarse,
         gold=draw(legal_labels(fine, lengths)) if wanted(gold) else None,
         text=draw(texts(tokens)) if wanted(text) else None,
-        documents=Strings.of(draw(ids)) if wanted(documents) else None,
+        doc_ids=StringArray.from_list(draw(ids)) if wanted(documents) else None,
     )
 
 
@@ -228,39 +224,37 @@ def predictions(
     found = Predictions(
         data=data,
         labels=labels,
-        probabilities=draw(probability_rows(len(labels), len(data.fine_tags)))
-        if wanted(probabilities)
-        else None,
+        probabilities=draw(probability_rows(len(labels), len(data.fine_tags))) if wanted(probabilities) else None,
         model="drawn",
         settings={"seed": 1, "names": ["é"], "rate": 0.5},
     )
     if not wanted(scores):
         return found
-    return replace(found, scores=np.linspace(0.1, 0.9, len(found.spans), dtype=np.float32))
+    return replace(found, span_scores=np.linspace(0.1, 0.9, len(found.spans), dtype=np.float32))
 
 
-def contents(kind: Kind) -> SearchStrategy[Content]:
+def contents(kind: Kind) -> SearchStrategy[LabeledData]:
     """Datasets and predictions of every shape."""
     return st.one_of(datasets(kind=kind), predictions(kind=kind, scores=None))
 
 
 def returned(
-    content: Content, form: Format, path: Path, report: Report | None = None, **options: Any
-) -> Content:
+    content: LabeledData, form: Format, path: Path, report: Issues | None = None, **options: Any
+) -> LabeledData:
     """The content, written and read again."""
     form.write(content, path, WriteOptions())
-    noted = Report() if report is None else report
+    noted = Issues() if report is None else report
     result = form.read(path, ReadOptions(**options), noted)
     if report is None:
-        assert not noted.cases, noted.summary()
+        assert not noted.items, noted.summary()
     return result
 
 
-def same(left: Content, right: Content) -> bool:
+def same(left: LabeledData, right: LabeledData) -> bool:
     """Whether two contents agree in everything they hold."""
     if isinstance(left, Dataset) or isinstance(right, Dataset):
         return bool(left == right)
-    arrays = ("labels", "probabilities", "scores")
+    arrays = ("labels", "probabilities", "span_scores")
     return (
         left.data == right.data
         and (left.model, dict(left.settings)) == (right.model, dict(right.settings))

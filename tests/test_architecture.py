@@ -32,8 +32,7 @@ DOORS = {
     "coarse": GROUND,
     "sentences": GROUND | {"packed"},
     "sources": GROUND | {"expect"},
-    "data": GROUND
-    | {"coarse", "expect", "features", "listed", "packed", "sentences", "sources", "tags", "text"},
+    "data": GROUND | {"coarse", "expect", "features", "listed", "packed", "sentences", "sources", "tags", "text"},
     "corpus": GROUND | {"data"},
     "predictions": GROUND | {"expect", "packed", "spans", "schemes", "tags", "data"},
     "io": VALUES | {"settings", "kernels"},
@@ -46,8 +45,7 @@ DOORS = {
     "tagger": VALUES
     | {"caching", "encode", "evaluate", "expect", "features", "io", "nets", "sentences"}
     | {"progress", "settings", "train"},
-    "models": VALUES
-    | {"settings", "kernels", "features", "nets", "train", "tagger", "evaluate", "io.checkpoint"},
+    "models": VALUES | {"settings", "kernels", "features", "nets", "train", "tagger", "evaluate", "io.checkpoint"},
     "report": VALUES | {"evaluate", "kernels", "io.files", "caching"},
     "demo": VALUES | {"io", "lf"},
     "contest": VALUES | {"evaluate", "io", "models", "progress", "run"},

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convener.coarse import allowed_labels, meanings
+from convener.coarse import allowed_labels, resolve_coarse_labels
 from convener.data import ABSTAIN, Dataset
 from convener.errors import DataError, MismatchError
 from convener.tags import TagSet
@@ -31,7 +31,7 @@ from tests.generators import datasets
 )
 def test_meanings_are_spelled_out(meant: Any, allowed: tuple[str, ...]) -> None:
     types = ["PER", "LOC", "ORG", "COARSE"]
-    assert meanings({"COARSE": meant}, types) == {"COARSE": allowed}
+    assert resolve_coarse_labels({"COARSE": meant}, types) == {"COARSE": allowed}
 
 
 @pytest.mark.parametrize(
@@ -45,12 +45,12 @@ def test_meanings_are_spelled_out(meant: Any, allowed: tuple[str, ...]) -> None:
 )
 def test_what_means_nothing_is_refused(meant: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        meanings({"X": meant}, ["PER", "X"])
+        resolve_coarse_labels({"X": meant}, ["PER", "X"])
 
 
 @given(datasets())
 def test_allowed_labels_are_those_of_the_definition(data: Dataset) -> None:
-    allowed, fine = data.allowed(), data.fine_tags.names
+    allowed, fine = data.allowed_labels(), data.fine_tags.names
     assert allowed.shape == (len(data.tags), len(fine))
     for number, tag in enumerate(data.tags.names):
         if number < len(fine):
@@ -66,7 +66,7 @@ def test_allowed_labels_are_those_of_the_definition(data: Dataset) -> None:
 
 @given(datasets())
 def test_fine_data_abstains_where_votes_are_coarse(data: Dataset) -> None:
-    fine = data.fine()
+    fine = data.without_coarse()
     assert fine.tags.types == tuple(name for name in data.tags.types if name not in data.coarse)
     assert fine.coarse == {}
     for before, after in zip(data.votes.ravel(), fine.votes.ravel(), strict=True):
@@ -77,9 +77,7 @@ def test_fine_data_abstains_where_votes_are_coarse(data: Dataset) -> None:
 
 
 @given(datasets(), st.data())
-def test_coarse_labels_go_to_the_end_and_keep_their_votes(
-    data: Dataset, draw: st.DataObject
-) -> None:
+def test_coarse_labels_go_to_the_end_and_keep_their_votes(data: Dataset, draw: st.DataObject) -> None:
     data = data.without_gold()
     types = data.fine_tags.types
     if "O" in types:
@@ -105,15 +103,13 @@ def test_coarse_labels_go_to_the_end_and_keep_their_votes(
 
 
 def small(**changes: Any) -> Dataset:
-    data = Dataset.from_spans(
-        ["PER", "ENT"], [["Ada", "left"]], {"s": [[(0, 1, "ENT")]]}, gold=[[(0, 1, "PER")]]
-    )
+    data = Dataset.from_spans(["PER", "ENT"], [["Ada", "left"]], {"s": [[(0, 1, "ENT")]]}, gold=[[(0, 1, "PER")]])
     return replace(data, **changes)
 
 
 def test_coarse_labels_stand_last_and_gold_has_none() -> None:
     data = small(coarse={"ENT": ("PER",)})
-    assert data.fine().votes.tolist() == [[-1], [0]]
+    assert data.without_coarse().votes.tolist() == [[-1], [0]]
     assert data[:0].coarse == data.take([0]).coarse == data.coarse
     with pytest.raises(DataError, match="must be the last of the types"):
         small(coarse={"PER": ("ENT",)}, gold=None)

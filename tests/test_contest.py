@@ -6,7 +6,7 @@ import statistics
 
 import pytest
 
-from convener.contest import Entrant, entrants, table
+from convener.contest import Trial, make_trials, results_table
 
 
 def outcome(f1: float, saw_gold: str = "no") -> dict[str, object]:
@@ -15,22 +15,22 @@ def outcome(f1: float, saw_gold: str = "no") -> dict[str, object]:
 
 
 def test_models_with_chance_in_them_have_all_seeds() -> None:
-    found = entrants(["chmm", "hmm", "chmm"], seeds=3)
+    found = make_trials(["chmm", "hmm", "chmm"], seeds=3)
     assert [item.name for item in found] == ["chmm-seed0", "chmm-seed1", "chmm-seed2", "hmm-seed0"]
 
 
 def test_all_means_every_model_that_is_here() -> None:
-    assert {"auto", "hmm", "sparse-chmm"} <= {item.model for item in entrants(["all"], seeds=1)}
+    assert {"auto", "hmm", "sparse-chmm"} <= {item.model for item in make_trials(["all"], seeds=1)}
 
 
 def test_means_spread_order_and_failures() -> None:
     figures = [0.5, 0.6, 0.8]
-    outcomes = {Entrant(model="b", seed=n): outcome(f1) for n, f1 in enumerate(figures)}
-    outcomes[Entrant(model="b", seed=3)] = {"failed": "no gold"}
-    outcomes[Entrant(model="a", seed=0)] = outcome(0.7)
-    outcomes[Entrant(model="oracle", seed=0)] = outcome(0.99, "all")
-    outcomes[Entrant(model="broken", seed=0)] = {"failed": "too bad"}
-    found = table(outcomes, "title")
+    outcomes = {Trial(model="b", seed=n): outcome(f1) for n, f1 in enumerate(figures)}
+    outcomes[Trial(model="b", seed=3)] = {"failed": "no gold"}
+    outcomes[Trial(model="a", seed=0)] = outcome(0.7)
+    outcomes[Trial(model="oracle", seed=0)] = outcome(0.99, "all")
+    outcomes[Trial(model="broken", seed=0)] = {"failed": "too bad"}
+    found = results_table(outcomes, "title")
     rows = {row["model"]: row for row in found.to_records()}
     assert [row[0] for row in found.rows] == ["a", "b", "broken", "oracle"]
     assert rows["b"]["F1"] == pytest.approx(statistics.fmean(figures))
@@ -43,5 +43,5 @@ def test_means_spread_order_and_failures() -> None:
 
 def test_without_gold_there_is_a_table_all_the_same() -> None:
     bare = outcome(0.5) | dict.fromkeys(("f1", "precision", "recall"))
-    found = table({Entrant(model="a", seed=0): bare}, "title")
+    found = results_table({Trial(model="a", seed=0): bare}, "title")
     assert found.to_records()[0]["F1"] is None

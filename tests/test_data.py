@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from convener.data import ABSTAIN, Dataset, Text
 from convener.errors import DataError, MismatchError, UnknownNameError
-from convener.features import Encoding, Features
-from convener.packed import Strings
+from convener.features import EncoderSpec, Features
+from convener.packed import StringArray
 from convener.tags import TagSet
 from tests.generators import datasets, sentence_spans, tag_sets, words
 
@@ -31,8 +31,12 @@ def sentences(data: Dataset) -> list[tuple[Any, ...]]:
                 None if data.gold is None else [int(data.gold[t]) for t in range(first, last)],
                 None
                 if text is None
-                else (text.text[m], text.chars[first:last].tolist(), int(text.starts[m])),
-                None if data.documents is None else data.documents[m],
+                else (
+                    text.sentences[m],
+                    text.token_offsets[first:last].tolist(),
+                    int(text.doc_offsets[m]),
+                ),
+                None if data.doc_ids is None else data.doc_ids[m],
             )
         )
     return result
@@ -64,9 +68,7 @@ def test_spans_become_votes(tags: TagSet, data: st.DataObject) -> None:
     named = [[(a, b, tags.types[kind]) for a, b, kind in spans] for spans in drawn]
     unseen = [data.draw(st.booleans()) for _ in tokens]
     given_votes = [None if skip else spans for skip, spans in zip(unseen, named, strict=True)]
-    built = Dataset.from_spans(
-        tags.types, tokens, {"s": given_votes, "quiet": [[]] * len(tokens)}, gold=named
-    )
+    built = Dataset.from_spans(tags.types, tokens, {"s": given_votes, "quiet": [[]] * len(tokens)}, gold=named)
     expected = []
     for sentence, spans in zip(tokens, drawn, strict=True):
         labels = [0] * len(sentence)
@@ -142,18 +144,21 @@ def test_gold_cannot_abstain() -> None:
         ({"sources": ("a", "a")}, "different names, got twice: a"),
         ({"silence": ("O",)}, r"for each of the 2 sources, got \('O',\)"),
         ({"silence": ("O", "quiet")}, r"'O' or 'abstain'.* got \('O', 'quiet'\)"),
-        ({"documents": Strings.of(["a"])}, r"documents must have shape \(3,\), got \(1,\)"),
         (
-            {"text": Text(Strings.of("ab"), np.zeros((4, 2), np.int32), np.zeros(3, np.int64))},
+            {"doc_ids": StringArray.from_list(["a"])},
+            r"doc_ids must have shape \(3,\), got \(1,\)",
+        ),
+        (
+            {"text": Text(StringArray.from_list("ab"), np.zeros((4, 2), np.int32), np.zeros(3, np.int64))},
             r"text must have shape \(3,\), got \(2,\)",
         ),
         (
-            {"text": Text(Strings.of("abc"), np.zeros((3, 2), np.int32), np.zeros(3, np.int64))},
-            r"chars must have shape \(4, 2\), got \(3, 2\)",
+            {"text": Text(StringArray.from_list("abc"), np.zeros((3, 2), np.int32), np.zeros(3, np.int64))},
+            r"token_offsets must have shape \(4, 2\), got \(3, 2\)",
         ),
         (
-            {"text": Text(Strings.of("abc"), np.zeros((4, 2), np.int32), np.zeros(4, np.int64))},
-            r"starts must have shape \(3,\), got \(4,\)",
+            {"text": Text(StringArray.from_list("abc"), np.zeros((4, 2), np.int32), np.zeros(4, np.int64))},
+            r"doc_offsets must have shape \(3,\), got \(4,\)",
         ),
     ],
 )
@@ -174,8 +179,8 @@ def test_lists_of_sources_become_tuples(small: Dataset) -> None:
 @given(datasets(), datasets())
 def test_datasets_are_equal_if_all_they_hold_is(one: Dataset, two: Dataset) -> None:
     def all_of(data: Dataset) -> Any:
-        head = (data.tags, data.sources, data.silence, data.precision, data.coarse)
-        holds = (data.gold is None, data.text is None, data.documents is None)
+        head = (data.tags, data.sources, data.silence, data.prior_precision, data.coarse)
+        holds = (data.gold is None, data.text is None, data.doc_ids is None)
         return head, holds, sentences(data)
 
     assert (one == two) == (all_of(one) == all_of(two))
@@ -184,25 +189,25 @@ def test_datasets_are_equal_if_all_they_hold_is(one: Dataset, two: Dataset) -> N
 
 
 def test_every_part_counts_in_equality(small: Dataset) -> None:
-    text = Text(Strings.of("abc"), np.zeros((4, 2), np.int32), np.zeros(3, np.int64))
-    full = replace(small, text=text, documents=Strings.of("xyz"))
+    text = Text(StringArray.from_list("abc"), np.zeros((4, 2), np.int32), np.zeros(3, np.int64))
+    full = replace(small, text=text, doc_ids=StringArray.from_list("xyz"))
     gold = np.array([1, 0, 0, 0], np.int16)
     for changes in (
         {"tags": TagSet(("PER", "ORG"))},
-        {"tokens": Strings.of("abcd")},
+        {"tokens": StringArray.from_list("abcd")},
         {"offsets": np.array([0, 3, 4, 4])},
         {"sources": ("names", "other")},
         {"votes": np.zeros((4, 2), np.int16)},
         {"silence": ("O", "abstain")},
-        {"precision": (0.9, None)},
+        {"prior_precision": (0.9, None)},
         {"gold": gold},
         {"gold": None},
         {"text": None},
-        {"text": replace(text, text=Strings.of("abd"))},
-        {"text": replace(text, chars=np.ones((4, 2), np.int32))},
-        {"text": replace(text, starts=np.ones(3, np.int64))},
-        {"documents": None},
-        {"documents": Strings.of("xyy")},
+        {"text": replace(text, sentences=StringArray.from_list("abd"))},
+        {"text": replace(text, token_offsets=np.ones((4, 2), np.int32))},
+        {"text": replace(text, doc_offsets=np.ones(3, np.int64))},
+        {"doc_ids": None},
+        {"doc_ids": StringArray.from_list("xyy")},
     ):
         assert replace(full, **changes) != full, changes  # type: ignore[arg-type]
     assert replace(full) == full
@@ -239,20 +244,20 @@ def test_a_sentence_is_read_by_its_number(data: Dataset) -> None:
 
 
 def test_slices_are_views_and_takes_are_copies(small: Dataset) -> None:
-    text = Text(Strings.of(["a b c", "", "d"]), np.zeros((4, 2), np.int32), np.zeros(3, np.int64))
-    data = replace(small, text=text, documents=Strings.of("xyz"))
+    text = Text(StringArray.from_list(["a b c", "", "d"]), np.zeros((4, 2), np.int32), np.zeros(3, np.int64))
+    data = replace(small, text=text, doc_ids=StringArray.from_list("xyz"))
 
     def buffers(part: Dataset) -> list[Any]:
         assert part.text is not None
-        assert part.documents is not None
+        assert part.doc_ids is not None
         return [
             part.tokens.data,
             part.votes,
             part.gold,
-            part.text.text.data,
-            part.text.chars,
-            part.text.starts,
-            part.documents.data,
+            part.text.sentences.data,
+            part.text.token_offsets,
+            part.text.doc_offsets,
+            part.doc_ids.data,
         ]
 
     for mine, whole in zip(buffers(data[2:]), buffers(data), strict=True):
@@ -297,12 +302,10 @@ def test_cut_and_put_together_is_the_whole(data: Dataset, i: int, j: int) -> Non
         ({"sources": ("names", "x")}, r"sources differ, \('names', 'crowd'\) and \('names', 'x'\)"),
         ({"silence": ("O", "abstain")}, r"silence differ, .* and \('O', 'abstain'\)"),
         ({"gold": None}, "only some parts have gold"),
-        ({"documents": Strings.of("xyz")}, "only some parts have documents"),
+        ({"doc_ids": StringArray.from_list("xyz")}, "only some parts have doc_ids"),
     ],
 )
-def test_parts_that_disagree_are_not_put_together(
-    small: Dataset, changes: Any, message: str
-) -> None:
+def test_parts_that_disagree_are_not_put_together(small: Dataset, changes: Any, message: str) -> None:
     with pytest.raises(MismatchError, match=message):
         Dataset.concat([small, replace(small, **changes)])
 
@@ -326,7 +329,7 @@ def test_without_a_seed_the_first_part_is_the_beginning(data: Dataset, share: fl
 
 @given(datasets(), shares, st.integers(0, 5))
 def test_a_seeded_split_repeats_and_loses_nothing(data: Dataset, share: float, seed: int) -> None:
-    data = replace(data, documents=Strings.of(str(m) for m in range(len(data))))
+    data = replace(data, doc_ids=StringArray.from_list(str(m) for m in range(len(data))))
     first, second = data.split(share, seed=seed)
     assert (first, second) == data.split(share, seed=seed)
     assert abs(len(first) - share * len(data)) <= 0.5
@@ -347,20 +350,20 @@ def test_other_seeds_give_other_splits() -> None:
 @given(datasets(documents=True), shares, st.none() | st.integers(0, 5))
 def test_a_split_by_document_tears_nothing(data: Dataset, share: float, seed: int | None) -> None:
     first, second = data.split(share, seed=seed, by_document=True)
-    assert first.documents is not None
-    assert second.documents is not None
-    assert not set(first.documents) & set(second.documents)
+    assert first.doc_ids is not None
+    assert second.doc_ids is not None
+    assert not set(first.doc_ids) & set(second.doc_ids)
     assert len(first) + len(second) == len(data)
     assert (first, second) == data.split(share, seed=seed, by_document=True)
     if seed is None:
-        names = list(dict.fromkeys(data.documents or []))
-        assert list(dict.fromkeys(first.documents)) == names[: len(set(first.documents))]
+        names = list(dict.fromkeys(data.doc_ids or []))
+        assert list(dict.fromkeys(first.doc_ids)) == names[: len(set(first.doc_ids))]
 
 
 def test_a_split_by_document_counts_sentences() -> None:
     """One document of eight sentences and two of one: half is not two documents of three."""
     data = Dataset.from_spans(["PER"], [[str(m)] for m in range(10)], {})
-    data = replace(data, documents=Strings.of("abbbbbbbbc"))
+    data = replace(data, doc_ids=StringArray.from_list("abbbbbbbbc"))
     first, second = data.split(0.9, by_document=True)
     assert (len(first), len(second)) == (9, 1)
     first, second = data.split(0.2, by_document=True)
@@ -389,7 +392,7 @@ def test_sources_are_selected_by_name(data: Dataset, random: Any) -> None:
     assert chosen.sources == tuple(names)
     for k, name in enumerate(names):
         column = data.sources.index(name)
-        assert data.source_number(name) == column
+        assert data.source_index(name) == column
         assert np.array_equal(chosen.votes[:, k], data.votes[:, column])
         assert chosen.silence[k] == data.silence[column]
     check(chosen)
@@ -399,7 +402,7 @@ def test_unknown_and_repeated_sources_are_refused(small: Dataset) -> None:
     with pytest.raises(UnknownNameError, match="no source 'name'; did you mean 'names'"):
         small.select_sources(["name"])
     with pytest.raises(UnknownNameError, match="no source 1; available: names, crowd"):
-        small.source_number(1)  # type: ignore[arg-type]
+        small.source_index(1)  # type: ignore[arg-type]
     with pytest.raises(DataError, match="got twice: crowd"):
         small.select_sources(["crowd", "names", "crowd"])
 
@@ -416,10 +419,7 @@ def test_sources_are_replaced_and_checked(small: Dataset) -> None:
 @given(datasets())
 def test_an_opinion_is_a_vote_that_is_not_mere_silence(data: Dataset) -> None:
     expected = [
-        [
-            label > 0 or (label == 0 and silence == "abstain")
-            for label, silence in zip(row, data.silence, strict=True)
-        ]
+        [label > 0 or (label == 0 and silence == "abstain") for label, silence in zip(row, data.silence, strict=True)]
         for row in data.votes.tolist()
     ]
     assert data.opinions().tolist() == expected
@@ -454,7 +454,7 @@ def test_other_types_keep_the_meaning_of_every_label(data: Dataset, tags: TagSet
     assert named(moved, moved.votes) == named(data, data.votes)
     if data.gold is not None:
         assert named(moved, moved.gold) == named(data, data.gold)
-    assert moved.fine().with_types(data.fine_tags.types) == data.fine()
+    assert moved.without_coarse().with_types(data.fine_tags.types) == data.without_coarse()
 
 
 def test_the_same_types_are_the_same_data(small: Dataset) -> None:
@@ -480,7 +480,7 @@ def test_every_token_knows_its_sentence(data: Dataset) -> None:
 
 def test_the_repr_says_what_there_is(small: Dataset) -> None:
     assert repr(small) == "Dataset(3 sentences, 4 tokens, 2 sources, types PER, LOC, gold)"
-    full = replace(small.without_gold(), documents=Strings.of("xyz"))
+    full = replace(small.without_gold(), doc_ids=StringArray.from_list("xyz"))
     assert repr(full).endswith("types PER, LOC, documents)")
 
 
@@ -490,10 +490,9 @@ def test_the_repr_says_what_there_is(small: Dataset) -> None:
 def numbered(data: Dataset) -> Dataset:
     """With features that tell which token or sentence they are of."""
     tokens, sentences = (
-        np.stack([np.arange(n), np.full(n, 7)], axis=1).astype(np.float32)
-        for n in (len(data.tokens), len(data))
+        np.stack([np.arange(n), np.full(n, 7)], axis=1).astype(np.float32) for n in (len(data.tokens), len(data))
     )
-    return data.with_features(Features(tokens, sentences, Encoding("toy", "t")))
+    return data.with_features(Features(tokens, sentences, EncoderSpec("toy", "t")))
 
 
 def numbers(data: Dataset) -> list[tuple[list[int], int]]:
@@ -507,9 +506,7 @@ def numbers(data: Dataset) -> list[tuple[list[int], int]]:
 
 
 @given(datasets(), slices, slices)
-def test_slices_carry_the_features_of_their_sentences(
-    data: Dataset, one: slice, two: slice
-) -> None:
+def test_slices_carry_the_features_of_their_sentences(data: Dataset, one: slice, two: slice) -> None:
     whole = numbered(data)
     assert numbers(whole[one]) == numbers(whole)[one]
     assert numbers(whole[one][two]) == numbers(whole)[one][two]
@@ -565,11 +562,9 @@ def rows(count: int, width: int = 2) -> Any:
         (rows(4), rows(4), r"features of sentences must have shape \(3, 2\), got \(4, 2\)"),
     ],
 )
-def test_features_of_other_data_are_refused(
-    small: Dataset, tokens: Any, sentences: Any, message: str
-) -> None:
+def test_features_of_other_data_are_refused(small: Dataset, tokens: Any, sentences: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        small.with_features(Features(tokens, sentences, Encoding("toy", "t")))
+        small.with_features(Features(tokens, sentences, EncoderSpec("toy", "t")))
 
 
 def test_features_are_put_together_only_where_all_have_them_from_one_encoder(
@@ -578,7 +573,7 @@ def test_features_are_put_together_only_where_all_have_them_from_one_encoder(
     data = numbered(small)
     with pytest.raises(MismatchError, match="only some parts have features"):
         Dataset.concat([data, small])
-    other = data.with_features(Features(rows(4), rows(3), Encoding("other", "o")))
+    other = data.with_features(Features(rows(4), rows(3), EncoderSpec("other", "o")))
     with pytest.raises(MismatchError, match=r"other \(o\) .*; toy \(t\)"):
         Dataset.concat([data, other])
 
@@ -591,22 +586,22 @@ def test_features_are_shown_and_are_no_part_of_equality(small: Dataset) -> None:
 
 def test_precision_is_kept_with_its_source() -> None:
     data = Dataset.from_spans(["X"], [["a"], ["b"]], {"s": [[], []], "t": [[], []], "u": [[], []]})
-    assert data.precision == (None, None, None)
-    stated = replace(data, precision=(0.9, None, np.float32(0.5)))
+    assert data.prior_precision == (None, None, None)
+    stated = replace(data, prior_precision=(0.9, None, np.float32(0.5)))
     assert stated != data
-    assert stated.select_sources(["u", "s"]).precision == (0.5, 0.9)
-    assert stated[1:].precision == stated.take([0]).precision == stated.precision
+    assert stated.select_sources(["u", "s"]).prior_precision == (0.5, 0.9)
+    assert stated[1:].prior_precision == stated.take([0]).prior_precision == stated.prior_precision
     other = stated.with_sources(["v", "s"], np.zeros((2, 2), np.int16), ["O", "O"])
-    assert other.precision == (None, 0.9)
+    assert other.prior_precision == (None, 0.9)
     assert stated.with_sources(stated.sources, stated.votes, stated.silence) == stated
-    np.testing.assert_array_equal(stated.presumed(0.7), [0.9, 0.7, 0.5])
+    np.testing.assert_array_equal(stated.prior_precision_or(0.7), [0.9, 0.7, 0.5])
     with pytest.raises(MismatchError, match="precision differ"):
         Dataset.concat([stated, data])
-    assert Dataset.concat([stated, stated]).precision == stated.precision
+    assert Dataset.concat([stated, stated]).prior_precision == stated.prior_precision
 
 
 @pytest.mark.parametrize("precision", [(1.0,), (0.0,), (float("nan"),), (0.5, 0.5)])
 def test_a_precision_that_is_none_is_refused(precision: tuple[float, ...]) -> None:
     data = Dataset.from_spans(["X"], [["a"]], {"s": [[]]})
     with pytest.raises(DataError, match=r"precision must be in \(0, 1\)"):
-        replace(data, precision=precision)
+        replace(data, prior_precision=precision)

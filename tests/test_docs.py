@@ -43,9 +43,7 @@ def test_python_blocks_run(page: Path, desk: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_shell_lines_run(
-    page: Path, desk: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_shell_lines_run(page: Path, desk: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(desk)
     monkeypatch.setattr(sys, "argv", ["convener"])
     for block in SHELL.findall(page.read_text(encoding="utf-8")):
@@ -67,13 +65,13 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 def test_the_list_of_models_is_complete() -> None:
     listed = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
-    missing = [name for name in cv.available() if f"`{name}`" not in listed]
+    missing = [name for name in cv.list_models() if f"`{name}`" not in listed]
     assert missing == []
 
 
 def said_defaults() -> list[tuple[str, str, str]]:
     """(model, setting, default) of all rows of settings in models.md that tell plain values."""
-    found, known = [], set(cv.available())
+    found, known = [], set(cv.list_models())
     page = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
     for section in page.split("\n## ")[1:]:
         title, models = section.partition("\n")[0], []
@@ -98,7 +96,7 @@ def test_defaults_in_the_docs_are_those_of_the_code() -> None:
     assert {"hmm", *networks} <= {model for model, _, _ in told}
     wrong = []
     for model, name, value in told:
-        default = getattr(cv.get(model).Config(), name)
+        default = getattr(cv.get_model(model).Config(), name)
         same = value == {None: "none", True: "true", False: "false"}.get(default, default)
         if not same and re.fullmatch(r"[\d.e-]+", value):
             same = float(value) == default
@@ -111,6 +109,6 @@ def test_every_format_has_its_place_in_the_docs() -> None:
     from convener.io import formats
 
     listed = (ROOT / "docs" / "data-formats.md").read_text(encoding="utf-8")
-    for form in formats.available():
+    for form in formats.list_formats():
         assert f"`{form.name}`" in listed
         assert all(f"`{suffix}`" in listed for suffix in form.suffixes)

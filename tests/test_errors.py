@@ -7,7 +7,7 @@ import json
 import pytest
 
 from convener import errors
-from convener.errors import ConvenerError, MissingExtraError, require, unknown_name
+from convener.errors import ConvenerError, MissingDependencyError, require, unknown_name_message
 
 
 def test_everything_raised_on_purpose_is_a_convener_error() -> None:
@@ -31,7 +31,7 @@ def test_everything_raised_on_purpose_is_a_convener_error() -> None:
         (errors.UnknownNameError, LookupError),
         (errors.NotFittedError, RuntimeError),
         (errors.MismatchError, ValueError),
-        (errors.MissingExtraError, ImportError),
+        (errors.MissingDependencyError, ImportError),
         (errors.ConvenerWarning, UserWarning),
     ],
 )
@@ -40,12 +40,12 @@ def test_errors_are_caught_as_python_names_them(error: type, builtin: type) -> N
 
 
 def test_the_nearest_name_is_suggested() -> None:
-    assert unknown_name("x", "hm", ["hmm", "chmm"]) == "no x 'hm'; did you mean 'hmm'?"
-    assert unknown_name("x", "zzz", ["hmm", "ds"]) == "no x 'zzz'; available: hmm, ds"
-    assert unknown_name("x", "zzz", iter([])) == "no x 'zzz'; available: none"
+    assert unknown_name_message("x", "hm", ["hmm", "chmm"]) == "no x 'hm'; did you mean 'hmm'?"
+    assert unknown_name_message("x", "zzz", ["hmm", "ds"]) == "no x 'zzz'; available: hmm, ds"
+    assert unknown_name_message("x", "zzz", iter([])) == "no x 'zzz'; available: none"
 
 
 def test_a_dependency_is_imported_or_its_extra_named() -> None:
     assert require("json", extra="x", purpose="reading") is json
-    with pytest.raises(MissingExtraError, match=r"reading needs no_such: pip install 'convener\[x"):
+    with pytest.raises(MissingDependencyError, match=r"reading needs no_such: pip install 'convener\[x"):
         require("no_such.part", extra="x", purpose="reading")

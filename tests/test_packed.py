@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 
 from convener import packed as module
 from convener.errors import DataError
-from convener.packed import Ragged, Strings, offsets_of, positions, ranges, stretches
+from convener.packed import (
+    RaggedArray,
+    StringArray,
+    as_indices,
+    chunk_bounds,
+    concat_ranges,
+    lengths_to_offsets,
+)
 from tests.generators import words
 
 strings = st.lists(words | st.just(""), max_size=8)
@@ -23,15 +30,15 @@ slices = st.builds(slice, st.none() | st.integers(-9, 9), st.none() | st.integer
 @given(st.lists(st.integers(0, 5)))
 def test_offsets_are_running_sums(lengths: list[int]) -> None:
     expected = [sum(lengths[:k]) for k in range(len(lengths) + 1)]
-    assert offsets_of(lengths).tolist() == expected
-    assert offsets_of(np.array(lengths, np.int32)).tolist() == expected
-    assert offsets_of(iter(lengths)).dtype == np.int64
+    assert lengths_to_offsets(lengths).tolist() == expected
+    assert lengths_to_offsets(np.array(lengths, np.int32)).tolist() == expected
+    assert lengths_to_offsets(iter(lengths)).dtype == np.int64
 
 
 @given(st.lists(st.integers(0, 60), max_size=40))
 def test_stretches_are_whole_pieces_and_no_larger_than_they_must_be(lengths: list[int]) -> None:
     most = 20
-    bounds = stretches(offsets_of(lengths), most).tolist()
+    bounds = chunk_bounds(lengths_to_offsets(lengths), most).tolist()
     assert (bounds[0], bounds[-1]) == (0, len(lengths))
     for first, last in pairwise(bounds):
         size = sum(lengths[first:last])
@@ -45,21 +52,21 @@ def test_stretches_are_whole_pieces_and_no_larger_than_they_must_be(lengths: lis
 def test_ranges_are_all_indices_of_all_pieces(pieces: list[tuple[int, int]]) -> None:
     starts, lengths = np.array(pieces, np.int64).reshape(-1, 2).T
     expected = [index for start, length in pieces for index in range(start, start + length)]
-    assert ranges(starts, lengths).tolist() == expected
+    assert concat_ranges(starts, lengths).tolist() == expected
 
 
 @pytest.mark.parametrize("mask", [[True, False, True], np.array([True, False, True])])
 def test_a_mask_stands_for_the_places_where_it_is_true(mask: list[bool]) -> None:
-    assert positions(mask).tolist() == [0, 2]
+    assert as_indices(mask).tolist() == [0, 2]
 
 
 def test_no_indices_are_still_whole_numbers() -> None:
-    assert positions([]).dtype == np.int64
+    assert as_indices([]).dtype == np.int64
 
 
 @given(strings)
 def test_strings_come_back_as_they_were(given_strings: list[str]) -> None:
-    packed = Strings.of(given_strings)
+    packed = StringArray.from_list(given_strings)
     assert packed.to_list() == given_strings
     assert list(packed) == given_strings
     assert [packed[i] for i in range(len(packed))] == given_strings
@@ -68,7 +75,7 @@ def test_strings_come_back_as_they_were(given_strings: list[str]) -> None:
 
 @given(strings)
 def test_lengths_count_bytes_and_characters(given_strings: list[str]) -> None:
-    packed = Strings.of(["é", *given_strings])[1:]
+    packed = StringArray.from_list(["é", *given_strings])[1:]
     raw = [text.encode("utf-8", "surrogatepass") for text in given_strings]
     assert packed.lengths.tolist() == [len(piece) for piece in raw]
     assert packed.character_lengths().tolist() == [len(text) for text in given_strings]
@@ -77,13 +84,13 @@ def test_lengths_count_bytes_and_characters(given_strings: list[str]) -> None:
 @given(strings, st.integers(1, 9))
 def test_characters_are_counted_in_blocks_of_any_size(given_strings: list[str], size: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "BLOCK", size)
-        counted = Strings.of(["é", *given_strings])[1:].character_lengths()
+        patch.setattr(module, "BLOCK_SIZE", size)
+        counted = StringArray.from_list(["é", *given_strings])[1:].character_lengths()
     assert counted.tolist() == [len(text) for text in given_strings]
 
 
 def test_counting_characters_takes_little_room() -> None:
-    text = Strings.of(["Zoë in 東京 " * 1000] * 300)
+    text = StringArray.from_list(["Zoë in 東京 " * 1000] * 300)
     tracemalloc.start()
     text.character_lengths()
     peak = tracemalloc.get_traced_memory()[1]
@@ -92,21 +99,21 @@ def test_counting_characters_takes_little_room() -> None:
 
 
 def test_a_lone_surrogate_is_one_character() -> None:
-    packed = Strings.of(["\ud83d", "🙂", "\ud83d\ude42"])
+    packed = StringArray.from_list(["\ud83d", "🙂", "\ud83d\ude42"])
     assert packed.to_list() == ["\ud83d", "🙂", "\ud83d\ude42"]
     assert packed.character_lengths().tolist() == [1, 1, 2]
 
 
 @given(strings, slices, slices)
 def test_slices_of_slices_are_those_of_a_list(strs: list[str], one: slice, two: slice) -> None:
-    packed = Strings.of(strs)
+    packed = StringArray.from_list(strs)
     assert packed[one].to_list() == strs[one]
     assert packed[one][two].to_list() == strs[one][two]
-    assert packed[one][two] == Strings.of(strs[one][two])
+    assert packed[one][two] == StringArray.from_list(strs[one][two])
 
 
 def test_a_slice_shares_the_buffer() -> None:
-    packed = Strings.of(["one", "two", "three"])
+    packed = StringArray.from_list(["one", "two", "three"])
     assert np.shares_memory(packed[1:].data, packed.data)
     assert np.shares_memory(packed[1:].compact().data, packed.data)
     assert packed.compact() is packed
@@ -115,55 +122,53 @@ def test_a_slice_shares_the_buffer() -> None:
 @given(strings.filter(bool), st.data())
 def test_take_gives_the_strings_at_the_indices(strs: list[str], data: st.DataObject) -> None:
     index = data.draw(st.lists(st.integers(-len(strs), len(strs) - 1)))
-    packed = Strings.of(["before", *strs])[1:]
+    packed = StringArray.from_list(["before", *strs])[1:]
     expected = [strs[i] for i in index]
     assert packed.take(index).to_list() == expected
     assert packed[np.array(index, np.int64)].to_list() == expected
     mask = np.array([i in index for i in range(len(strs))])
-    assert packed.take(mask).to_list() == [
-        text for text, keep in zip(strs, mask, strict=True) if keep
-    ]
+    assert packed.take(mask).to_list() == [text for text, keep in zip(strs, mask, strict=True) if keep]
 
 
 @given(strings, st.integers(0, 8))
 def test_concat_puts_cut_strings_together(strs: list[str], cut: int) -> None:
-    packed = Strings.of(strs)
-    assert Strings.concat([packed[:cut], packed[cut:]]) == packed
-    assert Strings.concat([packed[cut:], packed[:cut]]).to_list() == strs[cut:] + strs[:cut]
+    packed = StringArray.from_list(strs)
+    assert StringArray.concat([packed[:cut], packed[cut:]]) == packed
+    assert StringArray.concat([packed[cut:], packed[:cut]]).to_list() == strs[cut:] + strs[:cut]
 
 
 def test_concat_of_nothing_is_empty() -> None:
-    assert Strings.concat([]).to_list() == []
+    assert StringArray.concat([]).to_list() == []
 
 
 @given(strings, strings)
 def test_strings_are_equal_if_their_lists_are(one: list[str], two: list[str]) -> None:
-    assert (Strings.of(one) == Strings.of(two)) == (one == two)
-    assert Strings.of(one) == Strings.of(["x", *one])[1:]
-    assert Strings.of(one) != one
+    assert (StringArray.from_list(one) == StringArray.from_list(two)) == (one == two)
+    assert StringArray.from_list(one) == StringArray.from_list(["x", *one])[1:]
+    assert StringArray.from_list(one) != one
 
 
 def test_the_same_bytes_cut_elsewhere_are_other_strings() -> None:
-    assert Strings.of(["ab", "c"]) != Strings.of(["a", "bc"])
+    assert StringArray.from_list(["ab", "c"]) != StringArray.from_list(["a", "bc"])
 
 
 @pytest.mark.parametrize("index", [2, -3])
 def test_an_index_outside_is_refused(index: int) -> None:
     with pytest.raises(IndexError, match=f"string {index} of 2"):
-        Strings.of(["a", "b"])[index]
+        StringArray.from_list(["a", "b"])[index]
 
 
 def test_strings_have_no_hash_and_a_short_repr() -> None:
     with pytest.raises(TypeError):
-        hash(Strings.of([]))
-    assert repr(Strings.of(["é", "a"])[:1]) == "Strings(1 strings, 2 bytes)"
+        hash(StringArray.from_list([]))
+    assert repr(StringArray.from_list(["é", "a"])[:1]) == "Strings(1 strings, 2 bytes)"
 
 
 @given(st.lists(st.integers(0, 4), max_size=5), st.integers(0, 3))
 def test_ragged_rows_are_the_pieces(lengths: list[int], shift: int) -> None:
     values = np.arange(2 * sum(lengths)).reshape(-1, 2)
-    offsets = offsets_of(lengths)
-    ragged = Ragged(values, offsets + shift)
+    offsets = lengths_to_offsets(lengths)
+    ragged = RaggedArray(values, offsets + shift)
     for m, piece in enumerate(ragged):
         assert piece.tolist() == values[offsets[m] : offsets[m + 1]].tolist()
         assert ragged[m - len(lengths)].tolist() == piece.tolist()
@@ -178,4 +183,4 @@ def test_ragged_rows_are_the_pieces(lengths: list[int], shift: int) -> None:
 @pytest.mark.parametrize("offsets", [[0, 2], [], [0, 4]])
 def test_rows_that_do_not_fit_the_offsets_are_refused(offsets: list[int]) -> None:
     with pytest.raises(DataError, match=r"the 3 rows, got (\[0, 2\]|\[0, 4\]|none)"):
-        Ragged(np.zeros((3, 2)), np.array(offsets, np.int64))
+        RaggedArray(np.zeros((3, 2)), np.array(offsets, np.int64))

@@ -40,13 +40,13 @@ def test_a_span_is_as_sure_as_its_least_sure_token(labels: Predictions) -> None:
 def test_without_probabilities_there_are_no_scores(labels: Predictions) -> None:
     assert labels.spans.score is None
     with pytest.raises(DataError, match="without probabilities"):
-        labels.by_sentence()
+        labels.probabilities_by_sentence()
 
 
 @given(predictions())
 def test_given_scores_stay(labels: Predictions) -> None:
     scores = np.linspace(0, 1, len(labels.spans), dtype=np.float32)
-    scored = replace(labels, scores=scores)
+    scored = replace(labels, span_scores=scores)
     assert list(scored.spans) == list(labels.spans)
     assert scored.spans.score is scores
 
@@ -76,7 +76,7 @@ def test_the_gold_of_the_data_itself_stays(data: Dataset) -> None:
 @given(predictions(probabilities=True))
 def test_probabilities_are_seen_by_sentence(labels: Predictions) -> None:
     assert labels.probabilities is not None
-    ragged = labels.by_sentence()
+    ragged = labels.probabilities_by_sentence()
     assert [len(rows) for rows in ragged] == labels.data.lengths.tolist()
     joined = [row for rows in ragged for row in rows.tolist()]
     assert joined == labels.probabilities.tolist()
@@ -126,7 +126,7 @@ def test_bad_probabilities_and_scores_are_refused(data: Dataset) -> None:
     with pytest.raises(DataError, match=r"probabilities must have shape \(3, 5\), got \(3, 3\)"):
         Predictions(data=data, labels=labels, probabilities=np.zeros((3, 3), np.float32))
     with pytest.raises(DataError, match=r"scores must have shape \(2,\), got \(3,\)"):
-        Predictions(data=data, labels=labels, scores=np.zeros(3, np.float32))
+        Predictions(data=data, labels=labels, span_scores=np.zeros(3, np.float32))
 
 
 def test_the_repr_counts_spans(data: Dataset) -> None:

@@ -20,12 +20,10 @@ def test_options_win_over_the_file(tmp_path: Path) -> None:
 
 
 def test_the_resolved_config_reads_back(tmp_path: Path) -> None:
-    config = run.RunConfig.resolve(
-        None, model=VOTE, settings={"scheme": "bio"}, reading={"sources": ("a, b", "c")}
-    )
-    (tmp_path / "config.toml").write_text(config.text())
+    config = run.RunConfig.resolve(None, model=VOTE, settings={"scheme": "bio"}, reading={"sources": ("a, b", "c")})
+    (tmp_path / "config.toml").write_text(config.to_toml())
     again = run.RunConfig.resolve(tmp_path / "config.toml")
-    assert again.text() == config.text()
+    assert again.to_toml() == config.to_toml()
 
 
 @pytest.mark.parametrize(
@@ -53,20 +51,20 @@ def test_a_bad_file_is_one_clear_error(tmp_path: Path, text: str, message: str) 
 def test_train_from_takes_the_first_share(toy: cv.Dataset) -> None:
     corpus = cv.Corpus(splits={"valid": toy})
     config = run.RunConfig(train_from="valid:0.8")
-    train, valid = run.training_data(corpus, config, "here")
+    train, valid = run.select_training_data(corpus, config, "here")
     assert train == toy[:32]
     assert valid == toy[32:]
 
 
 def test_a_missing_train_names_the_option(toy: cv.Dataset) -> None:
     with pytest.raises(cv.UnknownNameError, match=r"--train-from valid:0\.8"):
-        run.training_data(cv.Corpus(splits={"test": toy}), run.RunConfig(), "here")
+        run.select_training_data(cv.Corpus(splits={"test": toy}), run.RunConfig(), "here")
 
 
 def test_a_bad_share_is_named(toy: cv.Dataset) -> None:
     config = run.RunConfig(train_from="valid:most")
     with pytest.raises(cv.ConfigError, match="SPLIT:SHARE"):
-        run.training_data(cv.Corpus(splits={"valid": toy}), config, "here")
+        run.select_training_data(cv.Corpus(splits={"valid": toy}), config, "here")
 
 
 def test_an_existing_run_is_not_lost(toy: cv.Dataset, tmp_path: Path) -> None:
@@ -92,7 +90,4 @@ def test_a_run_is_a_loadable_model(toy: cv.Dataset, tmp_path: Path) -> None:
     config = run.RunConfig.resolve(None, model=VOTE)
     facts = run.fit(config.build(), toy, None, config, tmp_path / "run")
     assert facts["used_valid_gold"] is False
-    assert (
-        cv.load(tmp_path / "run").predict(toy).tags()
-        == cv.MajorityVote().fit(toy).predict(toy).tags()
-    )
+    assert cv.load_model(tmp_path / "run").predict(toy).tags() == cv.MajorityVote().fit(toy).predict(toy).tags()

@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convener.errors import DataError
-from convener.packed import offsets_of
+from convener.packed import lengths_to_offsets
 from convener.schemes import (
-    PREFIXES,
-    Place,
-    Repair,
-    bio_labels,
-    inside_may_begin,
+    POSITION_BY_PREFIX,
+    ChunkPosition,
+    RepairPolicy,
+    from_bio,
+    is_io_or_iob1,
+    is_sentence_start,
     parse_tag,
-    places,
-    sentence_starts,
+    to_bio,
 )
 from convener.tags import TagSet
 from tests.generators import legal_labels, sentence_lengths
@@ -70,7 +70,7 @@ def chunks(tags: list[str]) -> list[Chunk]:
     return found
 
 
-def walk(sentences: list[list[str]], policy: Repair) -> Reading:
+def walk(sentences: list[list[str]], policy: RepairPolicy) -> Reading:
     """The BIO reading of tags, one token after the other.
 
     A chunk is bad if it is stray, or never closed although these tags have a way to close.
@@ -91,14 +91,12 @@ def walk(sentences: list[list[str]], policy: Repair) -> Reading:
     return Reading(written, sorted(illegal))
 
 
-def read(sentences: list[list[str]], policy: Repair) -> Reading:
+def read(sentences: list[list[str]], policy: RepairPolicy) -> Reading:
     """The same by the library; "" is abstain."""
-    spelled = [
-        (Place.ABSTAIN, 7) if tag == "" else parse_tag(tag) for tags in sentences for tag in tags
-    ]
+    spelled = [(ChunkPosition.ABSTAIN, 7) if tag == "" else parse_tag(tag) for tags in sentences for tag in tags]
     place = np.array([place for place, _ in spelled], np.int8)
     kind = np.array([TAGS.types.index(n) if n in TAGS.types else 7 for _, n in spelled], np.int16)
-    labels, illegal = bio_labels(place, kind, offsets_of(map(len, sentences)), policy)
+    labels, illegal = to_bio(place, kind, lengths_to_offsets(map(len, sentences)), policy)
     return Reading([(*TAGS.names, "")[label] for label in labels], illegal.tolist())
 
 
@@ -108,15 +106,12 @@ def tag_sentences(draw: st.DrawFn) -> list[list[str]]:
     prefixes = draw(tag_alphabets)
     tags = ["O", "", *(f"{prefix}-{name}" for prefix in prefixes for name in TAGS.types)]
     return [
-        draw(st.lists(st.sampled_from(tags), min_size=length, max_size=length))
-        for length in draw(sentence_lengths())
+        draw(st.lists(st.sampled_from(tags), min_size=length, max_size=length)) for length in draw(sentence_lengths())
     ]
 
 
 @given(tag_sentences(), st.sampled_from(["begin", "drop"]))
-def test_illegal_tags_are_repaired_as_a_walk_would(
-    sentences: list[list[str]], policy: Repair
-) -> None:
+def test_illegal_tags_are_repaired_as_a_walk_would(sentences: list[list[str]], policy: RepairPolicy) -> None:
     assert read(sentences, policy) == walk(sentences, policy)
 
 
@@ -161,9 +156,9 @@ def test_abstain_interrupts_a_span_and_stays() -> None:
 
 @pytest.mark.parametrize("separator", ["-", "_"])
 @pytest.mark.parametrize("name", ["PER", "O", "B-X", "-", "_", "a b", "病"])
-@pytest.mark.parametrize("prefix", sorted(PREFIXES))
+@pytest.mark.parametrize("prefix", sorted(POSITION_BY_PREFIX))
 def test_a_tag_is_a_prefix_and_a_type(prefix: str, name: str, separator: str) -> None:
-    assert parse_tag(prefix + separator + name) == (PREFIXES[prefix], name)
+    assert parse_tag(prefix + separator + name) == (POSITION_BY_PREFIX[prefix], name)
 
 
 @pytest.mark.parametrize("tag", ["", "B", "B-", "-", "NNP", "X-PER", "b-PER", "BPER", "o", "O-PER"])
@@ -175,20 +170,20 @@ def test_what_is_no_chunk_tag_is_refused_by_name(tag: str) -> None:
 @given(st.lists(st.integers(-1, 8)))
 def test_places_read_labels_as_their_names_do(labels: list[int]) -> None:
     names = TagSet(("a", "b", "c", "d")).names
-    place, kind = places(np.array(labels, np.int16))
+    place, kind = from_bio(np.array(labels, np.int16))
     for label, where, number in zip(labels, place.tolist(), kind.tolist(), strict=True):
         if label < 0:
-            assert where == Place.ABSTAIN
+            assert where == ChunkPosition.ABSTAIN
             continue
         expected, name = parse_tag(names[label])
         assert where == expected
-        assert expected == Place.OUTSIDE or "abcd"[number] == name
+        assert expected == ChunkPosition.OUTSIDE or "abcd"[number] == name
 
 
 @given(sentence_lengths(), st.integers(0, 3))
 def test_the_first_token_of_every_sentence_is_known(lengths: list[int], shift: int) -> None:
     expected = [position == 0 for length in lengths for position in range(length)]
-    assert sentence_starts(sum(lengths), offsets_of(lengths) + shift).tolist() == expected
+    assert is_sentence_start(sum(lengths), lengths_to_offsets(lengths) + shift).tolist() == expected
 
 
 @pytest.mark.parametrize(
@@ -210,15 +205,15 @@ def test_io_and_iob1_are_told_by_where_spans_begin(sentences: list[str], expecte
     tags = [parse_tag(tag) for sentence in sentences for tag in sentence.split()]
     place = np.array([place for place, _ in tags], np.int8)
     kind = np.array(["XY".find(name) for _, name in tags], np.int16)
-    offsets = offsets_of(len(sentence.split()) for sentence in sentences)
-    assert inside_may_begin(place, kind, offsets) == expected
+    offsets = lengths_to_offsets(len(sentence.split()) for sentence in sentences)
+    assert is_io_or_iob1(place, kind, offsets) == expected
 
 
 @given(st.data())
 def test_what_is_written_as_io_is_told_as_such(data: st.DataObject) -> None:
     lengths = data.draw(sentence_lengths())
     labels = data.draw(legal_labels(TAGS, lengths))
-    offsets = offsets_of(lengths)
+    offsets = lengths_to_offsets(lengths)
     tags = TAGS.decode(labels, offsets, scheme="io")
     place = np.array([parse_tag(tag)[0] for tag in tags], np.int8)
-    assert inside_may_begin(place, (labels - 1) // 2, offsets)
+    assert is_io_or_iob1(place, (labels - 1) // 2, offsets)

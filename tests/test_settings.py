@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convener.errors import ConfigError
-from convener.settings import from_mapping, to_mapping
+from convener.settings import config_from_dict, config_to_dict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class Everything:
 
 
 def converted(field: str, value: Any) -> Any:
-    return getattr(from_mapping(Everything, {field: value}, what="setting"), field)
+    return getattr(config_from_dict(Everything, {field: value}, kind="setting"), field)
 
 
 @pytest.mark.parametrize(
@@ -120,9 +120,7 @@ def test_values_become_what_the_field_wants(field: str, value: Any, expected: An
         ("spelling", 3, "a string or a list of a string"),
     ],
 )
-def test_bad_values_are_refused_with_what_was_expected(
-    field: str, value: Any, expected: str
-) -> None:
+def test_bad_values_are_refused_with_what_was_expected(field: str, value: Any, expected: str) -> None:
     with pytest.raises(ConfigError) as caught:
         converted(field, value)
     assert str(caught.value) == f"{field} must be {expected}; got {value!r}"
@@ -144,20 +142,20 @@ def test_bad_values_are_refused_with_what_was_expected(
     )
 )
 def test_settings_survive_json(settings: Everything) -> None:
-    plain = to_mapping(settings)
+    plain = config_to_dict(settings)
     plain.pop("folder")
     written = json.loads(json.dumps(plain))
     assert written == plain
-    assert from_mapping(Everything, written, what="setting") == settings
+    assert config_from_dict(Everything, written, kind="setting") == settings
 
 
 def test_what_is_not_given_keeps_its_default() -> None:
-    assert from_mapping(Everything, {}, what="setting") == Everything()
+    assert config_from_dict(Everything, {}, kind="setting") == Everything()
 
 
 def test_an_unknown_setting_is_refused_with_a_suggestion() -> None:
     with pytest.raises(ConfigError, match="no reading option 'cout'; did you mean 'count'"):
-        from_mapping(Everything, {"cout": 1}, what="reading option")
+        config_from_dict(Everything, {"cout": 1}, kind="reading option")
 
 
 def test_a_mapping_is_written_with_signs() -> None:
@@ -166,7 +164,7 @@ def test_a_mapping_is_written_with_signs() -> None:
         names: Mapping[str, str] | None = None
 
     def read(value: Any) -> Any:
-        return from_mapping(Config, {"names": value}, what="setting").names
+        return config_from_dict(Config, {"names": value}, kind="setting").names
 
     assert read({"a": "b"}) == {"a": "b"}
     assert read("a=b; c = not d, e;") == {"a": "b", "c": "not d, e"}

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from convener.errors import DataError, MissingExtraError
+from convener.errors import DataError, MissingDependencyError
 from convener.tables import PERCENT, Table
 
 TABLE = Table(
@@ -44,9 +44,7 @@ def test_html_is_escaped():
 
 
 def test_records_are_raw_and_fit_for_json():
-    table = Table(
-        title="", columns=["x", "y"], rows=[[np.int64(3), np.float32(0.5)], [None, ("a",)]]
-    )
+    table = Table(title="", columns=["x", "y"], rows=[[np.int64(3), np.float32(0.5)], [None, ("a",)]])
     assert table.to_records() == [{"x": 3, "y": 0.5}, {"x": None, "y": ["a"]}]
     assert TABLE.to_records()[1]["F1"] is None
     json.dumps([table.to_records(), TABLE.to_records()], allow_nan=False)
@@ -63,7 +61,7 @@ def test_without_pandas(monkeypatch):
         raise ImportError(name)
 
     monkeypatch.setattr(importlib, "import_module", missing)
-    with pytest.raises(MissingExtraError, match="pip install pandas"):
+    with pytest.raises(MissingDependencyError, match="pip install pandas"):
         TABLE.to_pandas()
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from convener.errors import DataError
-from convener.packed import offsets_of
+from convener.packed import lengths_to_offsets
 from convener.schemes import SCHEMES, Scheme, parse_tag
 from convener.spans import Spans
 from convener.tags import TagSet
@@ -48,23 +48,21 @@ def test_the_names_follow_the_order_of_the_types(tags: TagSet) -> None:
     for number, name in enumerate(tags.types):
         assert tags.names[2 * number + 1] == f"B-{name}"
         assert tags.names[2 * number + 2] == f"I-{name}"
-        assert tags.type_number(name) == number
+        assert tags.type_index(name) == number
 
 
 @given(tag_sets())
 def test_the_legal_moves_are_those_of_the_definition(tags: TagSet) -> None:
     size = len(tags)
     expected = [[may_follow(tags, a, b) for b in range(size)] for a in range(size)]
-    assert tags.legal.tolist() == expected
-    assert tags.legal_start.tolist() == [not name.startswith("I-") for name in tags.names]
+    assert tags.legal_transitions.tolist() == expected
+    assert tags.legal_first.tolist() == [not name.startswith("I-") for name in tags.names]
 
 
 @given(tag_sets(), sentence_lengths(), st.integers(0, 3), st.data())
-def test_spans_become_labels_and_spans_again(
-    tags: TagSet, lengths: list[int], shift: int, data: st.DataObject
-) -> None:
+def test_spans_become_labels_and_spans_again(tags: TagSet, lengths: list[int], shift: int, data: st.DataObject) -> None:
     spans = data.draw(span_tables(lengths, len(tags.types)))
-    offsets = offsets_of(lengths) + shift
+    offsets = lengths_to_offsets(lengths) + shift
     labels = tags.labels(spans, offsets)
     expected = []
     for length, here in zip(lengths, spans.by_sentence(len(lengths)), strict=True):
@@ -72,15 +70,13 @@ def test_spans_become_labels_and_spans_again(
         expected += spelled(named, length, "bio")
     assert [tags.names[label] for label in labels] == expected
     assert list(tags.spans(labels, offsets)) == list(spans)
-    assert list(tags.spans(labels, offsets, illegal="error")) == list(spans)
+    assert list(tags.spans(labels, offsets, on_illegal="error")) == list(spans)
 
 
 @given(tag_sets(), sentence_lengths(), st.data())
-def test_repaired_labels_are_legal_and_legal_ones_stay(
-    tags: TagSet, lengths: list[int], data: st.DataObject
-) -> None:
+def test_repaired_labels_are_legal_and_legal_ones_stay(tags: TagSet, lengths: list[int], data: st.DataObject) -> None:
     labels = data.draw(label_arrays(sum(lengths), len(tags), abstain=True))
-    offsets = offsets_of(lengths)
+    offsets = lengths_to_offsets(lengths)
     for policy in ("begin", "drop"):
         repaired, count = tags.repair(labels, offsets, policy)
         assert (count == 0) == np.array_equal(repaired, labels)
@@ -98,7 +94,7 @@ def test_spans_of_illegal_labels_are_those_of_the_repaired(
     tags: TagSet, lengths: list[int], data: st.DataObject
 ) -> None:
     labels = data.draw(label_arrays(sum(lengths), len(tags), abstain=True))
-    offsets = offsets_of(lengths)
+    offsets = lengths_to_offsets(lengths)
     for policy in ("begin", "drop"):
         expected = []
         legal = tags.repair(labels, offsets, policy)[0]
@@ -111,7 +107,7 @@ def test_spans_of_illegal_labels_are_those_of_the_repaired(
                 while end < len(sentence) and sentence[end] == label + 1:
                     end += 1
                 expected.append((m, start, end, (label - 1) // 2))
-        assert list(tags.spans(labels, offsets, illegal=policy)) == expected
+        assert list(tags.spans(labels, offsets, on_illegal=policy)) == expected
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
@@ -120,17 +116,15 @@ def test_tags_are_written_span_by_span_and_read_back(
     scheme: Scheme, tags: TagSet, lengths: list[int], data: st.DataObject
 ) -> None:
     labels = data.draw(legal_labels(tags, lengths))
-    offsets = offsets_of(lengths)
+    offsets = lengths_to_offsets(lengths)
     expected = []
-    for length, here in zip(
-        lengths, tags.spans(labels, offsets).by_sentence(len(lengths)), strict=True
-    ):
+    for length, here in zip(lengths, tags.spans(labels, offsets).by_sentence(len(lengths)), strict=True):
         named = [(start, end, tags.types[kind]) for start, end, kind in here]
         expected += spelled(named, length, scheme)
     written = tags.decode(labels, offsets, scheme)
     assert written == expected
     if scheme != "io":
-        assert np.array_equal(tags.encode(written, offsets, illegal="error"), labels)
+        assert np.array_equal(tags.encode(written, offsets, on_illegal="error"), labels)
         return
     assert np.array_equal(tags.encode(written, offsets), merged(labels, offsets))
 
@@ -212,12 +206,12 @@ def test_types_may_be_a_list_and_tag_sets_compare_by_types() -> None:
 )
 def test_a_span_that_is_nowhere_is_refused(span: tuple[int, int, int, int], message: str) -> None:
     with pytest.raises(DataError, match=message):
-        TagSet(("PER",)).labels(Spans.of([(0, 0, 1, 0), span]), np.array([0, 3, 5]))
+        TagSet(("PER",)).labels(Spans.from_rows([(0, 0, 1, 0), span]), np.array([0, 3, 5]))
 
 
 @pytest.mark.parametrize("second", [(1, 0, 2, 0), (1, 1, 2, 1), (1, 0, 1, 0)])
 def test_overlapping_spans_are_refused(second: tuple[int, int, int, int]) -> None:
-    spans = Spans.of([(1, 0, 2, 0), second])
+    spans = Spans.from_rows([(1, 0, 2, 0), second])
     token = second[1]
     with pytest.raises(DataError, match=f"sentence 1: spans overlap at token {token}"):
         TagSet(("PER", "LOC")).labels(spans, np.array([0, 3, 5]))
@@ -229,7 +223,7 @@ def test_labels_are_translated_by_name(one: TagSet, two: TagSet, data: st.DataOb
     used = {one.types[(label - 1) // 2] for label in labels.tolist() if label > 0}
     if used <= set(two.types):
         expected = [two.names.index(one.names[x]) if x >= 0 else -1 for x in labels.tolist()]
-        assert one.translate(labels, two).tolist() == expected
+        assert one.remap(labels, two).tolist() == expected
         return
     with pytest.raises(DataError, match="no entity type '"):
-        one.translate(labels, two)
+        one.remap(labels, two)

@@ -28,34 +28,34 @@ tables = st.recursive(
 
 @given(tables)
 def test_what_is_written_is_read_back(table: dict[str, Any]) -> None:
-    assert tomllib.loads(toml.text(table)) == table
+    assert tomllib.loads(toml.to_toml(table)) == table
 
 
 @given(tables)
 def test_it_survives_a_file(tmp_path_factory: pytest.TempPathFactory, table: Any) -> None:
     path = tmp_path_factory.getbasetemp() / "settings.toml"
-    path.write_text(toml.text(table), encoding="utf-8")
-    assert toml.read(path) == table
+    path.write_text(toml.to_toml(table), encoding="utf-8")
+    assert toml.read_toml(path) == table
 
 
 @given(st.floats())
 def test_numbers_come_back_to_the_last_bit(number: float) -> None:
-    found = tomllib.loads(toml.text({"x": number}))["x"]
+    found = tomllib.loads(toml.to_toml({"x": number}))["x"]
     assert type(found) is float
     assert found.hex() == number.hex()
 
 
 def test_whole_numbers_booleans_and_numbers_stay_apart() -> None:
-    read = tomllib.loads(toml.text({"a": 1, "b": 1.0, "c": True}))
+    read = tomllib.loads(toml.to_toml({"a": 1, "b": 1.0, "c": True}))
     assert [type(value) for value in read.values()] == [int, float, bool]
 
 
 def test_what_is_none_is_left_out_and_tuples_are_lists() -> None:
-    assert toml.text({"a": None, "t": {"b": None, "c": (1, 2)}}) == "[t]\nc = [1, 2]\n"
+    assert toml.to_toml({"a": None, "t": {"b": None, "c": (1, 2)}}) == "[t]\nc = [1, 2]\n"
 
 
 def test_a_plain_value_after_a_table_stays_outside_it() -> None:
-    assert tomllib.loads(toml.text({"t": {"x": {"y": 1}}, "b": 2, "u": {}})) == {
+    assert tomllib.loads(toml.to_toml({"t": {"x": {"y": 1}}, "b": 2, "u": {}})) == {
         "t": {"x": {"y": 1}},
         "b": 2,
         "u": {},
@@ -63,26 +63,26 @@ def test_a_plain_value_after_a_table_stays_outside_it() -> None:
 
 
 def test_numbers_of_numpy_are_written_as_numbers() -> None:
-    assert toml.text({"rate": np.float64(0.5)}) == "rate = 0.5\n"
+    assert toml.to_toml({"rate": np.float64(0.5)}) == "rate = 0.5\n"
 
 
 @pytest.mark.parametrize("value", [[None], [{"a": 1}], Path("x"), b"x", 1j])
 def test_what_toml_cannot_hold_is_refused(value: Any) -> None:
     with pytest.raises(ConfigError, match=r"TOML cannot hold .* of type"):
-        toml.text({"x": value})
+        toml.to_toml({"x": value})
 
 
 def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"missing.toml: cannot be read: No such file"):
-        toml.read(tmp_path / "missing.toml")
+        toml.read_toml(tmp_path / "missing.toml")
     for content in (b"a = ", b"\xff\xfe"):
         broken = tmp_path / "broken.toml"
         broken.write_bytes(content)
         with pytest.raises(ConfigError, match=r"broken.toml: not valid TOML"):
-            toml.read(broken)
+            toml.read_toml(broken)
 
 
 def test_a_byte_order_mark_is_ignored(tmp_path: Path) -> None:
     path = tmp_path / "marked.toml"
     path.write_bytes(b"\xef\xbb\xbfa = 1\r\n")
-    assert toml.read(path) == {"a": 1}
+    assert toml.read_toml(path) == {"a": 1}

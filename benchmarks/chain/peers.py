@@ -17,7 +17,7 @@ from benchmarks.chain.textbook import textbook
 from convener.kernels import chain, chain_torch
 
 Step = Callable[[], Any]
-ours: Any = chain_torch.objective
+ours: Any = chain_torch.chain_objective
 twin: Any = chain_torch.objective_twin
 ready: Any = jax.block_until_ready
 
@@ -45,16 +45,10 @@ def time_varying(batch: Batch, tau: float) -> dict[str, Step]:
         return run
 
     return {
-        "convener": step(
-            packed, lambda a, b, c: chain_torch.objective(a, b, c, offsets, tau=tau)[0]
-        ),
-        "torch twin": step(
-            packed, lambda a, b, c: chain_torch.objective_twin(a, b, c, offsets, tau=tau)[0]
-        ),
+        "convener": step(packed, lambda a, b, c: chain_torch.chain_objective(a, b, c, offsets, tau=tau)[0]),
+        "torch twin": step(packed, lambda a, b, c: chain_torch.objective_twin(a, b, c, offsets, tau=tau)[0]),
         "textbook": step(wide, lambda a, b, c: textbook(a, b, c, lengths, tau)),
-        "textbook, unbound": step(
-            wide, lambda a, b, c: textbook(a, b, c, lengths, tau, unbound=True)
-        ),
+        "textbook, unbound": step(wide, lambda a, b, c: textbook(a, b, c, lengths, tau, unbound=True)),
     }
 
 
@@ -73,9 +67,7 @@ def constant(batch: Batch) -> dict[str, Step]:
 
     # A padded step with evidence 1 changes no likelihood, so padding needs no mask here.
     wide = jnp.asarray(padded(batch.log_like, batch.lengths))
-    smooth = jax.jit(
-        jax.vmap(lambda like: hmm_smoother(jnp.asarray(first), jnp.asarray(moves), like))
-    )
+    smooth = jax.jit(jax.vmap(lambda like: hmm_smoother(jnp.asarray(first), jnp.asarray(moves), like)))
 
     peer = _Given(len(first), implementation="scaling")
     rows = moves.astype(np.float64)

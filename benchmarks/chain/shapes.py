@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.record import DATA
-from convener.kernels.evidence import log_evidence, sparse_votes
+from convener.kernels.evidence import log_evidence, sparsify_votes
 
 Array = np.ndarray[Any, Any]
 
@@ -33,9 +33,7 @@ SHAPES = (
     Shape("CoNLL", "CoNLL", "valid", 256, 9, 16),
     Shape("OntoNotes", None, "", 32, 37, 17),
 )
-GENERATOR = (
-    "lengths 1 + Poisson(Gamma(shape 2.2, mean 17)), at most 120: mean 18, longest of 32 about 50"
-)
+GENERATOR = "lengths 1 + Poisson(Gamma(shape 2.2, mean 17)), at most 120: mean 18, longest of 32 about 50"
 
 
 @dataclass(frozen=True)
@@ -95,7 +93,7 @@ def make_batch(shape: Shape, seed: int) -> Batch:
     moves = rng.dirichlet(np.ones(labels), labels) + np.eye(labels)
     votes = rng.integers(0, labels, (tokens, shape.sources))
     votes[rng.random(votes.shape) > 0.03] = 0
-    log_like = log_evidence(sparse_votes(votes.astype(np.int16)), emissions(shape))
+    log_like = log_evidence(sparsify_votes(votes.astype(np.int16)), emissions(shape))
     start = np.full(labels, 0.1 / (labels - 1))
     start[0] = 0.9
     single = np.float32

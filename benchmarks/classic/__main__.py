@@ -53,13 +53,13 @@ def main() -> None:
             figures, seconds = [], []
             for seed in SEEDS:
                 begin = time.perf_counter()
-                fitted = cv.get(model)(seed=seed, **settings).fit(train)
+                fitted = cv.get_model(model)(seed=seed, **settings).fit(train)
                 seconds.append(time.perf_counter() - begin)
                 score = cv.evaluate(fitted.predict(test), test)
                 figures.append((score.precision, score.recall, score.f1))
             mean, spread = np.mean(figures, axis=0), np.std([f1 for *_, f1 in figures])
             said = ", ".join(f"{key}={value}" for key, value in settings.items())
-            gold = "yes" if cv.get(model).supervised else "no"
+            gold = "yes" if cv.get_model(model).supervised else "no"
             rows.append((model, said, *mean.tolist(), float(spread), gold, min(seconds)))
         tables.append(
             cv.Table(

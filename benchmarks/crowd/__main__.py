@@ -42,7 +42,7 @@ def _ranks(values: np.ndarray) -> np.ndarray:
 
 def measured(people: Crowd, name: str) -> tuple[float, float, float]:
     """F1, rank correlation and share of the spammers found."""
-    model = cv.get(name)().fit(people.data)
+    model = cv.get_model(name)().fit(people.data)
     f1 = cv.evaluate(model.predict(people.data), people.data).f1
     rating = rated(model)
     worst = np.argsort(rating, kind="stable")[: people.spammer.sum()]
@@ -53,9 +53,7 @@ def table(title: str, format: str, seeds: Sequence[int], values: np.ndarray) -> 
     """One row a seed, one column a model; values (seeds, models)."""
     rows = [[str(seed), *row] for seed, row in zip(seeds, values.tolist(), strict=True)]
     rows += [["mean", *values.mean(axis=0).tolist()]]
-    return cv.Table(
-        title=title, columns=("seed", *MODELS), rows=rows, formats=dict.fromkeys(MODELS, format)
-    )
+    return cv.Table(title=title, columns=("seed", *MODELS), rows=rows, formats=dict.fromkeys(MODELS, format))
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 import convener as cv
-from convener.packed import Strings, offsets_of
+from convener.packed import StringArray, lengths_to_offsets
 from convener.spans import Spans
 
 Rows = list[tuple[int, int, int]]
@@ -59,7 +59,7 @@ def crowd(seed: int, recipe: Recipe | None = None) -> Crowd:
     """A crowd; the same seed gives the same one."""
     recipe = recipe or Recipe()
     rng = np.random.default_rng(seed)
-    offsets = offsets_of([recipe.length] * recipe.documents)
+    offsets = lengths_to_offsets([recipe.length] * recipe.documents)
     tags = cv.TagSet(TYPES)
     truth = [_true_spans(rng, recipe) for _ in range(recipe.documents)]
     gold = _labels(tags, dict(enumerate(truth)), offsets)
@@ -75,10 +75,10 @@ def crowd(seed: int, recipe: Recipe | None = None) -> Crowd:
         column = _labels(tags, said, offsets)
         seen = np.isin(np.arange(recipe.documents), chosen).repeat(recipe.length)
         votes[seen, k] = column[seen]
-        f1[k] = _f1(tags, column[seen], gold[seen], offsets_of([recipe.length] * size))
+        f1[k] = _f1(tags, column[seen], gold[seen], lengths_to_offsets([recipe.length] * size))
     data = cv.Dataset(
         tags=tags,
-        tokens=Strings.of(f"w{n}" for n in rng.integers(1000, size=len(gold))),
+        tokens=StringArray.from_list(f"w{n}" for n in rng.integers(1000, size=len(gold))),
         offsets=offsets,
         sources=tuple(f"worker-{k}" for k in range(recipe.workers)),
         votes=votes,
@@ -141,7 +141,7 @@ def _other_boundary(rng: np.random.Generator, start: int, end: int, length: int)
 
 def _labels(tags: cv.TagSet, spans: dict[int, Rows], offsets: np.ndarray) -> np.ndarray:
     rows = [(number, *span) for number, each in spans.items() for span in sorted(each)]
-    return tags.labels(Spans.of(rows), offsets)
+    return tags.labels(Spans.from_rows(rows), offsets)
 
 
 def _f1(tags: cv.TagSet, said: np.ndarray, gold: np.ndarray, offsets: np.ndarray) -> float:

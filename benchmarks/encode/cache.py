@@ -55,9 +55,7 @@ def kills() -> Table:
             subprocess.run(command, env=_env(straight), check=True, capture_output=True)
             shards = 0
             for _ in range(KILLS):
-                work = subprocess.Popen(
-                    command, env=_env(killed), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-                )
+                work = subprocess.Popen(command, env=_env(killed), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
                 time.sleep(float(rng.uniform(0.2, longest)))
                 work.kill()
                 work.wait()

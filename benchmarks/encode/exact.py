@@ -7,8 +7,8 @@ import numpy as np
 import convener as cv
 from benchmarks.encode.naive import Naive
 from benchmarks.record import DATA
-from convener.encode import get
-from convener.packed import Strings, offsets_of
+from convener.encode import get_encoder
+from convener.packed import StringArray, lengths_to_offsets
 from convener.tables import Table
 
 SHARE = 30_000
@@ -19,8 +19,8 @@ WORDS, EVERY = 3000, 10
 
 def against_naive() -> Table:
     """The largest difference from one at a time; the smallest cosine of bfloat16."""
-    naive, plain = Naive(), get("minilm", layers="last", precision="float32")
-    half = get("minilm", layers="last", precision="bfloat16")
+    naive, plain = Naive(), get_encoder("minilm", layers="last", precision="float32")
+    half = get_encoder("minilm", layers="last", precision="bfloat16")
     rows = []
     for folder in sorted(path for path in DATA.iterdir() if path.is_dir()):
         data = cv.read(folder).test
@@ -47,10 +47,10 @@ def windows() -> Table:
     """A document of 3,000 words: every word against its vector from a window centred on it."""
     data = cv.read(DATA / "BC5CDR").test
     words = data.tokens[:WORDS]
-    encoder = get("minilm", layers="last", precision="float32")
+    encoder = get_encoder("minilm", layers="last", precision="float32")
     whole = np.array([0, len(words)])
     pieces = encoder._model.pieces(words, whole).counts
-    before = offsets_of(pieces)
+    before = lengths_to_offsets(pieces)
     half = (encoder._model.capacity - int(pieces.max())) // 2
     middle = (before[:-1] + before[1:]) // 2
     first = np.searchsorted(before, np.maximum(middle - half, 0))
@@ -64,7 +64,7 @@ def windows() -> Table:
     )
     rows = []
     for overlap in (0.0, 0.25, 0.5):
-        other = get("minilm", layers="last", precision="float32", overlap=overlap)
+        other = get_encoder("minilm", layers="last", precision="float32", overlap=overlap)
         cosine = cosines(other.encode(words, whole).tokens[chosen], centred)
         rows.append((overlap, float(cosine.min()), float(cosine.mean())))
     return Table(
@@ -83,11 +83,11 @@ def cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def _fits(encoder, data: cv.Dataset) -> np.ndarray:
     """Sentences that the model reads at once, and that have words."""
     pieces = encoder._model.pieces(data.tokens, data.offsets).counts
-    before = offsets_of(pieces)[data.offsets]
+    before = lengths_to_offsets(pieces)[data.offsets]
     return np.flatnonzero((np.diff(before) <= encoder._model.capacity) & (data.lengths > 0))
 
 
 def _centre(encoder, parts: list[list[str]], places: np.ndarray) -> np.ndarray:
-    tokens = Strings.of(word for part in parts for word in part)
-    offsets = offsets_of(len(part) for part in parts)
+    tokens = StringArray.from_list(word for part in parts for word in part)
+    offsets = lengths_to_offsets(len(part) for part in parts)
     return encoder.encode(tokens, offsets).tokens[offsets[:-1] + places]

@@ -6,14 +6,14 @@ import numpy as np
 import torch
 from transformers import AutoModel, AutoTokenizer
 
-from convener.encode import available
+from convener.encode import list_encoders
 
 
 class Naive:
     """MiniLM through transformers: words of one sentence in, the mean of their pieces out."""
 
     def __init__(self) -> None:
-        folder = available()["minilm"]
+        folder = list_encoders()["minilm"]
         self.tokenizer = AutoTokenizer.from_pretrained(folder)
         self.model = AutoModel.from_pretrained(folder).eval()
 
@@ -21,9 +21,7 @@ class Naive:
         return self.batch([words])[0]
 
     def batch(self, sentences: list[list[str]]) -> list[np.ndarray]:
-        cut = self.tokenizer(
-            sentences, is_split_into_words=True, padding=True, truncation=True, return_tensors="pt"
-        )
+        cut = self.tokenizer(sentences, is_split_into_words=True, padding=True, truncation=True, return_tensors="pt")
         with torch.inference_mode():
             hidden = self.model(**cut).last_hidden_state.numpy()
         found = []

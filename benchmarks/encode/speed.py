@@ -11,7 +11,7 @@ import torch
 import convener as cv
 from benchmarks.encode.naive import Naive
 from benchmarks.record import DATA
-from convener.encode import get
+from convener.encode import get_encoder
 from convener.tables import Table
 
 COUNT, BATCH, ROUNDS = 1000, 32, 3
@@ -21,7 +21,7 @@ def ratios() -> Table:
     """CPU seconds of one thread, designs in turn, the median of rounds."""
     torch.set_num_threads(1)
     naive = Naive()
-    plain, half = (get("minilm", layers="last", precision=name) for name in ("float32", "bfloat16"))
+    plain, half = (get_encoder("minilm", layers="last", precision=name) for name in ("float32", "bfloat16"))
     rows = []
     for name, split in (("LaptopReview", "train"), ("CoNLL", "valid")):
         data = cv.read(DATA / name, split)[:COUNT]
@@ -30,9 +30,7 @@ def ratios() -> Table:
         mixed = [sentences[n] for n in order]
         designs: dict[str, Callable[[], object]] = {
             "one at a time": lambda s=sentences: [naive.words(words) for words in s],
-            "random batches of 32": lambda m=mixed: [
-                naive.batch(m[n : n + BATCH]) for n in range(0, len(m), BATCH)
-            ],
+            "random batches of 32": lambda m=mixed: [naive.batch(m[n : n + BATCH]) for n in range(0, len(m), BATCH)],
             "ours, float32": lambda d=data: plain.encode(d.tokens, d.offsets),
             "ours, bfloat16": lambda d=data: half.encode(d.tokens, d.offsets),
         }
@@ -60,4 +58,4 @@ def ratios() -> Table:
 
 
 def _native() -> bool:
-    return get("minilm")._model.dtype is torch.bfloat16
+    return get_encoder("minilm")._model.dtype is torch.bfloat16

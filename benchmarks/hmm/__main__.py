@@ -18,7 +18,7 @@ import numpy as np
 
 import convener as cv
 from benchmarks.record import RESULTS, peak_memory, save
-from convener.packed import Strings, offsets_of
+from convener.packed import StringArray, lengths_to_offsets
 
 SEED = 0
 TYPES = ("PER", "LOC")
@@ -30,12 +30,10 @@ def corpus(sentences: int, length: int, sources: int) -> cv.Dataset:
     """Sentences of one length; each source finds 60 % of the truth and invents a little."""
     rng = np.random.default_rng(SEED)
     count = sentences * length
-    offsets = offsets_of(np.full(sentences, length))
+    offsets = lengths_to_offsets(np.full(sentences, length))
     tags = cv.TagSet(TYPES)
     begins = rng.random(count) < 0.06
-    truth = np.where(begins, 2 * rng.integers(2, size=count, dtype=np.int16) + 1, 0).astype(
-        np.int16
-    )
+    truth = np.where(begins, 2 * rng.integers(2, size=count, dtype=np.int16) + 1, 0).astype(np.int16)
     goes_on = np.flatnonzero(begins[:-1] & ~begins[1:] & (rng.random(count - 1) < 0.5)) + 1
     truth[goes_on] = truth[goes_on - 1] + 1
     truth, _ = tags.repair(truth, offsets, "drop")
@@ -47,7 +45,7 @@ def corpus(sentences: int, length: int, sources: int) -> cv.Dataset:
         votes[:, source] = tags.repair(said, offsets)[0]
     return cv.Dataset(
         tags=tags,
-        tokens=Strings(np.full(count, ord("w"), np.uint8), np.arange(count + 1)),
+        tokens=StringArray(np.full(count, ord("w"), np.uint8), np.arange(count + 1)),
         offsets=offsets,
         sources=tuple(f"source-{n}" for n in range(sources)),
         votes=votes,
@@ -59,7 +57,7 @@ def corpus(sentences: int, length: int, sources: int) -> cv.Dataset:
 def measured(tokens: int) -> dict[str, Any]:
     """Seconds and peak memory of a fit of five steps and a prediction."""
     data = corpus(tokens // 20, 20, 8)
-    model = cv.get("hmm")
+    model = cv.get_model("hmm")
     model(steps=2).fit(data[:100]).predict(data[:100])  # compiles
     before = peak_memory()
     begin = time.process_time()
@@ -101,11 +99,11 @@ def beside_skweak() -> cv.Table:
     words = [doc.text.split() for doc in docs]
     found = cv.Dataset.from_spans(TYPES, words, {}, gold=theirs)
     peer_f1 = cv.evaluate(cv.Predictions(data=data, labels=found.gold), data).f1
-    cv.get("hmm")().fit(data[:50]).predict(data[:50])  # compiles
+    cv.get_model("hmm")().fit(data[:50]).predict(data[:50])  # compiles
     fits, predictions = [], []
     for _ in range(7):
         own = time.process_time()
-        fitted = cv.get("hmm")().fit(data)
+        fitted = cv.get_model("hmm")().fit(data)
         half = time.process_time()
         labels = fitted.predict(data)
         fits.append(half - own)
@@ -129,9 +127,7 @@ def main(largest: int) -> None:
     for tokens in (size for size in SIZES if size <= largest):
         code = "import json, sys; from benchmarks.hmm.__main__ import measured as m;"
         code += "print(json.dumps(m(int(sys.argv[1]))))"
-        said = subprocess.run(
-            [sys.executable, "-c", code, str(tokens)], capture_output=True, text=True
-        )
+        said = subprocess.run([sys.executable, "-c", code, str(tokens)], capture_output=True, text=True)
         if said.returncode:
             raise SystemExit(said.stderr)
         found = json.loads(said.stdout)

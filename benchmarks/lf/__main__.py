@@ -54,8 +54,7 @@ def gazetteers(tokens: int) -> cv.Table:
         rows=rows,
         formats=dict.fromkeys(("tokens/s", "in all", "MB more"), ",.0f") | {"build s": ".1f"},
         notes=(
-            "CPU seconds of one thread; tokens/s: ours from packed text to votes, skweak's from "
-            "spaCy texts to spans",
+            "CPU seconds of one thread; tokens/s: ours from packed text to votes, skweak's from spaCy texts to spans",
             "in all: with the time that making those spaCy texts of words takes",
             "MB more: peak memory above that of the process with phrases and text",
             f"spans of the part: {len(ours & theirs):,} in common, {len(ours - theirs):,} only "
@@ -72,10 +71,7 @@ def workers() -> cv.Table:
     return cv.Table(
         title=f"Ten functions on {TOKENS:,} tokens",
         columns=("run", "seconds", "CPU seconds", "functions run", "votes as in the first row"),
-        rows=[
-            (row["run"], row["seconds"], row["cpu"], row["ran"], row["votes"] == first)
-            for row in rows
-        ],
+        rows=[(row["run"], row["seconds"], row["cpu"], row["ran"], row["votes"] == first) for row in rows],
         formats={"seconds": ".2f", "CPU seconds": ".2f"},
         notes=(
             f"two workers are {ratio:.2f} times as fast as one; best of three runs, turn about",

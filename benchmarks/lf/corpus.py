@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 import convener as cv
-from convener.packed import Strings, offsets_of, ranges
+from convener.packed import StringArray, concat_ranges, lengths_to_offsets
 
 SEED = 1
 WORDS = 300_000
@@ -19,7 +19,7 @@ MARKED = 0.02
 LETTERS = "etaoinshrdlcumwfgypbvkjxqz"
 
 
-def words() -> Strings:
+def words() -> StringArray:
     """Different words of two to eight letters."""
     rng = np.random.default_rng(SEED)
     found: dict[str, None] = {}
@@ -27,9 +27,9 @@ def words() -> Strings:
         lengths = rng.integers(2, 9, size=WORDS)
         letters = rng.integers(len(LETTERS), size=int(lengths.sum()))
         text = "".join(LETTERS[letter] for letter in letters.tolist())
-        bounds = offsets_of(lengths).tolist()
+        bounds = lengths_to_offsets(lengths).tolist()
         found |= dict.fromkeys(text[a:b] for a, b in pairwise(bounds))
-    return Strings.of(list(found)[:WORDS])
+    return StringArray.from_list(list(found)[:WORDS])
 
 
 def phrase_numbers(count: int) -> list[tuple[int, ...]]:
@@ -41,7 +41,7 @@ def phrase_numbers(count: int) -> list[tuple[int, ...]]:
         common = rng.zipf(1.1, size=int(sizes.sum())) % WORDS
         rare = rng.integers(COMMON, WORDS, size=int(sizes.sum()))
         drawn = np.where(rng.random(len(rare)) < 0.5, common, rare).tolist()
-        bounds = offsets_of(sizes).tolist()
+        bounds = lengths_to_offsets(sizes).tolist()
         for first, last in pairwise(bounds):
             phrase = tuple(drawn[first:last])
             if max(phrase) >= COMMON:  # a list that holds "of the" marks everything
@@ -49,7 +49,7 @@ def phrase_numbers(count: int) -> list[tuple[int, ...]]:
     return list(found)[:count]
 
 
-def text(tokens: int, phrases: list[tuple[int, ...]], known: Strings) -> cv.Dataset:
+def text(tokens: int, phrases: list[tuple[int, ...]], known: StringArray) -> cv.Dataset:
     """Sentences of 25 words, with phrases of the list among them."""
     rng = np.random.default_rng(SEED + 2)
     numbers = rng.zipf(1.2, size=tokens) % WORDS
@@ -57,7 +57,7 @@ def text(tokens: int, phrases: list[tuple[int, ...]], known: Strings) -> cv.Data
     chosen = [phrases[item] for item in rng.integers(len(phrases), size=len(starts)).tolist()]
     sizes = np.array([len(phrase) for phrase in chosen])
     fits = starts + sizes <= tokens
-    cells = ranges(starts[fits], sizes[fits])
+    cells = concat_ranges(starts[fits], sizes[fits])
     said = [word for phrase, fit in zip(chosen, fits, strict=True) if fit for word in phrase]
     numbers[cells] = said
     sentences = -(-tokens // SENTENCE)

@@ -14,7 +14,7 @@ import convener as cv
 from benchmarks.lf.corpus import phrase_numbers, text, words
 from benchmarks.record import forget_peak, peak_memory
 from convener.lf import gazetteer
-from convener.lf.apply import Settings, applied
+from convener.lf.apply import ApplyOptions, apply_with_report
 
 NAME = "X"
 
@@ -24,7 +24,7 @@ def ours(phrases: list[list[str]], data: cv.Dataset) -> dict[str, Any]:
     began = time.process_time()
     function = gazetteer([" ".join(phrase) for phrase in phrases], NAME)
     built = time.process_time()
-    result = applied([function], data, Settings(cache=False))
+    result = apply_with_report([function], data, ApplyOptions(cache=False))
     ended = time.process_time()
     spans = result.data.tags.spans(result.data.votes[:, 0], data.offsets)
     found = [(span.sentence, span.start, span.end) for span in spans]
@@ -46,11 +46,7 @@ def skweak(phrases: list[list[str]], data: cv.Dataset) -> dict[str, Any]:
         for words in (sentence.tokens for sentence in data)
     ]
     ready = time.process_time()
-    found = [
-        (number, start, end)
-        for number, doc in enumerate(docs)
-        for start, end, _ in annotator.find_spans(doc)
-    ]
+    found = [(number, start, end) for number, doc in enumerate(docs) for start, end, _ in annotator.find_spans(doc)]
     ended = time.process_time()
     return {"build": built - began, "ready": ready - built, "match": ended - ready, "found": found}
 

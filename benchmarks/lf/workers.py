@@ -13,11 +13,11 @@ from typing import Any
 
 import convener as cv
 from benchmarks.lf.corpus import phrase_numbers, text, words
-from convener.lf import LabelingFunction, View, everywhere, gazetteer, labeling_function, pattern
-from convener.lf.apply import Settings, applied
+from convener.lf import Doc, LabelingFunction, gazetteer, labeling_function, pattern, propagate
+from convener.lf.apply import ApplyOptions, apply_with_report
 from convener.lf.function import Span
-from convener.lf.report import Applied
-from convener.packed import Strings
+from convener.lf.report import ApplyResult
+from convener.packed import StringArray
 
 TOKENS = 1_000_000
 REPEATS = 3
@@ -28,7 +28,7 @@ def ending(letters: str) -> LabelingFunction:
     """Words that end so, in plain Python."""
 
     @labeling_function([NAME], name=f"ends in {letters}")
-    def ends(view: View) -> Iterator[Span]:
+    def ends(view: Doc) -> Iterator[Span]:
         for number, word in enumerate(view):
             if len(word) > 4 and word.endswith(letters):
                 yield number, number + 1, NAME
@@ -42,24 +42,24 @@ def ten(limit: int) -> list[LabelingFunction]:
     phrases = [" ".join(names[word] for word in phrase) for phrase in phrase_numbers(20_000)]
 
     @labeling_function([NAME])
-    def long_words(view: View) -> list[Span]:
+    def long_words(view: Doc) -> list[Span]:
         return [(i, i + 1, NAME) for i, word in enumerate(view) if len(word) > limit]
 
     return [
         gazetteer(phrases[:10_000], NAME, name="first list"),
         gazetteer(phrases[10_000:], NAME, name="second list", ignore_case=True),
         pattern(r"\b[a-m]{6,}\b", NAME, name="pattern"),
-        pattern(r"(?:th|st)\w+ \w+ed", NAME, name="words", over="tokens"),
+        pattern(r"(?:th|st)\w+ \w+ed", NAME, name="words", match="tokens"),
         ending("ing"),
         ending("ed"),
         ending("s"),
         ending("ly"),
-        everywhere(ending("ness"), name="everywhere"),
+        propagate(ending("ness"), name="everywhere"),
         long_words,
     ]
 
 
-def digest(result: Applied) -> str:
+def digest(result: ApplyResult) -> str:
     """Of the bytes of a file with all votes."""
     with tempfile.TemporaryDirectory() as room:
         cv.write(result.data, Path(room) / "votes.npz")
@@ -72,16 +72,16 @@ def cpu_seconds() -> float:
     return sum(item.ru_utime + item.ru_stime for item in used)
 
 
-def one(run: str, data: cv.Dataset, limit: int, settings: Settings) -> dict[str, Any]:
+def one(run: str, data: cv.Dataset, limit: int, settings: ApplyOptions) -> dict[str, Any]:
     """One run of the ten functions; the digest says whether the votes are the same."""
     functions = ten(limit)
     began, used = time.perf_counter(), cpu_seconds()
-    result = applied(functions, data, settings)
+    result = apply_with_report(functions, data, settings)
     return {
         "run": run,
         "seconds": time.perf_counter() - began,
         "cpu": cpu_seconds() - used,
-        "ran": sum(row.how == "ran" for row in result.runs),
+        "ran": sum(row.status == "ran" for row in result.stats),
         "votes": digest(result),
     }
 
@@ -89,16 +89,13 @@ def one(run: str, data: cv.Dataset, limit: int, settings: Settings) -> dict[str,
 def measured() -> list[dict[str, Any]]:
     """With one and two workers, turn about, the best of three; then with the cache."""
     data = text(TOKENS, phrase_numbers(20_000), words())
-    data = replace(data, documents=Strings.of(str(number // 20) for number in range(len(data))))
+    data = replace(data, doc_ids=StringArray.from_list(str(number // 20) for number in range(len(data))))
     runs = [
-        [
-            one(f"{workers} workers", data, 7, Settings(workers=workers, cache=False))
-            for workers in (1, 2)
-        ]
+        [one(f"{workers} workers", data, 7, ApplyOptions(workers=workers, cache=False)) for workers in (1, 2)]
         for _ in range(REPEATS)
     ]
     rows = [min(some, key=lambda row: row["seconds"]) for some in zip(*runs, strict=True)]
     with tempfile.TemporaryDirectory() as room:
         for run, limit in (("first", 7), ("again", 7), ("one edited", 6)):
-            rows.append(one(f"cache, {run}", data, limit, Settings(cache=room)))
+            rows.append(one(f"cache, {run}", data, limit, ApplyOptions(cache=room)))
     return rows

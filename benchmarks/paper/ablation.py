@@ -63,9 +63,7 @@ def page(options: Options) -> None:
             blocks += ["\n".join(order(means, options))]
     blocks += [_idle(options)]
     name = "ablation" if options.recipe == "ours" else f"ablation-{options.recipe}"
-    pages.write(
-        f"paper/{name}", f"Ablations of Sparse-CHMM, recipe {options.recipe}", blocks, found
-    )
+    pages.write(f"paper/{name}", f"Ablations of Sparse-CHMM, recipe {options.recipe}", blocks, found)
 
 
 def _table(encoder: str, means: Means, options: Options) -> cv.Table:
@@ -102,9 +100,7 @@ def _costs(encoder: str, means: Means, options: Options) -> cv.Table:
         title=f"Cost in F1 of each change, {encoder}",
         columns=("variant", *options.data),
         rows=rows,
-        notes=(
-            "whole model minus variant: positive where the part helps; in brackets the paper's",
-        ),
+        notes=("whole model minus variant: positive where the part helps; in brackets the paper's",),
     )
 
 
@@ -142,9 +138,9 @@ def _idle(options: Options) -> str | None:
     """Changes that change nothing, because the recipe is without that part already."""
     idle = []
     for data in options.data:
-        whole = cv.get(results.OURS)(**recipes.settings(options.recipe, data)).config
+        whole = cv.get_model(results.OURS)(**recipes.settings(options.recipe, data)).config
         for title, change in CHANGES.values():
-            changed = cv.get(results.OURS)(**recipes.settings(options.recipe, data) | change)
+            changed = cv.get_model(results.OURS)(**recipes.settings(options.recipe, data) | change)
             if changed.config == whole:
                 idle.append(f"{title} ({data})")
     return f"The recipe is without these already: {', '.join(idle)}." if idle else None

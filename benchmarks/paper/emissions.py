@@ -12,7 +12,7 @@ from benchmarks import pages
 from benchmarks.jobs import Options, grouped, outcomes, splits
 from benchmarks.paper import ablation
 from convener.evaluate.metrics import score_labels
-from convener.kernels.evidence import expected_emissions, sparse_votes
+from convener.kernels.evidence import expected_emission_counts, sparsify_votes
 
 SHOWN = {"CoNLL": ("BTC", "crunchbase_uncased")}
 """A good and a bad source, as in the paper; elsewhere best and worst by true F1."""
@@ -58,7 +58,7 @@ def page(options: Options) -> None:
 def true_emissions(data: cv.Dataset) -> np.ndarray:
     """How often each source says what, given gold.  -> (K, L, L), NaN for labels gold lacks"""
     gold = np.eye(len(data.tags), dtype=np.float32)[data.gold]
-    counts = expected_emissions(sparse_votes(data.votes), gold)
+    counts = expected_emission_counts(sparsify_votes(data.votes), gold)
     with np.errstate(invalid="ignore"):
         return counts / counts.sum(axis=2, keepdims=True)
 
@@ -67,9 +67,7 @@ def shown(data: str, test: cv.Dataset) -> list[int]:
     """The two sources to draw."""
     if all(name in test.sources for name in SHOWN.get(data, ("",))):
         return [test.sources.index(name) for name in SHOWN[data]]
-    f1 = [
-        score_labels(votes, test.gold, test.offsets, test.tags).micro.f1 for votes in test.votes.T
-    ]
+    f1 = [score_labels(votes, test.gold, test.offsets, test.tags).micro.f1 for votes in test.votes.T]
     return [int(np.argmax(f1)), int(np.argmin(f1))]
 
 
@@ -80,9 +78,7 @@ def _distances(matrices: list[np.ndarray]) -> tuple[float, ...]:
     return (*apart, *(float(np.nanmean(np.diagonal(each)[1:])) for each in matrices))
 
 
-def _plot(
-    data: str, encoder: str, chosen: list[int], test: cv.Dataset, matrices: list[np.ndarray]
-) -> Path | None:
+def _plot(data: str, encoder: str, chosen: list[int], test: cv.Dataset, matrices: list[np.ndarray]) -> Path | None:
     plt = pages.pyplot()
     if plt is None:
         return None

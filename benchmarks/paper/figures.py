@@ -119,13 +119,9 @@ TIMES: dict[str, dict[str, tuple[float, int]]] = {
             strict=True,
         )
     ),
-    "S1": dict(
-        zip(_ORDER, ((9.64, 30), (4.66, 42), (4.02, 87), (2.06, 25), (277.60, 3)), strict=True)
-    ),
+    "S1": dict(zip(_ORDER, ((9.64, 30), (4.66, 42), (4.02, 87), (2.06, 25), (277.60, 3)), strict=True)),
     "S2": dict(zip(_ORDER, ((8.36, 5), (3.92, 3), (3.36, 5), (1.82, 6), (294.23, 2)), strict=True)),
-    "S3": dict(
-        zip(_ORDER, ((8.50, 4), (4.04, 5), (3.54, 9), (1.84, 10), (250.16, 2)), strict=True)
-    ),
+    "S3": dict(zip(_ORDER, ((8.50, 4), (4.04, 5), (3.54, 9), (1.84, 10), (250.16, 2)), strict=True)),
 }
 """Table "Training efficiency": seconds an epoch on an RTX 2080 Ti, and epochs needed."""
 

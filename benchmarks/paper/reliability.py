@@ -14,7 +14,7 @@ from benchmarks import pages
 from benchmarks.crowd.__main__ import rank_correlation
 from benchmarks.jobs import Options, Outcome, grouped, outcomes, splits
 from benchmarks.paper import results
-from convener.evaluate.sources import f1_of_sources
+from convener.evaluate.sources import source_f1
 
 MODELS = (results.OURS, "chmm")
 POOLED = "all"
@@ -37,7 +37,7 @@ class Truth(NamedTuple):
         kinds = range(1, 2 * len(parts.train.tags.types), 2)
         votes = parts.train.votes
         said = [[((column == b) | (column == b + 1)).any() for b in kinds] for column in votes.T]
-        return cls(f1_of_sources(parts.test, parts.test.gold), np.array(said))
+        return cls(source_f1(parts.test, parts.test.gold), np.array(said))
 
 
 def predicted(outcome: Outcome, kind: str) -> np.ndarray:
@@ -46,8 +46,7 @@ def predicted(outcome: Outcome, kind: str) -> np.ndarray:
         return np.array(outcome["reliability"]["f1"], float)
     if kind == "token F1":
         recall, precision = (
-            np.nan_to_num(np.array(outcome["reliability"][name], float))
-            for name in ("recall", "precision")
+            np.nan_to_num(np.array(outcome["reliability"][name], float)) for name in ("recall", "precision")
         )
         return 2 * recall * precision / np.maximum(recall + precision, 1e-12)
     labels = np.array(outcome.get("scores") or outcome["diagonal"], float)
@@ -67,9 +66,7 @@ def page(options: Options) -> None:
     for kind in KINDS:
         blocks += [_correlations(groups, truths, kind), _best(groups, truths, kind)]
     blocks += [_plot(groups, truths, encoder) for encoder in options.encoders]
-    pages.write(
-        "paper/reliability", "Predicted reliability and true F1 of the sources", blocks, found
-    )
+    pages.write("paper/reliability", "Predicted reliability and true F1 of the sources", blocks, found)
 
 
 Groups = dict[tuple[str, ...], list[Outcome]]
@@ -113,11 +110,7 @@ def _figures(ours: Sequence[np.ndarray], truths: Sequence[Truth]) -> list[float]
     a = np.concatenate([each.ravel() for each in ours])
     b = np.concatenate([truth.f1.ravel() for truth in truths])
     said = np.concatenate([truth.said.ravel() for truth in truths])
-    return [
-        figure(a[chosen], b[chosen])
-        for chosen in (np.ones(len(a), bool), said)
-        for figure in (pearson, spearman)
-    ]
+    return [figure(a[chosen], b[chosen]) for chosen in (np.ones(len(a), bool), said) for figure in (pearson, spearman)]
 
 
 def pearson(a: np.ndarray, b: np.ndarray) -> float:
@@ -158,9 +151,7 @@ def _plot(groups: Groups, truths: dict[str, Truth], encoder: str) -> Path | None
     models = [who for who in dict.fromkeys(key[:3] for key in groups) if who[0] == encoder]
     if plt is None or not models:
         return None
-    figure, grid = plt.subplots(
-        1, len(models), figsize=(2.6 * len(models), 2.6), sharey=True, squeeze=False
-    )
+    figure, grid = plt.subplots(1, len(models), figsize=(2.6 * len(models), 2.6), sharey=True, squeeze=False)
     for axes, who in zip(grid[0], models, strict=True):
         for data, mark in zip(truths, "os^D", strict=False):
             if seeds := groups.get((*who, data)):

@@ -68,7 +68,7 @@ def jobs(options: Options, *models: str) -> Iterator[Job]:
     for data in options.data:
         for encoder in ("", *options.encoders):
             for row in ROWS:
-                needed = row.model in cv.available() and cv.get(row.model).needs_features
+                needed = row.model in cv.list_models() and cv.get_model(row.model).needs_features
                 if bool(encoder) == needed and (not models or row.model in models):
                     yield from _seeds(row, data, encoder, options)
 
@@ -175,9 +175,7 @@ def goals(found: Found, options: Options) -> cv.Table:
                     continue
                 gain = _gain(data, encoder, recipe, found)
                 floors = [gain[4] if gain else None]
-                floors += [
-                    known.get((data, encoder)) for known in (figures.PUBLISHED, figures.YARDSTICK)
-                ]
+                floors += [known.get((data, encoder)) for known in (figures.PUBLISHED, figures.YARDSTICK)]
                 f1, goal = mean_of(seeds), figures.MAIN[PAPER][data][0]
                 above = all(f1 > floor for floor in floors if floor is not None)
                 rows.append((data, encoder, recipe, f1, goal, *floors, above, f1 >= goal))

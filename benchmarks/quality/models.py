@@ -37,7 +37,7 @@ def _table(data: str, found: Found) -> cv.Table:
     for job, outcome in found:
         told = "" if job.variant in ("ours", "free") else job.variant
         name = f"{job.model} {told}".strip()
-        if job.data == data and not cv.get(job.model).supervised:
+        if job.data == data and not cv.get_model(job.model).supervised:
             with_gold = outcome["gold"] != "none"
             lines.setdefault((name, job.encoder), {}).setdefault(with_gold, []).append(outcome)
     rows = []
@@ -55,10 +55,7 @@ def _table(data: str, found: Found) -> cv.Table:
             **dict.fromkeys((columns[0], columns[1], columns[3], columns[4]), ".2f"),
             "difference": "+.2f",
         },
-        notes=(
-            "the paper's Sparse-CHMM, tuned on gold of valid: "
-            f"{figures.MAIN[results.PAPER][data][0]:.2f}",
-        ),
+        notes=(f"the paper's Sparse-CHMM, tuned on gold of valid: {figures.MAIN[results.PAPER][data][0]:.2f}",),
     )
 
 

@@ -135,10 +135,7 @@ def _listed(title: str, runs: list[Run]) -> cv.Table:
     return cv.Table(
         title=title,
         columns=("data", "change", "encoder", "auto", "better vote", "gain", "chosen"),
-        rows=[
-            (run.data, run.change or "none", run.encoder, run.auto, run.vote, run.gain, run.chosen)
-            for run in runs
-        ],
+        rows=[(run.data, run.change or "none", run.encoder, run.auto, run.vote, run.gain, run.chosen) for run in runs],
         formats={"auto": ".2f", "better vote": ".2f", "gain": "+.2f"},
     )
 
@@ -149,13 +146,9 @@ def _plot(runs: list[Run]) -> Path | None:
     names = list(dict.fromkeys(run.data for run in runs))
     if plt is None or not names:
         return None
-    figure, grid = plt.subplots(
-        1, len(names), figsize=(2.4 * len(names), 2.4), sharey=True, squeeze=False
-    )
+    figure, grid = plt.subplots(1, len(names), figsize=(2.4 * len(names), 2.4), sharey=True, squeeze=False)
     for axes, name in zip(grid[0], names, strict=True):
-        for kind, mark in zip(
-            ("only", "thrice", "random", "tenth", "encoder"), "os^D*", strict=True
-        ):
+        for kind, mark in zip(("only", "thrice", "random", "tenth", "encoder"), "os^D*", strict=True):
             chosen = [run for run in runs if run.data == name and run.kind == kind]
             axes.plot(
                 [run.vote for run in chosen],

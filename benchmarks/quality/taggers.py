@@ -12,7 +12,7 @@ from benchmarks import pages
 from benchmarks.jobs import Job, Options, Outcome, grouped, outcomes, provenance, score_of, splits
 from benchmarks.pages import mean_of, spread_of
 from benchmarks.paper import recipes, results
-from convener.settings import to_mapping
+from convener.settings import config_to_dict
 
 SEEDS = {"frozen": 5, "finetuned": 1}
 """By kind; one that takes an hour of a core must do with one seed."""
@@ -29,18 +29,18 @@ class TaggerJob(Job):
 
     def model_for(self) -> Any:
         """The tagger, set up."""
-        return cv.tagger.get(self.kind)(seed=self.seed, encoder=self.encoder, **self.settings)
+        return cv.tagger.get_tagger(self.kind)(seed=self.seed, encoder=self.encoder, **self.settings)
 
     def outcome(self) -> Outcome:
         """Fit both; gold is read for their figures alone."""
         data, tagger = splits(self.data, self.encoder), self.model_for()
-        teacher = cv.get(self.model)(seed=self.seed).fit(data.train, data.valid, use_gold=False)
+        teacher = cv.get_model(self.model)(seed=self.seed).fit(data.train, data.valid, use_valid_gold=False)
         taught = [teacher.predict(part) for part in (data.train, data.valid)]
         wall, cpu = time.perf_counter(), time.process_time()
         tagger.fit(*taught, journal=self.journal)
         return {
             "job": asdict(self),
-            "settings": to_mapping(tagger.config),
+            "settings": config_to_dict(tagger.config),
             "gold": "none",
             "valid": score_of(tagger, data.valid),
             "test": score_of(tagger, data.test),
@@ -78,9 +78,7 @@ def page(options: Options) -> None:
     known = outcomes(results.jobs(options, REFERENCE, "majority-vote"), options)
     true = grouped(known, "data", "model", "variant", "encoder")
     rows = []
-    for (data, model, kind, encoder), seeds in grouped(
-        found, "data", "model", "variant", "encoder"
-    ).items():
+    for (data, model, kind, encoder), seeds in grouped(found, "data", "model", "variant", "encoder").items():
         vote = mean_of(true.get((data, "majority-vote", "io", ""), []))
         gold = mean_of(true.get((data, REFERENCE, kind, encoder), []))
         taught = sum(100 * each["teacher"]["f1"] for each in seeds) / len(seeds)

@@ -15,7 +15,7 @@ import numpy as np
 
 import convener as cv
 from benchmarks.record import save
-from convener.packed import Strings, offsets_of
+from convener.packed import StringArray, lengths_to_offsets
 
 SEED = 1
 SOURCES = 10
@@ -48,9 +48,9 @@ def generated(tokens: int) -> cv.Dataset:
     rng = np.random.default_rng(SEED)
     lengths = rng.integers(5, 46, size=tokens // 25)
     lengths[-1] += max(0, tokens - lengths.sum())
-    offsets = offsets_of(lengths)
+    offsets = lengths_to_offsets(lengths)
     count = int(offsets[-1])
-    words = Strings.of(f"word{n}" for n in range(50_000))
+    words = StringArray.from_list(f"word{n}" for n in range(50_000))
     tags = cv.TagSet(("PER", "LOC", "ORG", "MISC"))
 
     def marks() -> np.ndarray:
@@ -83,9 +83,7 @@ def main(tokens: int) -> None:
         for name, file in FILES.items():
             path = Path(room) / file
             cv.write(matrix if "matrix" in file else data, path)
-            said = subprocess.run(
-                [sys.executable, "-c", READ_ONE, str(path)], capture_output=True, text=True
-            )
+            said = subprocess.run([sys.executable, "-c", READ_ONE, str(path)], capture_output=True, text=True)
             if said.returncode:
                 raise SystemExit(said.stderr)
             found = json.loads(said.stdout)

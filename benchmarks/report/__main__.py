@@ -17,8 +17,8 @@ from urllib.request import urlopen
 
 import convener as cv
 from benchmarks.record import peak_memory, save
-from convener.report import Account, account_of, page
-from convener.report.viewer import Viewer, prepare
+from convener.report import RunSummary, render_report, summarize_run
+from convener.report.viewer import Viewer, prepare_view
 
 SIZES = (1_000, 10_000)
 TIMES = 5
@@ -28,7 +28,7 @@ READY = "performance.now()"
 
 def repeated(sentences: int) -> cv.Dataset:
     """So many sentences of the demo, over and over."""
-    parts = cv.demo.corpus()
+    parts = cv.demo.load_corpus()
     whole = cv.Dataset.concat([parts.train, parts.valid, parts.test])
     return whole.take(number % len(whole) for number in range(sentences))
 
@@ -65,8 +65,8 @@ def files(browser: Any, room: Path) -> cv.Table:
         data = repeated(size)
         model = cv.MajorityVote().fit(data)
         begin = time.perf_counter()
-        account = account_of(model, data)
-        text = page(account)
+        account = summarize_run(model, data)
+        text = render_report(account)
         seconds = time.perf_counter() - begin
         path = room / f"{size}.html"
         path.write_text(text, encoding="utf-8")
@@ -86,12 +86,12 @@ def files(browser: Any, room: Path) -> cv.Table:
 def viewer(browser: Any, room: Path, size: int) -> cv.Table:
     """The viewer: preparing once, then the first page, a filter, a search and a far page."""
 
-    def told() -> Account:
+    def told() -> RunSummary:
         data = repeated(size)
-        return account_of(cv.MajorityVote().fit(data), data)
+        return summarize_run(cv.MajorityVote().fit(data), data)
 
     begin = time.perf_counter()
-    folder = prepare(room / "view", told)
+    folder = prepare_view(room / "view", told)
     prepared = time.perf_counter() - begin
     disk = sum(file.stat().st_size for file in folder.iterdir()) / 1e6
     begin = time.perf_counter()

@@ -23,10 +23,10 @@ def fits() -> cv.Table:
             print(f"{name}: {DATA / name} is not there; skipped", file=sys.stderr)
             continue
         corpus = cv.encode(cv.read(DATA / name), ENCODER)
-        model = cv.get("sparse-chmm")
+        model = cv.get_model("sparse-chmm")
         model(seed=SEED, epochs=1).fit(corpus.train[:50], corpus.valid[:50])  # compiles
         begin = time.process_time()
-        fitted = model(seed=SEED).fit(corpus.train, corpus.valid, use_gold=True)
+        fitted = model(seed=SEED).fit(corpus.train, corpus.valid, use_valid_gold=True)
         spent = time.process_time() - begin
         f1 = cv.evaluate(fitted.predict(corpus.test), corpus.test).f1
         rows.append([name, len(corpus.train), len(corpus.train.tokens), spent, seconds, f1])

@@ -11,14 +11,14 @@ import torch
 import convener as cv
 from benchmarks.chain.shapes import SHAPES, Shape, drawn_lengths
 from benchmarks.record import DATA
-from convener.features import Encoding, Features
+from convener.features import EncoderSpec, Features
 from convener.kernels.compiled import Array
-from convener.models.majority_vote import MajorityVote, simple_labels
+from convener.models.majority_vote import MajorityVote, baseline_labels
 from convener.models.sparse_chmm import SparseCHMMConfig
-from convener.nets.sparse import SparseNet
-from convener.packed import Strings, offsets_of
-from convener.train.packing import Batch, Packing
-from convener.train.sparse import Start, new_net, with_majority
+from convener.nets.sparse import SparseCHMMNetwork
+from convener.packed import StringArray, lengths_to_offsets
+from convener.train.packing import Batch, PackedDataset
+from convener.train.sparse import SparseInitialMatrices, add_majority_source, build_network
 
 WIDTH = 768
 SPREAD = 0.02
@@ -36,10 +36,10 @@ class Problem:
 
     shape: Shape
     config: SparseCHMMConfig
-    packing: Packing
-    net: SparseNet
+    packing: PackedDataset
+    net: SparseCHMMNetwork
     """The paper's: moves of the token alone, no dropout."""
-    wide: SparseNet
+    wide: SparseCHMMNetwork
     """The default: moves see neighbours, features are left out."""
 
     @property
@@ -67,13 +67,13 @@ def problem(shape: Shape, seed: int) -> Problem:
     columns = shape.labels if shape.labels == 3 else 1 + shape.labels // 2
     nets = []
     for settings in (config, SparseCHMMConfig(seed=seed, base=0.5)):
-        net = new_net(settings, data, columns)
-        Start(config, data, simple_labels(data), columns, float(net.base)).give(net)
+        net = build_network(settings, data, columns)
+        SparseInitialMatrices(config, data, baseline_labels(data), columns, float(net.nu_base)).initialize(net)
         chance = torch.Generator().manual_seed(seed)
-        for part in (net.transition, net.reliability):
+        for part in (net.transition_layer, net.reliability_layer):
             torch.nn.init.normal_(part.weight, std=SPREAD, generator=chance)
         nets.append(net)
-    return Problem(shape, config, Packing.of(data), *nets)
+    return Problem(shape, config, PackedDataset.from_dataset(data), *nets)
 
 
 def _train(shape: Shape, rng: np.random.Generator) -> cv.Dataset:
@@ -83,7 +83,7 @@ def _train(shape: Shape, rng: np.random.Generator) -> cv.Dataset:
     data = data.take(usual_batch(data.lengths, shape.batch, rng))
     if len(data.sources) == shape.sources - 1:  # the paper's majority vote is a source, too
         vote = MajorityVote(scheme="bio", ties="random", seed=0)
-        data = with_majority(data, vote.infer({}, data).labels)
+        data = add_majority_source(data, vote._infer({}, data).labels)
     if (len(data.tags), len(data.sources)) != (shape.labels, shape.sources):
         raise SystemExit(f"{shape.name}: expected {shape}, got {data}")
     return _with_features(data, rng)
@@ -100,7 +100,7 @@ def usual_batch(lengths: Array, size: int, rng: np.random.Generator) -> Array:
 def _generated(shape: Shape, rng: np.random.Generator) -> cv.Dataset:
     lengths = drawn_lengths(99 * shape.batch, rng)
     lengths = lengths[usual_batch(lengths, shape.batch, rng)]
-    offsets, types = offsets_of(lengths), shape.labels // 2
+    offsets, types = lengths_to_offsets(lengths), shape.labels // 2
     count = int(offsets[-1])
     tags = cv.TagSet(tuple(f"T{n}" for n in range(types)))
     votes = np.zeros((count, shape.sources), np.int16)
@@ -113,7 +113,7 @@ def _generated(shape: Shape, rng: np.random.Generator) -> cv.Dataset:
         votes[:, source] = tags.repair(said.astype(np.int16), offsets, "drop")[0]
     data = cv.Dataset(
         tags=tags,
-        tokens=Strings(np.full(count, ord("w"), np.uint8), np.arange(count + 1)),
+        tokens=StringArray(np.full(count, ord("w"), np.uint8), np.arange(count + 1)),
         offsets=offsets,
         sources=tuple(f"source-{n}" for n in range(shape.sources)),
         votes=votes,
@@ -126,4 +126,4 @@ def _with_features(data: cv.Dataset, rng: np.random.Generator) -> cv.Dataset:
     """Standard normal ones, as standardised ones are on average; speed does not see the rest."""
     tokens = rng.standard_normal((len(data.tokens), WIDTH), np.float32)
     sentences = rng.standard_normal((len(data), WIDTH), np.float32)
-    return replace(data, features=Features(tokens, sentences, Encoding("random", "")))
+    return replace(data, features=Features(tokens, sentences, EncoderSpec("random", "")))

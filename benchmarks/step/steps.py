@@ -9,8 +9,8 @@ from torch import Generator, Tensor, nn
 
 from benchmarks.step.shapes import Problem
 from benchmarks.step.textbook import Textbook, padded_inputs
-from convener.nets.sparse import SparseNet
-from convener.train.loop import Stage, _optimizer
+from convener.nets.sparse import SparseCHMMNetwork
+from convener.train.loop import Stage, _build_optimizer
 from convener.train.neural import chain_loss
 
 Step = Callable[[], float]
@@ -30,18 +30,18 @@ def contenders(problem: Problem, tau: float) -> dict[str, Step]:
     }
 
 
-def our_step(problem: Problem, net: SparseNet, tau: float) -> Step:
+def our_step(problem: Problem, net: SparseCHMMNetwork, tau: float) -> Step:
     """What `train.loop` does with a batch in stage 1."""
     stage = Stage(
         name="reliability",
         loss=chain_loss(net, tau, sample=True),
-        packing=problem.packing,
+        data=problem.packing,
         trains=TRAINS,
-        lr=STILL,
-        epochs=1,
+        learning_rate=STILL,
+        max_epochs=1,
         patience=1,
     )
-    optimizer = _optimizer(net, stage, problem.config.decay)
+    optimizer = _build_optimizer(net, stage, problem.config.decay)
     generator = Generator().manual_seed(0)
 
     def run() -> float:
@@ -77,9 +77,7 @@ def layer_step(problem: Problem) -> Step:
     """
     tokens = problem.batch.tokens
     layer = nn.Linear(tokens.shape[1], problem.shape.labels**2)
-    optimizer = torch.optim.Adam(
-        layer.parameters(), lr=STILL, weight_decay=problem.config.decay, fused=True
-    )
+    optimizer = torch.optim.Adam(layer.parameters(), lr=STILL, weight_decay=problem.config.decay, fused=True)
     gradient = torch.randn(len(tokens), problem.shape.labels**2)
 
     def run() -> float:

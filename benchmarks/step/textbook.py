@@ -16,35 +16,35 @@ from torch.nn import functional
 
 from benchmarks.step.shapes import Problem
 from convener.kernels import expansion
-from convener.nets.sparse import SparseNet
+from convener.nets.sparse import SparseCHMMNetwork
 
 
 class Textbook(nn.Module):
     """Stage 1 of Sparse-CHMM over padded batches, with the weights of a network of ours."""
 
-    def __init__(self, net: SparseNet) -> None:
+    def __init__(self, net: SparseCHMMNetwork) -> None:
         super().__init__()
-        self.sources, self.labels, self.prior = net.sources, net.labels, net.prior
-        self.turn = float(net.turn)
-        self.initial = nn.Parameter(net.initial.detach().clone())
-        self.transition = nn.Linear(net.transition.in_features, self.labels**2)
-        self.reliability = nn.Linear(net.reliability.in_features, net.reliability.out_features)
-        self.transition.load_state_dict(net.transition.state_dict())
-        self.reliability.load_state_dict(net.reliability.state_dict())
+        self.sources, self.labels, self.prior = net.num_sources, net.num_labels, net.prior
+        self.turn = float(net.g_r)
+        self.initial = nn.Parameter(net.initial_logits.detach().clone())
+        self.transition = nn.Linear(net.transition_layer.in_features, self.labels**2)
+        self.reliability = nn.Linear(net.reliability_layer.in_features, net.reliability_layer.out_features)
+        self.transition.load_state_dict(net.transition_layer.state_dict())
+        self.reliability.load_state_dict(net.reliability_layer.state_dict())
         with torch.no_grad():  # illegal moves are made unlikely once, by the bias
-            self.transition.bias += net.floor
+            self.transition.bias += net.illegal_logits
 
     def concentrations(self, sentences: Tensor) -> Tensor:
         """(B, D) -> (B, K, L, L) [sentence, source, latent, said]"""
         logits, prior = self.reliability(sentences), self.prior
         scores = expansion.reliability_scores(
             logits.view(len(sentences), self.sources, -1),
-            steepness=prior.steepness,
-            root=prior.root,
+            h_n=prior.h_n,
+            h_s=prior.h_s,
         )
-        scores = expansion.by_label(scores, self.labels)
-        whole = expansion.base_prior(scores, exponent=prior.exponent, turn=self.turn)
-        return prior.expand * whole + prior.base
+        scores = expansion.expand_to_labels(scores, self.labels)
+        whole = expansion.base_prior(scores, g_n=prior.g_n, g_r=self.turn)
+        return prior.nu_expan * whole + prior.nu_base
 
     def forward(
         self,
@@ -78,9 +78,7 @@ def product(votes: Tensor, phi: Tensor) -> Tensor:
     return torch.einsum("btkj,bkij->bti", votes, phi.log())
 
 
-def filled_objective(
-    log_init: Tensor, log_trans: Tensor, log_like: Tensor, lengths: Tensor, tau: float
-) -> Tensor:
+def filled_objective(log_init: Tensor, log_trans: Tensor, log_like: Tensor, lengths: Tensor, tau: float) -> Tensor:
     """log p(x) for tau = 0, Q for tau = 1, of each sentence; tensors filled in place.  -> (B,)
 
     log_trans (B, T, L, L), log_like (B, T, L).
@@ -106,9 +104,7 @@ def filled_objective(
     return _mixed(log_init, log_trans, log_like, inside, tau, alpha + beta, log_xi, log_p)
 
 
-def listed_objective(
-    log_init: Tensor, log_trans: Tensor, log_like: Tensor, lengths: Tensor, tau: float
-) -> Tensor:
+def listed_objective(log_init: Tensor, log_trans: Tensor, log_like: Tensor, lengths: Tensor, tau: float) -> Tensor:
     """The same with care for autograd, whose backward then fills no whole tensor for each step."""
     batch, steps, labels = log_like.shape
     inside = torch.arange(steps) < lengths[:, None]

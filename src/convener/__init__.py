@@ -1,8 +1,8 @@
 """Convener: many noisy labelers in, one measured set of labels out.
 
 >>> import convener as cv
->>> corpus = cv.demo.corpus()
->>> model = cv.get("majority-vote")().fit(corpus.train)
+>>> corpus = cv.demo.load_corpus()
+>>> model = cv.get_model("majority-vote")().fit(corpus.train)
 >>> labels = model.predict(corpus.test)
 >>> 0.5 < cv.evaluate(labels, corpus.test).f1 < 1
 True
@@ -22,25 +22,25 @@ from convener.errors import (
     DataError,
     FormatError,
     MismatchError,
-    MissingExtraError,
+    MissingDependencyError,
     NotFittedError,
     UnknownNameError,
 )
 from convener.evaluate import analyze, evaluate
 from convener.features import Features
-from convener.io import Report, read, read_predictions, write
-from convener.io.splitting import split_text
-from convener.lf import LabelingFunction, apply, labeling_function
-from convener.models import LabelModel, available, get, load
+from convener.io import Issues, read, read_predictions, write
+from convener.io.splitting import tokenize
+from convener.lf import LabelingFunction, apply_lfs, labeling_function
+from convener.models import LabelModel, get_model, list_models, load_model
 from convener.models.best_consensus import BestConsensus
 from convener.models.majority_vote import MajorityVote
-from convener.packed import Ragged, Strings
+from convener.packed import RaggedArray, StringArray
 from convener.predictions import Predictions
 from convener.report import write_report
 from convener.spans import Span, Spans
 from convener.tables import Table
 from convener.tagger import Tagger, Targets
-from convener.tagger import load as load_tagger
+from convener.tagger import load_tagger as load_tagger
 from convener.tags import TagSet
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 __version__ = version("convener")
 
 # Models that bring a compiler or torch are imported when they are first asked for.
-_LATER = {
+_LAZY_MODELS = {
     "Alt": "alt",
     "Auto": "auto",
     "BSC": "bsc",
@@ -80,14 +80,14 @@ _LATER = {
 }
 
 
-_TAGGERS = {name: kind for kind, name in tagger.KINDS.items()}
+_LAZY_TAGGERS = {name: kind for kind, name in tagger.TAGGER_CLASSES.items()}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _TAGGERS:
-        return tagger.get(_TAGGERS[name])
-    if name in _LATER:
-        return get(_LATER[name])
+    if name in _LAZY_TAGGERS:
+        return tagger.get_tagger(_LAZY_TAGGERS[name])
+    if name in _LAZY_MODELS:
+        return get_model(_LAZY_MODELS[name])
     raise AttributeError(f"module 'convener' has no attribute {name!r}")
 
 
@@ -114,22 +114,22 @@ __all__ = [
     "FinetunedTagger",
     "FormatError",
     "FrozenTagger",
+    "Issues",
     "LabelModel",
     "LabelingFunction",
     "LinkedHMM",
     "MajorityVote",
     "MismatchError",
-    "MissingExtraError",
+    "MissingDependencyError",
     "NotFittedError",
     "Predictions",
-    "Ragged",
-    "Report",
+    "RaggedArray",
     "Snorkel",
     "SpacyTagger",
     "Span",
     "Spans",
     "SparseCHMM",
-    "Strings",
+    "StringArray",
     "Table",
     "TagSet",
     "Tagger",
@@ -137,20 +137,20 @@ __all__ = [
     "Text",
     "UnknownNameError",
     "analyze",
-    "apply",
-    "available",
+    "apply_lfs",
     "demo",
     "encode",
     "evaluate",
-    "get",
+    "get_model",
     "labeling_function",
     "lf",
-    "load",
+    "list_models",
+    "load_model",
     "load_tagger",
     "read",
     "read_predictions",
-    "split_text",
     "tagger",
+    "tokenize",
     "write",
     "write_report",
 ]

@@ -13,30 +13,30 @@ from typing import Any, Protocol, TypeVar
 
 from numpy.typing import NDArray
 
-VARIABLE = "CONVENER_CACHE"
-BLOCK = 1 << 20
-DAY = 24 * 3600.0
+CACHE_DIR_VARIABLE = "CONVENER_CACHE"
+BLOCK_SIZE = 1 << 20
+SECONDS_PER_DAY = 24 * 3600.0
 
 
-class Entry(Protocol):
+class CacheEntry(Protocol):
     """Something in a cache."""
 
     @property
-    def bytes(self) -> int:
+    def size(self) -> int:
         """What it takes on disk."""
 
     @property
-    def used(self) -> float:
+    def last_used(self) -> float:
         """When it was last used, in seconds since 1970."""
 
 
-E = TypeVar("E", bound=Entry)
+EntryT = TypeVar("EntryT", bound=CacheEntry)
 
 
-def root() -> Path:
+def cache_dir() -> Path:
     """Where the cache lies: `CONVENER_CACHE`, or the system's place for caches."""
-    if chosen := os.environ.get(VARIABLE):
-        return Path(chosen).expanduser()
+    if override := os.environ.get(CACHE_DIR_VARIABLE):
+        return Path(override).expanduser()
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "convener"
     if sys.platform == "win32":
@@ -44,62 +44,62 @@ def root() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "convener"
 
 
-def chosen(cache: str | Path | bool) -> Path | None:
+def resolve_cache_dir(cache: str | Path | bool) -> Path | None:
     """The folder that a setting `cache` means: the usual one, another, or none.
 
-    >>> str(chosen("here")), chosen(False)
+    >>> str(resolve_cache_dir("here")), resolve_cache_dir(False)
     ('here', None)
     """
     if isinstance(cache, bool):
-        return root() if cache else None
+        return cache_dir() if cache else None
     return Path(cache)
 
 
-def digest_of(*parts: bytes | str | Mapping[str, Any]) -> str:
+def compute_digest(*parts: bytes | str | Mapping[str, Any]) -> str:
     """One digest of all that decides something.
 
-    >>> digest_of("hashing", {"width": 64}) == digest_of("hashing", {"width": 64})
+    >>> compute_digest("hashing", {"width": 64}) == compute_digest("hashing", {"width": 64})
     True
     """
-    total = hashlib.sha256()
+    hasher = hashlib.sha256()
     for part in parts:
         if isinstance(part, Mapping):
             part = json.dumps(part, sort_keys=True)
         raw = part.encode() if isinstance(part, str) else part
-        total.update(len(raw).to_bytes(8, "little") + raw)
-    return total.hexdigest()
+        hasher.update(len(raw).to_bytes(8, "little") + raw)
+    return hasher.hexdigest()
 
 
-def digest_of_file(path: Path) -> str:
+def file_digest(path: Path) -> str:
     """SHA-256 of a file's bytes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def digest_of_arrays(arrays: Iterable[NDArray[Any]]) -> bytes:
+def arrays_digest(arrays: Iterable[NDArray[Any]]) -> bytes:
     """A digest of what arrays hold, wherever they lie in memory."""
-    total = hashlib.sha256()
+    hasher = hashlib.sha256()
     for array in arrays:
-        total.update(len(array).to_bytes(8, "little"))
-        for start in range(0, len(array), BLOCK):
-            total.update(array[start : start + BLOCK].tobytes())
-    return total.digest()
+        hasher.update(len(array).to_bytes(8, "little"))
+        for start in range(0, len(array), BLOCK_SIZE):
+            hasher.update(array[start : start + BLOCK_SIZE].tobytes())
+    return hasher.digest()
 
 
-def prunable(
-    found: Iterable[E], *, older_than: float | None = None, keep_bytes: float | None = None
-) -> list[E]:
+def entries_to_prune(
+    entries: Iterable[EntryT], *, older_than: float | None = None, max_bytes: float | None = None
+) -> list[EntryT]:
     """What to remove, the last used first.
 
     older_than: what was not used for so many days. keep_bytes: of what then remains, the longest
     unused until no more is kept.
     """
-    now, kept, gone = time.time(), 0, []
-    for entry in sorted(found, key=lambda entry: -entry.used):
-        if older_than is not None and now - entry.used > older_than * DAY:
-            gone.append(entry)
+    now, kept_bytes, to_remove = time.time(), 0, []
+    for entry in sorted(entries, key=lambda entry: -entry.last_used):
+        if older_than is not None and now - entry.last_used > older_than * SECONDS_PER_DAY:
+            to_remove.append(entry)
             continue
-        kept += entry.bytes
-        if keep_bytes is not None and kept > keep_bytes:
-            gone.append(entry)
-    return gone
+        kept_bytes += entry.size
+        if max_bytes is not None and kept_bytes > max_bytes:
+            to_remove.append(entry)
+    return to_remove

@@ -12,46 +12,46 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.errors import DataError, unknown_name
+from convener.errors import DataError, unknown_name_message
 
-Meaning = str | Sequence[str]
+CoarseSpec = str | Sequence[str]
 """What a coarse label allows: "any", "not PER", "PER, LOC", or a list; "O" is no entity."""
 OUTSIDE = "O"
 ANY, NOT = "any", "not "
 
 
-def meanings(coarse: Mapping[str, Meaning], types: Sequence[str]) -> dict[str, tuple[str, ...]]:
+def resolve_coarse_labels(coarse: Mapping[str, CoarseSpec], types: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """What each coarse label allows, spelled out: "O" first if it does, then types in their order.
 
-    >>> meanings({"ENT": "any", "NOT-PER": "not PER"}, ["PER", "LOC", "ENT", "NOT-PER"])
+    >>> resolve_coarse_labels({"ENT": "any", "NOT-PER": "not PER"}, ["PER", "LOC", "ENT", "NOT-PER"])
     {'ENT': ('PER', 'LOC'), 'NOT-PER': ('O', 'LOC')}
     """
     fine = [name for name in types if name not in coarse]
     if coarse and OUTSIDE in types:
         raise DataError("beside coarse labels O is no entity, so no type may be called O")
-    return {name: _meaning(name, meant, fine) for name, meant in coarse.items()}
+    return {name: _resolve_coarse_label(name, spec, fine) for name, spec in coarse.items()}
 
 
-def _meaning(name: str, meant: Meaning, fine: Sequence[str]) -> tuple[str, ...]:
-    names = [OUTSIDE, *fine]
-    if meant == ANY:
-        chosen = set(fine)
+def _resolve_coarse_label(name: str, spec: CoarseSpec, fine: Sequence[str]) -> tuple[str, ...]:
+    choices = [OUTSIDE, *fine]
+    if spec == ANY:
+        allowed = set(fine)
     else:
-        negated = isinstance(meant, str) and meant.startswith(NOT)
-        listed = meant
-        if isinstance(meant, str):
-            listed = [part.strip() for part in meant.removeprefix(NOT).split(",")]
-        for item in listed:
-            if item not in names:
-                known = unknown_name("entity type", str(item), names)
-                raise DataError(f"coarse label {name!r}: {known}")
-        chosen = set(names) - set(listed) if negated else set(listed)
-    if not chosen:
+        negated = isinstance(spec, str) and spec.startswith(NOT)
+        type_names = spec
+        if isinstance(spec, str):
+            type_names = [part.strip() for part in spec.removeprefix(NOT).split(",")]
+        for item in type_names:
+            if item not in choices:
+                message = unknown_name_message("entity type", str(item), choices)
+                raise DataError(f"coarse label {name!r}: {message}")
+        allowed = set(choices) - set(type_names) if negated else set(type_names)
+    if not allowed:
         raise DataError(f"coarse label {name!r} allows nothing; expected types, or O")
-    return tuple(item for item in names if item in chosen)
+    return tuple(item for item in choices if item in allowed)
 
 
-def fine_types(types: Sequence[str], coarse: Mapping[str, Meaning]) -> tuple[str, ...]:
+def fine_types(types: Sequence[str], coarse: Mapping[str, CoarseSpec]) -> tuple[str, ...]:
     """The types that a truth may have.
 
     They come first; anything else is refused.
@@ -78,12 +78,12 @@ def allowed_labels(types: Sequence[str], coarse: Mapping[str, Sequence[str]]) ->
     size = 2 * len(fine) + 1
     allowed = np.zeros((2 * len(types) + 1, size), bool)
     allowed[np.arange(size), np.arange(size)] = True
-    for number, name in enumerate(types[len(fine) :], start=len(fine)):
-        begin, inside = allowed[2 * number + 1], allowed[2 * number + 2]
-        kinds = np.array([fine.index(kind) for kind in coarse[name] if kind in fine], int)
-        begin[2 * kinds + 1] = inside[2 * kinds + 2] = True
+    for index, name in enumerate(types[len(fine) :], start=len(fine)):
+        begin, inside = allowed[2 * index + 1], allowed[2 * index + 2]
+        type_indices = np.array([fine.index(type_name) for type_name in coarse[name] if type_name in fine], int)
+        begin[2 * type_indices + 1] = inside[2 * type_indices + 2] = True
         if OUTSIDE in coarse[name]:
             begin[0] = True
-            begin[2 * kinds + 2] = True
+            begin[2 * type_indices + 2] = True
             inside[:] = begin
     return allowed

@@ -19,21 +19,21 @@ import numpy as np
 
 from convener import progress, run
 from convener.data import Dataset
-from convener.errors import UnknownNameError, unknown_name
+from convener.errors import UnknownNameError, unknown_name_message
 from convener.evaluate import evaluate
-from convener.io.files import whole
-from convener.models import LabelModel, available, installed
+from convener.io.files import atomic_write
+from convener.models import LabelModel, installed_models, list_models
 from convener.predictions import Predictions
 from convener.tables import PERCENT, Table
 
-ALL = "all"
-FIGURES = ("f1", "precision", "recall")
-Outcome = dict[str, Any]
+ALL_MODELS = "all"
+METRICS = ("f1", "precision", "recall")
+TrialResult = dict[str, Any]
 """Of one fit: f1, precision, recall, seconds, memory (bytes), saw_gold; or why it failed."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entrant:
+class Trial:
     """One model with one seed."""
 
     model: str
@@ -45,26 +45,26 @@ class Entrant:
         return f"{self.model}-seed{self.seed}"
 
 
-def entrants(models: Sequence[str], seeds: int) -> list[Entrant]:
+def make_trials(models: Sequence[str], seeds: int) -> list[Trial]:
     """Everybody who is asked for; models without features have nothing random in them.
 
-    >>> [entrant.name for entrant in entrants(["hmm"], seeds=5)]
+    >>> [entrant.name for entrant in make_trials(["hmm"], seeds=5)]
     ['hmm-seed0']
     """
-    here = {kind.name: kind for kind in installed()}
-    wanted = list(here) if list(models) == [ALL] else list(dict.fromkeys(models))
-    for name in wanted:
-        if name not in available():
-            raise UnknownNameError(unknown_name("label model", name, available()))
+    model_classes = {kind.name: kind for kind in installed_models()}
+    names = list(model_classes) if list(models) == [ALL_MODELS] else list(dict.fromkeys(models))
+    for name in names:
+        if name not in list_models():
+            raise UnknownNameError(unknown_name_message("label model", name, list_models()))
     return [
-        Entrant(model=name, seed=seed)
-        for name in wanted
-        for seed in range(seeds if name not in here or here[name].needs_features else 1)
+        Trial(model=name, seed=seed)
+        for name in names
+        for seed in range(seeds if name not in model_classes or model_classes[name].needs_features else 1)
     ]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Contest:
+class Benchmark:
     """Where everything lies and how it is made.
 
     command   the words after `convener fit`, model, seed and folder apart
@@ -74,78 +74,85 @@ class Contest:
 
     folder: Path
     command: Sequence[str]
-    data_of: Callable[[LabelModel, Path], Dataset]
-    asked: str
+    read_data: Callable[[LabelModel, Path], Dataset]
+    eval_key: str
 
-    def place(self, entrant: Entrant) -> Path:
+    def run_dir(self, trial: Trial) -> Path:
         """The folder of a run."""
-        return self.folder / "runs" / entrant.name
+        return self.folder / "runs" / trial.name
 
-    def hold(self, everybody: Sequence[Entrant]) -> dict[Entrant, Outcome]:
+    def run_all(self, trials: Sequence[Trial]) -> dict[Trial, TrialResult]:
         """Fit and judge everybody who is not judged yet."""
-        found = {}
-        with progress.bar("comparing", len(everybody)) as advance:
-            for entrant in everybody:
-                found[entrant] = self.outcome(entrant)
-                advance(entrant.name)
-        return found
+        results = {}
+        with progress.progress_bar("comparing", len(trials)) as advance:
+            for trial in trials:
+                results[trial] = self.result(trial)
+                advance(trial.name)
+        return results
 
-    def outcome(self, entrant: Entrant) -> Outcome:
+    def result(self, trial: Trial) -> TrialResult:
         """What is kept of an entrant, or else what it does now."""
-        kept = self.folder / "outcomes" / f"{entrant.name}.json"
-        if kept.is_file() and run.is_run(self.place(entrant)):
-            found: Outcome = json.loads(kept.read_text(encoding="utf-8"))
-            if found.get("asked") == self.asked:
-                return found
-        made = self._fitted(entrant)
-        if "failed" not in made:
-            data, answer = self.answer(entrant)
-            scores = evaluate(answer, data).to_json()
-            made |= {name: scores[name] for name in FIGURES} | {"asked": self.asked}
-            with whole(kept) as draft:
-                draft.write_text(json.dumps(made, indent=2) + "\n", encoding="utf-8")
-        return made
+        result_file = self.folder / "outcomes" / f"{trial.name}.json"
+        if result_file.is_file() and run.is_run(self.run_dir(trial)):
+            stored: TrialResult = json.loads(result_file.read_text(encoding="utf-8"))
+            if stored.get("asked") == self.eval_key:
+                return stored
+        new_result = self._fit(trial)
+        if "failed" not in new_result:
+            data, predictions = self.predict(trial)
+            scores = evaluate(predictions, data).to_json()
+            new_result |= {name: scores[name] for name in METRICS} | {"asked": self.eval_key}
+            with atomic_write(result_file) as draft:
+                draft.write_text(json.dumps(new_result, indent=2) + "\n", encoding="utf-8")
+        return new_result
 
-    def answer(self, entrant: Entrant) -> tuple[Dataset, Predictions]:
+    def predict(self, trial: Trial) -> tuple[Dataset, Predictions]:
         """The data to judge by, and the labels of a fitted entrant for it."""
-        model = run.load(self.place(entrant))
-        data = self.data_of(model, self.place(entrant))
+        model = run.load_model(self.run_dir(trial))
+        data = self.read_data(model, self.run_dir(trial))
         return data, model.predict(data)
 
-    def _fitted(self, entrant: Entrant) -> Outcome:
+    def _fit(self, trial: Trial) -> TrialResult:
         """Fit in a process of its own, whose memory is the model's alone."""
-        place = self.place(entrant)
-        words = ["--model", entrant.model, "--seed", str(entrant.seed), "-o", str(place)]
+        run_dir = self.run_dir(trial)
+        arguments = ["--model", trial.model, "--seed", str(trial.seed), "-o", str(run_dir)]
         with subprocess.Popen(
-            [sys.executable, "-m", "convener", "fit", *self.command, *words, "--resume", "--json"],
+            [
+                sys.executable,
+                "-m",
+                "convener",
+                "fit",
+                *self.command,
+                *arguments,
+                "--resume",
+                "--json",
+            ],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
-        ) as child:
+        ) as process:
             try:
-                said = "" if child.stderr is None else child.stderr.read()
-                memory = _waited(child)
+                stderr = "" if process.stderr is None else process.stderr.read()
+                peak_memory = _wait_for_peak_memory(process)
             except BaseException:
-                child.kill()
+                process.kill()
                 raise
-        if child.returncode:
-            last = said.strip().splitlines()[-1:] or [f"exit code {child.returncode}"]
+        if process.returncode:
+            last = stderr.strip().splitlines()[-1:] or [f"exit code {process.returncode}"]
             return {"failed": last[0].removeprefix("error: ")}
-        noted = run.facts(place)
-        saw = "all" if noted["supervised"] else "of valid" if noted["used_valid_gold"] else "no"
-        return {"seconds": noted["seconds"], "memory": memory, "saw_gold": saw}
+        run_info = run.read_run_info(run_dir)
+        uses_gold = "all" if run_info["supervised"] else "of valid" if run_info["used_valid_gold"] else "no"
+        return {"seconds": run_info["seconds"], "memory": peak_memory, "saw_gold": uses_gold}
 
 
-def table(outcomes: Mapping[Entrant, Outcome], title: str) -> Table:
+def results_table(results: Mapping[Trial, TrialResult], title: str) -> Table:
     """A row for each model: means over its seeds, the best first; what saw gold comes last."""
-    groups: dict[str, list[Outcome]] = {}
-    for entrant, outcome in outcomes.items():
-        groups.setdefault(entrant.model, []).append(outcome)
-    rows = [_row(model, seeds) for model, seeds in groups.items()]
+    groups: dict[str, list[TrialResult]] = {}
+    for trial, result in results.items():
+        groups.setdefault(trial.model, []).append(result)
+    rows = [_table_row(model, seeds) for model, seeds in groups.items()]
     failed = [
-        f"{entrant.name} failed: {outcome['failed']}"
-        for entrant, outcome in outcomes.items()
-        if "failed" in outcome
+        f"{entrant.name} failed: {outcome['failed']}" for entrant, outcome in results.items() if "failed" in outcome
     ]
     columns = ("model", "F1", "±", "precision", "recall", "seconds", "memory MB", "seeds")
     return Table(
@@ -165,38 +172,38 @@ def table(outcomes: Mapping[Entrant, Outcome], title: str) -> Table:
     )
 
 
-def _row(model: str, seeds: Sequence[Outcome]) -> tuple[Any, ...]:
-    whole_ones = [outcome for outcome in seeds if "failed" not in outcome]
-    if not whole_ones:
+def _table_row(model: str, results: Sequence[TrialResult]) -> tuple[Any, ...]:
+    successful = [outcome for outcome in results if "failed" not in outcome]
+    if not successful:
         return (model, *[None] * 6, 0, "failed")
-    f1, precision, recall = (_mean(whole_ones, name) for name in FIGURES)
-    values = [outcome["f1"] for outcome in whole_ones]
-    spread = float(np.std(values, ddof=1)) if f1 is not None and len(values) > 1 else None
-    seconds, memory = _mean(whole_ones, "seconds"), _mean(whole_ones, "memory")
+    f1, precision, recall = (_mean(successful, name) for name in METRICS)
+    values = [outcome["f1"] for outcome in successful]
+    std = float(np.std(values, ddof=1)) if f1 is not None and len(values) > 1 else None
+    seconds, memory = _mean(successful, "seconds"), _mean(successful, "memory")
     return (
         model,
         f1,
-        spread,
+        std,
         precision,
         recall,
         seconds,
         None if memory is None else memory / 1e6,
-        len(whole_ones),
-        whole_ones[0]["saw_gold"],
+        len(successful),
+        successful[0]["saw_gold"],
     )
 
 
-def _mean(outcomes: Sequence[Outcome], name: str) -> float | None:
-    values = [outcome[name] for outcome in outcomes]
+def _mean(results: Sequence[TrialResult], name: str) -> float | None:
+    values = [outcome[name] for outcome in results]
     return None if None in values else float(np.mean(values))
 
 
-def _waited(child: subprocess.Popen[str]) -> int | None:
+def _wait_for_peak_memory(process: subprocess.Popen[str]) -> int | None:
     """Wait for the end; the most memory that the process had, where the system tells."""
     if not hasattr(os, "wait4"):
-        child.wait()
+        process.wait()
         return None
-    _, status, used = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)
-    most: int = used.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
-    return most
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    peak_memory: int = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return peak_memory

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from convener.data import Dataset
-from convener.errors import UnknownNameError, unknown_name
+from convener.errors import UnknownNameError, unknown_name_message
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,7 +17,7 @@ class Corpus:
 
     def __getitem__(self, name: str) -> Dataset:
         if name not in self.splits:
-            raise UnknownNameError(unknown_name("split", name, self.splits))
+            raise UnknownNameError(unknown_name_message("split", name, self.splits))
         return self.splits[name]
 
     def __contains__(self, name: str) -> bool:

@@ -10,19 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener import expect
-from convener.coarse import Meaning, allowed_labels, fine_types, meanings
-from convener.errors import DataError, UnknownNameError, unknown_name
+from convener.coarse import CoarseSpec, allowed_labels, fine_types, resolve_coarse_labels
+from convener.errors import DataError, UnknownNameError, unknown_name_message
 from convener.features import Features
-from convener.listed import Marks, labels_of
-from convener.packed import Strings, offsets_of
-from convener.sentences import BySentence
-from convener.sources import SILENCES, Silence, check
+from convener.listed import SpanList, labels_from_lists
+from convener.packed import StringArray, lengths_to_offsets
+from convener.sentences import SentenceIndexed
+from convener.sources import SILENCES, Silence, check_sources
 from convener.tags import ABSTAIN, TagSet
 from convener.text import Text
 
 __all__ = ["ABSTAIN", "SILENCES", "Dataset", "Sentence", "Silence", "Text"]
 
-_STATED = ("tags", "sources", "silence", "precision", "coarse")
+_SHARED_FIELDS = ("tags", "sources", "silence", "prior_precision", "coarse")
 """What holds of all sentences: the same in parts that are put together."""
 
 
@@ -36,7 +36,7 @@ class Sentence:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Dataset(BySentence):
+class Dataset(SentenceIndexed):
     """Sentences and the votes of all sources on them, packed.
 
     tags       what the labels mean
@@ -52,7 +52,7 @@ class Dataset(BySentence):
                gold: see `convener.coarse`
     gold       (N,) int16 label ids, if known
     text       the text and the tokens' place in it, if known
-    documents  (M,) the id of each sentence's document, if known
+    doc_ids    (M,) the id of each sentence's document, if known
     features   what an encoder says of every token and sentence, raw, if encoded
 
     >>> data = Dataset.from_spans(
@@ -69,48 +69,48 @@ class Dataset(BySentence):
     """
 
     tags: TagSet
-    tokens: Strings
+    tokens: StringArray
     offsets: NDArray[np.int64]
     sources: tuple[str, ...]
     votes: NDArray[np.int16]
     silence: tuple[Silence, ...]
-    precision: tuple[float | None, ...] = ()
+    prior_precision: tuple[float | None, ...] = ()
     coarse: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     gold: NDArray[np.int16] | None = None
     text: Text | None = None
-    documents: Strings | None = None
+    doc_ids: StringArray | None = None
     features: Features | None = None
 
     def __post_init__(self) -> None:
-        for name in ("sources", "silence", "precision"):
+        for name in ("sources", "silence", "prior_precision"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
-        stated = self.precision or (None,) * len(self.sources)
-        shares = tuple(None if share is None else float(share) for share in stated)
-        object.__setattr__(self, "precision", shares)
+        precision = self.prior_precision or (None,) * len(self.sources)
+        as_floats = tuple(None if value is None else float(value) for value in precision)
+        object.__setattr__(self, "prior_precision", as_floats)
         if self.coarse:
             fine_types(self.tags.types, self.coarse)
-            object.__setattr__(self, "coarse", meanings(self.coarse, self.tags.types))
-        count, size = len(self.tokens), len(self.tags)
-        expect.offsets(self.offsets, count)
-        check(self.sources, self.silence, self.precision)
-        expect.shape("votes", self.votes.shape, (count, len(self.sources)))
-        expect.labels("votes", self.votes, ABSTAIN, size)
+            object.__setattr__(self, "coarse", resolve_coarse_labels(self.coarse, self.tags.types))
+        num_tokens, num_labels = len(self.tokens), len(self.tags)
+        expect.check_offsets(self.offsets, num_tokens)
+        check_sources(self.sources, self.silence, self.prior_precision)
+        expect.check_shape("votes", self.votes.shape, (num_tokens, len(self.sources)))
+        expect.check_labels("votes", self.votes, ABSTAIN, num_labels)
         if self.gold is not None:
-            expect.shape("gold", self.gold.shape, (count,))
+            expect.check_shape("gold", self.gold.shape, (num_tokens,))
             what = "gold, which is never coarse," if self.coarse else "gold"
-            expect.labels(what, self.gold, 0, len(self.fine_tags))
-        if self.documents is not None:
-            expect.shape("documents", (len(self.documents),), (len(self),))
+            expect.check_labels(what, self.gold, 0, len(self.fine_tags))
+        if self.doc_ids is not None:
+            expect.check_shape("doc_ids", (len(self.doc_ids),), (len(self),))
         if self.text is not None:
-            expect.shape("text", (len(self.text.text),), (len(self),))
-            expect.shape("chars", self.text.chars.shape, (count, 2))
-            expect.shape("starts", self.text.starts.shape, (len(self),))
+            expect.check_shape("text", (len(self.text.sentences),), (len(self),))
+            expect.check_shape("token_offsets", self.text.token_offsets.shape, (num_tokens, 2))
+            expect.check_shape("doc_offsets", self.text.doc_offsets.shape, (len(self),))
         if self.features is not None:
-            width = self.features.width
-            expect.shape("features of tokens", self.features.tokens.shape, (count, width))
-            expect.shape("features of sentences", self.features.sentences.shape, (len(self), width))
+            dim = self.features.dim
+            expect.check_shape("features of tokens", self.features.tokens.shape, (num_tokens, dim))
+            expect.check_shape("features of sentences", self.features.sentences.shape, (len(self), dim))
 
-    def _with(self, **changes: Any) -> Self:
+    def _replace_unchecked(self, **changes: Any) -> Self:
         """The same data with parts of checked data put in: nothing is checked again."""
         data = object.__new__(type(self))
         data.__dict__.update(self.__dict__ | changes)
@@ -121,26 +121,26 @@ class Dataset(BySentence):
         cls,
         types: Sequence[str],
         tokens: Sequence[Sequence[str]],
-        votes: Mapping[str, Sequence[Marks | None]],
+        votes: Mapping[str, Sequence[SpanList | None]],
         *,
-        gold: Sequence[Marks] | None = None,
+        gold: Sequence[SpanList] | None = None,
         silence: Silence = "O",
     ) -> Self:
         """Build a dataset from lists of (start, end, type); None where a source abstains."""
         tags = TagSet(types)  # type: ignore[arg-type]
         for words in tokens:
-            expect.that(not isinstance(words, str), f"tokens must be lists of words, got {words!r}")
-        offsets = offsets_of(len(words) for words in tokens)
-        columns = [labels_of(sentences, tags, offsets) for sentences in votes.values()]
-        count = int(offsets[-1])
+            expect.check(not isinstance(words, str), f"tokens must be lists of words, got {words!r}")
+        offsets = lengths_to_offsets(len(words) for words in tokens)
+        columns = [labels_from_lists(sentences, tags, offsets) for sentences in votes.values()]
+        num_tokens = int(offsets[-1])
         return cls(
             tags=tags,
-            tokens=Strings.of(word for words in tokens for word in words),
+            tokens=StringArray.from_list(word for words in tokens for word in words),
             offsets=offsets,
             sources=tuple(votes),
-            votes=np.stack(columns, axis=1) if columns else np.zeros((count, 0), np.int16),
+            votes=np.stack(columns, axis=1) if columns else np.zeros((num_tokens, 0), np.int16),
             silence=(silence,) * len(votes),
-            gold=None if gold is None else labels_of(gold, tags, offsets),
+            gold=None if gold is None else labels_from_lists(gold, tags, offsets),
         )
 
     @overload
@@ -152,30 +152,30 @@ class Dataset(BySentence):
             start, stop, step = index.indices(len(self))
             if step != 1:
                 return self.take(range(start, stop, step))
-            return self.between(start, max(start, stop))
+            return self.slice_sentences(start, max(start, stop))
         if not -len(self) <= index < len(self):
             raise IndexError(f"sentence {index} of {len(self)}")
-        one = self.between(index % len(self), index % len(self) + 1)
-        return Sentence(one.tokens.to_list(), one.votes, one.gold)
+        sentence = self.slice_sentences(index % len(self), index % len(self) + 1)
+        return Sentence(sentence.tokens.to_list(), sentence.votes, sentence.gold)
 
     def __iter__(self) -> Iterator[Sentence]:
         return (self[index] for index in range(len(self)))
 
-    def part(
+    def subset(
         self,
         sentences: slice | NDArray[np.int64],
         tokens: slice | NDArray[np.int64],
         offsets: NDArray[np.int64],
     ) -> Self:
         """These sentences, whose tokens are these; slices give views."""
-        return self._with(
+        return self._replace_unchecked(
             tokens=self.tokens[tokens],
             offsets=offsets,
             votes=self.votes[tokens],
             gold=None if self.gold is None else self.gold[tokens],
-            text=None if self.text is None else self.text.part(sentences, tokens),
-            documents=None if self.documents is None else self.documents[sentences],
-            features=None if self.features is None else self.features.part(sentences, tokens),
+            text=None if self.text is None else self.text.subset(sentences, tokens),
+            doc_ids=None if self.doc_ids is None else self.doc_ids[sentences],
+            features=None if self.features is None else self.features.subset(sentences, tokens),
         )
 
     def __eq__(self, other: object) -> bool:
@@ -185,12 +185,12 @@ class Dataset(BySentence):
             self.gold is None or np.array_equal(self.gold, other.gold)  # type: ignore[arg-type]
         )
         return (
-            all(getattr(self, name) == getattr(other, name) for name in _STATED)
+            all(getattr(self, name) == getattr(other, name) for name in _SHARED_FIELDS)
             and np.array_equal(self.offsets, other.offsets)
             and np.array_equal(self.votes, other.votes)
             and same_gold
             and self.tokens == other.tokens
-            and self.documents == other.documents
+            and self.doc_ids == other.doc_ids
             and self.text == other.text
         )
 
@@ -203,15 +203,16 @@ class Dataset(BySentence):
             f"{len(self.sources)} sources",
             f"types {', '.join(self.tags.types)}",
         ]
-        parts += [name for name in ("gold", "text", "documents") if getattr(self, name) is not None]
+        optional = {"gold": self.gold, "text": self.text, "documents": self.doc_ids}
+        parts += [name for name, value in optional.items() if value is not None]
         if self.features is not None:
-            parts.append(f"features of {self.features.encoding.name}")
+            parts.append(f"features of {self.features.encoder_spec.name}")
         return f"Dataset({', '.join(parts)})"
 
-    def source_number(self, name: str) -> int:
+    def source_index(self, name: str) -> int:
         """Column of a source."""
         if name not in self.sources:
-            raise UnknownNameError(unknown_name("source", name, self.sources))
+            raise UnknownNameError(unknown_name_message("source", name, self.sources))
         return self.sources.index(name)
 
     def quiet(self) -> NDArray[np.bool_]:
@@ -231,36 +232,36 @@ class Dataset(BySentence):
         """The labels that a truth may have: those over types that are not coarse."""
         return TagSet(fine_types(self.tags.types, self.coarse)) if self.coarse else self.tags
 
-    def allowed(self) -> NDArray[np.bool_]:
+    def allowed_labels(self) -> NDArray[np.bool_]:
         """Which fine labels each label allows: see `convener.coarse.allowed_labels`.  -> (S, L)"""
         return allowed_labels(self.tags.types, self.coarse)
 
-    def fine(self) -> Self:
+    def without_coarse(self) -> Self:
         """The same data over fine types alone: sources abstain where they say a coarse label."""
         if not self.coarse:
             return self
         tags = self.fine_tags
         votes = np.where(self.votes < len(tags), self.votes, np.int16(ABSTAIN))
-        return self._with(tags=tags, coarse={}, votes=votes)
+        return self._replace_unchecked(tags=tags, coarse={}, votes=votes)
 
-    def with_coarse(self, coarse: Mapping[str, Meaning]) -> Self:
+    def with_coarse(self, coarse: Mapping[str, CoarseSpec]) -> Self:
         """The same data with these of its types taken for coarse labels; those it lacks are added.
 
         >>> data = Dataset.from_spans(["ENT", "PER"], [["Ada"]], {"s": [[(0, 1, "ENT")]]})
         >>> data = data.with_coarse({"ENT": "any", "NOT-PER": "not PER"})
-        >>> data.tags.types, data.coarse["NOT-PER"], data.votes.tolist(), data.fine().votes.tolist()
+        >>> data.tags.types, data.coarse["NOT-PER"], data.votes.tolist(), data.without_coarse().votes.tolist()
         (('PER', 'ENT', 'NOT-PER'), ('O',), [[3]], [[-1]])
         """
         if coarse.items() <= self.coarse.items():
             return self
-        known = {**self.coarse, **coarse}
-        fine = [name for name in self.tags.types if name not in known]
-        data = self._with(coarse={}).with_types((*fine, *known))
-        return replace(data, coarse=meanings(known, data.tags.types))
+        merged = {**self.coarse, **coarse}
+        fine = [name for name in self.tags.types if name not in merged]
+        data = self._replace_unchecked(coarse={}).with_types((*fine, *merged))
+        return replace(data, coarse=resolve_coarse_labels(merged, data.tags.types))
 
-    def presumed(self, unknown: float) -> NDArray[np.float64]:
+    def prior_precision_or(self, default: float) -> NDArray[np.float64]:
         """The precision of each source, and this one where nobody says.  -> (K,)"""
-        return np.array([unknown if share is None else share for share in self.precision], float)
+        return np.array([default if value is None else value for value in self.prior_precision], float)
 
     def with_gold(self, gold: NDArray[np.int16]) -> Self:
         """The same data with these gold labels."""
@@ -268,7 +269,7 @@ class Dataset(BySentence):
 
     def without_gold(self) -> Self:
         """The same data with the gold labels removed."""
-        return self._with(gold=None)
+        return self._replace_unchecked(gold=None)
 
     def with_features(self, features: Features | None) -> Self:
         """The same data with these features, or with none."""
@@ -277,13 +278,13 @@ class Dataset(BySentence):
     def select_sources(self, names: Iterable[str]) -> Self:
         """Only these sources, in this order."""
         wanted = tuple(names)
-        expect.distinct("sources", wanted)
-        columns = [self.source_number(name) for name in wanted]
-        return self._with(
+        expect.check_unique("sources", wanted)
+        columns = [self.source_index(name) for name in wanted]
+        return self._replace_unchecked(
             sources=wanted,
             votes=self.votes[:, columns],
             silence=tuple(self.silence[column] for column in columns),
-            precision=tuple(self.precision[column] for column in columns),
+            prior_precision=tuple(self.prior_precision[column] for column in columns),
         )
 
     def with_sources(
@@ -291,21 +292,21 @@ class Dataset(BySentence):
         sources: Sequence[str],
         votes: NDArray[np.int16],
         silence: Sequence[Silence],
-        precision: Sequence[float | None] | None = None,
+        prior_precision: Sequence[float | None] | None = None,
     ) -> Self:
         """The same text and gold with the votes of other sources.
 
         Unless precision is given, sources that are there already keep theirs.
         """
-        if precision is None:
-            known = dict(zip(self.sources, self.precision, strict=True))
-            precision = [known.get(name) for name in sources]
+        if prior_precision is None:
+            current = dict(zip(self.sources, self.prior_precision, strict=True))
+            prior_precision = [current.get(name) for name in sources]
         return replace(
             self,
             sources=tuple(sources),
             votes=votes,
             silence=tuple(silence),
-            precision=tuple(precision),
+            prior_precision=tuple(prior_precision),
         )
 
     def with_types(self, types: Sequence[str]) -> Self:
@@ -318,14 +319,14 @@ class Dataset(BySentence):
         if tags == self.tags:
             return self
         coarse = {
-            name: tuple(kind for kind in allowed if kind in ("O", *fine))
+            name: tuple(type_name for type_name in allowed if type_name in ("O", *fine))
             for name, allowed in self.coarse.items()
         }
-        return self._with(
+        return self._replace_unchecked(
             tags=tags,
-            coarse=meanings(coarse, tags.types),
-            votes=self.tags.translate(self.votes, tags),
-            gold=None if self.gold is None else self.tags.translate(self.gold, tags),
+            coarse=resolve_coarse_labels(coarse, tags.types),
+            votes=self.tags.remap(self.votes, tags),
+            gold=None if self.gold is None else self.tags.remap(self.gold, tags),
         )
 
     @staticmethod
@@ -333,18 +334,18 @@ class Dataset(BySentence):
         """All sentences of all parts; they must agree in types, sources and what they hold."""
         if not parts:
             raise DataError("nothing to concatenate")
-        expect.joinable(parts, same=_STATED, held=("gold", "text", "documents", "features"))
+        expect.check_concat(parts, same=_SHARED_FIELDS, optional=("gold", "text", "doc_ids", "features"))
 
-        def joined(name: str, concat: Callable[[list[Any]], Any]) -> Any:
-            pieces = [getattr(part, name) for part in parts]
-            return None if pieces[0] is None else concat(pieces)
+        def concat_field(name: str, concat: Callable[[list[Any]], Any]) -> Any:
+            values = [getattr(part, name) for part in parts]
+            return None if values[0] is None else concat(values)
 
-        return parts[0]._with(
-            tokens=joined("tokens", Strings.concat),
-            offsets=offsets_of(np.concatenate([part.lengths for part in parts])),
-            votes=joined("votes", np.concatenate),
-            gold=joined("gold", np.concatenate),
-            text=joined("text", Text.concat),
-            documents=joined("documents", Strings.concat),
-            features=joined("features", Features.concat),
+        return parts[0]._replace_unchecked(
+            tokens=concat_field("tokens", StringArray.concat),
+            offsets=lengths_to_offsets(np.concatenate([part.lengths for part in parts])),
+            votes=concat_field("votes", np.concatenate),
+            gold=concat_field("gold", np.concatenate),
+            text=concat_field("text", Text.concat),
+            doc_ids=concat_field("doc_ids", StringArray.concat),
+            features=concat_field("features", Features.concat),
         )

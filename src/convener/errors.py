@@ -10,7 +10,7 @@
     ├── UnknownNameError          no model, split or source of that name
     ├── NotFittedError            a model was asked before it was fitted
     ├── MismatchError             data and model disagree about labels, sources or sizes
-    └── MissingExtraError         an optional dependency is not installed
+    └── MissingDependencyError    an optional dependency is not installed
 
     ConvenerWarning               a result that is usable, with a reservation
 """
@@ -55,7 +55,7 @@ class MismatchError(ConvenerError, ValueError):
     """Data and model disagree about labels, sources or sizes."""
 
 
-class MissingExtraError(ConvenerError, ImportError):
+class MissingDependencyError(ConvenerError, ImportError):
     """An optional dependency is not installed."""
 
 
@@ -63,27 +63,27 @@ class ConvenerWarning(UserWarning):
     """A result that is usable, with a reservation."""
 
 
-def unknown_name(kind: str, name: str, available: Iterable[str]) -> str:
+def unknown_name_message(kind: str, name: str, available: Iterable[str]) -> str:
     """A sentence for a name that does not exist, with the nearest one that does.
 
-    >>> unknown_name("label model", "majorty-vote", ["best-consensus", "majority-vote"])
+    >>> unknown_name_message("label model", "majorty-vote", ["best-consensus", "majority-vote"])
     "no label model 'majorty-vote'; did you mean 'majority-vote'?"
-    >>> unknown_name("split", "dev", ["train", "test"])
+    >>> unknown_name_message("split", "dev", ["train", "test"])
     "no split 'dev'; available: train, test"
     """
     names = list(available)
-    near = difflib.get_close_matches(str(name), names, n=1)
-    if near:
-        return f"no {kind} {name!r}; did you mean {near[0]!r}?"
+    closest = difflib.get_close_matches(str(name), names, n=1)
+    if closest:
+        return f"no {kind} {name!r}; did you mean {closest[0]!r}?"
     return f"no {kind} {name!r}; available: {', '.join(names) or 'none'}"
 
 
 def check_known(kind: str, names: Iterable[str], available: Iterable[str]) -> None:
     """Refuse names that do not exist, as settings."""
-    there = list(available)
+    known = list(available)
     for name in names:
-        if name not in there:
-            raise ConfigError(unknown_name(kind, name, there))
+        if name not in known:
+            raise ConfigError(unknown_name_message(kind, name, known))
 
 
 def first_line(error: BaseException) -> str:
@@ -100,6 +100,6 @@ def require(module: str, *, extra: str, purpose: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ImportError as error:
-        raise MissingExtraError(
+        raise MissingDependencyError(
             f"{purpose} needs {module.split('.')[0]}: pip install 'convener[{extra}]'"
         ) from error

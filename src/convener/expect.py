@@ -11,48 +11,48 @@ from numpy.typing import NDArray
 from convener.errors import DataError, MismatchError
 
 
-def that(holds: bool, message: str) -> None:
+def check(condition: bool, message: str) -> None:
     """Anything else; the message says all."""
-    if not holds:
+    if not condition:
         raise DataError(message)
 
 
-def shape(what: str, came: tuple[int, ...], expected: tuple[int, ...]) -> None:
+def check_shape(what: str, actual: tuple[int, ...], expected: tuple[int, ...]) -> None:
     """An array of the expected shape."""
-    that(came == expected, f"{what} must have shape {expected}, got {came}")
+    check(actual == expected, f"{what} must have shape {expected}, got {actual}")
 
 
-def labels(what: str, array: NDArray[Any], low: int, high: int) -> None:
+def check_labels(what: str, array: NDArray[Any], low: int, high: int) -> None:
     """Label ids: int16, from `low` to below `high`."""
-    that(array.dtype == np.int16, f"{what} must be int16, got {array.dtype}")
+    check(array.dtype == np.int16, f"{what} must be int16, got {array.dtype}")
     if array.size and not (low <= array.min() and array.max() < high):
-        came = f"{array.min()} to {array.max()}"
-        raise DataError(f"{what} must be labels in [{low}, {high}), got {came}")
+        actual = f"{array.min()} to {array.max()}"
+        raise DataError(f"{what} must be labels in [{low}, {high}), got {actual}")
 
 
-def offsets(array: NDArray[Any], count: int) -> None:
+def check_offsets(array: NDArray[Any], num_tokens: int) -> None:
     """Offsets of sentences with so many tokens in all."""
-    that(array.ndim == 1 and len(array) > 0, f"offsets must hold M+1 numbers, got {array.shape}")
+    check(array.ndim == 1 and len(array) > 0, f"offsets must hold M+1 numbers, got {array.shape}")
     ends = array[[0, -1]].tolist()
-    that(ends == [0, count], f"offsets must run from 0 to the {count} tokens, got {ends}")
-    falls = np.flatnonzero(np.diff(array) < 0)
-    that(not len(falls), f"offsets must not decrease, got {array[falls[:1]]} then less")
+    check(ends == [0, num_tokens], f"offsets must run from 0 to the {num_tokens} tokens, got {ends}")
+    decreases = np.flatnonzero(np.diff(array) < 0)
+    check(not len(decreases), f"offsets must not decrease, got {array[decreases[:1]]} then less")
 
 
-def distinct(what: str, names: tuple[str, ...]) -> None:
+def check_unique(what: str, names: tuple[str, ...]) -> None:
     """No name twice."""
-    twice = sorted({str(name) for name in names if names.count(name) > 1})
-    that(not twice, f"{what} must have different names, got twice: {', '.join(twice)}")
+    duplicates = sorted({str(name) for name in names if names.count(name) > 1})
+    check(not duplicates, f"{what} must have different names, got twice: {', '.join(duplicates)}")
 
 
-def joinable(parts: Sequence[Any], *, same: Sequence[str], held: Sequence[str]) -> None:
+def check_concat(parts: Sequence[Any], *, same: Sequence[str], optional: Sequence[str]) -> None:
     """Parts that are the same in some attributes, and have the others all or none."""
-    head = parts[0]
+    first = parts[0]
     for part in parts[1:]:
         for name in same:
-            ours, theirs = getattr(head, name), getattr(part, name)
-            if ours != theirs:
-                raise MismatchError(f"cannot concatenate: {name} differ, {ours} and {theirs}")
-        for name in held:
-            if (getattr(part, name) is None) != (getattr(head, name) is None):
+            expected, actual = getattr(first, name), getattr(part, name)
+            if expected != actual:
+                raise MismatchError(f"cannot concatenate: {name} differ, {expected} and {actual}")
+        for name in optional:
+            if (getattr(part, name) is None) != (getattr(first, name) is None):
                 raise MismatchError(f"cannot concatenate: only some parts have {name}")

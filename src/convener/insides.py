@@ -10,31 +10,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-SEEN = "seen."
+DIAGNOSTICS_PREFIX = "seen."
 """Before the names of arrays that are kept for the eye: no model reads them."""
-_START, _CURVE = SEEN + "start", SEEN + "curve."
+_INITIAL_EMISSION_KEY, _CURVE_PREFIX = DIAGNOSTICS_PREFIX + "start", DIAGNOSTICS_PREFIX + "curve."
 
 
-def start(emissions: NDArray[Any]) -> dict[str, NDArray[Any]]:
+def initial_emission(emission: NDArray[Any]) -> dict[str, NDArray[Any]]:
     """Emissions before the first step, to be kept among a model's parameters.  (K, L, L)"""
-    return {_START: np.asarray(emissions, np.float64)}
+    return {_INITIAL_EMISSION_KEY: np.asarray(emission, np.float64)}
 
 
-def curve(
-    stage: str, points: Iterable[tuple[float | None, float | None]]
-) -> dict[str, NDArray[Any]]:
+def learning_curve(stage: str, points: Iterable[tuple[float | None, float | None]]) -> dict[str, NDArray[Any]]:
     """Loss and score on held-out data, epoch by epoch, to be kept among a model's parameters.
 
-    >>> curve("EM", [(2.0, None), (1.5, None)])
+    >>> learning_curve("EM", [(2.0, None), (1.5, None)])
     {'seen.curve.EM': array([[2. , nan],
            [1.5, nan]])}
     """
     rows = [[np.nan if value is None else value for value in point] for point in points]
-    return {_CURVE + stage: np.array(rows, np.float64).reshape(-1, 2)}
+    return {_CURVE_PREFIX + stage: np.array(rows, np.float64).reshape(-1, 2)}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Insides:
+class Diagnostics:
     """What can be seen inside a fitted model; None or empty where it has no such thing.
 
     sources           those that it hears
@@ -43,25 +41,25 @@ class Insides:
     """
 
     sources: tuple[str, ...]
-    emissions: Floats | None = None
-    start: Floats | None = None
-    curves: Mapping[str, Floats] = field(default_factory=dict)
+    emission: Floats | None = None
+    initial_emission: Floats | None = None
+    learning_curves: Mapping[str, Floats] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, sources: tuple[str, ...], params: Mapping[str, NDArray[Any]]) -> Insides:
+    def from_params(cls, sources: tuple[str, ...], params: Mapping[str, NDArray[Any]]) -> Diagnostics:
         """What a model's parameters show."""
         return cls(
             sources=sources,
-            emissions=_first(params.get("emissions"), len(sources)),
-            start=_first(params.get(_START), len(sources)),
-            curves={
-                name.removeprefix(_CURVE): array
+            emission=_drop_added_sources(params.get("emissions"), len(sources)),
+            initial_emission=_drop_added_sources(params.get(_INITIAL_EMISSION_KEY), len(sources)),
+            learning_curves={
+                name.removeprefix(_CURVE_PREFIX): array
                 for name, array in sorted(params.items())
-                if name.startswith(_CURVE)
+                if name.startswith(_CURVE_PREFIX)
             },
         )
 
 
-def _first(emissions: Floats | None, count: int) -> Floats | None:
+def _drop_added_sources(emission: Floats | None, num_sources: int) -> Floats | None:
     """Of the sources alone: behind them may stand a vote that was added."""
-    return None if emissions is None else emissions[:count]
+    return None if emission is None else emission[:num_sources]

@@ -18,82 +18,80 @@ from numpy.typing import NDArray
 from convener.errors import DataError
 
 Array = np.ndarray[Any, Any]
-BLOCK = 1 << 16
+BLOCK_SIZE = 1 << 16
 """So many bytes are looked at together where each needs a place of its own."""
 
 
-def offsets_of(lengths: Iterable[int] | NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+def lengths_to_offsets(lengths: Iterable[int] | NDArray[np.integer[Any]]) -> NDArray[np.int64]:
     """Offsets of consecutive pieces of the given lengths, starting at 0.
 
-    >>> offsets_of([2, 0, 3]).tolist()
+    >>> lengths_to_offsets([2, 0, 3]).tolist()
     [0, 2, 2, 5]
     """
-    sizes = np.asarray(
-        lengths if isinstance(lengths, np.ndarray) else list(lengths), dtype=np.int64
-    )
+    sizes = np.asarray(lengths if isinstance(lengths, np.ndarray) else list(lengths), dtype=np.int64)
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
 
 
-def piece_at(offsets: NDArray[np.int64], position: int) -> int:
+def row_at(offsets: NDArray[np.int64], position: int) -> int:
     """The number of the piece that a position falls into.
 
-    >>> piece_at(offsets_of([2, 0, 3]), 2)
+    >>> row_at(lengths_to_offsets([2, 0, 3]), 2)
     2
     """
     return int(np.searchsorted(offsets, position, side="right")) - 1
 
 
-def ranges(starts: NDArray[Any], lengths: NDArray[Any]) -> NDArray[np.int64]:
+def concat_ranges(starts: NDArray[Any], lengths: NDArray[Any]) -> NDArray[np.int64]:
     """All indices of the given pieces, one after the other.
 
-    >>> ranges(np.array([5, 0]), np.array([2, 3])).tolist()
+    >>> concat_ranges(np.array([5, 0]), np.array([2, 3])).tolist()
     [5, 6, 0, 1, 2]
     """
     lengths = np.asarray(lengths, np.int64)
-    before = offsets_of(lengths)
-    steps = np.arange(before[-1], dtype=np.int64)
-    return steps + np.repeat(np.asarray(starts, np.int64) - before[:-1], lengths)
+    offsets = lengths_to_offsets(lengths)
+    steps = np.arange(offsets[-1], dtype=np.int64)
+    return steps + np.repeat(np.asarray(starts, np.int64) - offsets[:-1], lengths)
 
 
-def stretches(offsets: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+def chunk_bounds(offsets: NDArray[np.int64], max_size: int) -> NDArray[np.int64]:
     """Numbers that bound stretches of pieces, of at most `size` together or of one alone.
 
-    >>> stretches(np.array([0, 10, 20, 21, 21]), 16).tolist()
+    >>> chunk_bounds(np.array([0, 10, 20, 21, 21]), 16).tolist()
     [0, 1, 4]
     """
     bounds, count = [0], len(offsets) - 1
     while bounds[-1] < count:
-        reach = offsets[bounds[-1]] + size
-        last = int(np.searchsorted(offsets, reach, side="right")) - 1
+        limit = offsets[bounds[-1]] + max_size
+        last = int(np.searchsorted(offsets, limit, side="right")) - 1
         bounds.append(max(bounds[-1] + 1, last))
     return np.array(bounds)
 
 
-def positions(index: Iterable[int] | NDArray[Any]) -> NDArray[np.int64]:
+def as_indices(index: Iterable[int] | NDArray[Any]) -> NDArray[np.int64]:
     """Indices as an array; a mask stands for the places where it is true.
 
-    >>> positions([3, 0]).tolist(), positions(np.array([False, True])).tolist()
+    >>> as_indices([3, 0]).tolist(), as_indices(np.array([False, True])).tolist()
     ([3, 0], [1])
     """
     array = np.asarray(index if isinstance(index, np.ndarray) else list(index))
     return np.flatnonzero(array) if array.dtype == bool else array.astype(np.int64)
 
 
-def numbered(names: Iterable[str]) -> NDArray[np.int64]:
+def factorize(names: Iterable[str]) -> NDArray[np.int64]:
     """The number of each name, counted in the order in which they first come.
 
-    >>> numbered(["b", "a", "b"]).tolist()
+    >>> factorize(["b", "a", "b"]).tolist()
     [0, 1, 0]
     """
-    numbers: dict[str, int] = {}
-    return np.array([numbers.setdefault(name, len(numbers)) for name in names], np.int64)
+    codes: dict[str, int] = {}
+    return np.array([codes.setdefault(name, len(codes)) for name in names], np.int64)
 
 
 @dataclass(frozen=True, eq=False)
-class Strings:
+class StringArray:
     """Many strings in one UTF-8 buffer: string i is `data[offsets[i]:offsets[i + 1]]`.
 
-    >>> words = Strings.of(["Zoë", "", "🙂"])
+    >>> words = StringArray.from_list(["Zoë", "", "🙂"])
     >>> words[0], len(words), list(words[1:])
     ('Zoë', 3, ['', '🙂'])
     """
@@ -102,11 +100,11 @@ class Strings:
     offsets: NDArray[np.int64]
 
     @classmethod
-    def of(cls, strings: Iterable[str]) -> Strings:
+    def from_list(cls, strings: Iterable[str]) -> StringArray:
         """Pack ordinary strings."""
         encoded = [text.encode("utf-8", "surrogatepass") for text in strings]
         data = np.frombuffer(b"".join(encoded), dtype=np.uint8)
-        return cls(data, offsets_of(len(piece) for piece in encoded))
+        return cls(data, lengths_to_offsets(len(piece) for piece in encoded))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -114,31 +112,29 @@ class Strings:
     @overload
     def __getitem__(self, index: int) -> str: ...
     @overload
-    def __getitem__(self, index: slice | NDArray[Any]) -> Strings: ...
-    def __getitem__(self, index: int | slice | NDArray[Any]) -> str | Strings:
+    def __getitem__(self, index: slice | NDArray[Any]) -> StringArray: ...
+    def __getitem__(self, index: int | slice | NDArray[Any]) -> str | StringArray:
         if isinstance(index, np.ndarray):
             return self.take(index)
         if isinstance(index, slice):
             start, stop, step = index.indices(len(self))
             if step != 1:
                 return self.take(np.arange(start, stop, step))
-            return Strings(self.data, self.offsets[start : max(start, stop) + 1])
+            return StringArray(self.data, self.offsets[start : max(start, stop) + 1])
         if not -len(self) <= index < len(self):
             raise IndexError(f"string {index} of {len(self)}")
         index %= len(self)
-        piece = self.data[self.offsets[index] : self.offsets[index + 1]]
-        return piece.tobytes().decode("utf-8", "surrogatepass")
+        value = self.data[self.offsets[index] : self.offsets[index + 1]]
+        return value.tobytes().decode("utf-8", "surrogatepass")
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.to_list())
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Strings):
+        if not isinstance(other, StringArray):
             return NotImplemented
-        mine, theirs = self.compact(), other.compact()
-        return np.array_equal(mine.offsets, theirs.offsets) and np.array_equal(
-            mine.data, theirs.data
-        )
+        left, right = self.compact(), other.compact()
+        return np.array_equal(left.offsets, right.offsets) and np.array_equal(left.data, right.data)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -153,16 +149,16 @@ class Strings:
     def character_lengths(self) -> NDArray[np.int64]:
         """Characters (code points) of each string."""
         first, last = int(self.offsets[0]), int(self.offsets[-1])
-        inner = np.zeros(len(self.offsets), np.int64)  # continuation bytes before each offset
+        continuation_before = np.zeros(len(self.offsets), np.int64)  # continuation bytes before each offset
         count = 0
-        for start in range(first, last, BLOCK):
+        for start in range(first, last, BLOCK_SIZE):
             # They are 0x80 to 0xBF: as signed numbers the lowest.
-            at = np.flatnonzero(self.data[start : min(start + BLOCK, last)].view(np.int8) < -64)
-            here = slice(*np.searchsorted(self.offsets, [start, start + BLOCK]).tolist())
-            inner[here] = count + np.searchsorted(at, self.offsets[here] - start)
-            count += len(at)
-        inner[np.searchsorted(self.offsets, last) :] = count
-        return self.lengths - np.diff(inner)
+            continuation_bytes = np.flatnonzero(self.data[start : min(start + BLOCK_SIZE, last)].view(np.int8) < -64)
+            covered = slice(*np.searchsorted(self.offsets, [start, start + BLOCK_SIZE]).tolist())
+            continuation_before[covered] = count + np.searchsorted(continuation_bytes, self.offsets[covered] - start)
+            count += len(continuation_bytes)
+        continuation_before[np.searchsorted(self.offsets, last) :] = count
+        return self.lengths - np.diff(continuation_before)
 
     def to_list(self) -> list[str]:
         """Ordinary strings, decoded in one pass."""
@@ -174,35 +170,35 @@ class Strings:
             return [text[a:b] for a, b in pairwise(bounds)]
         return [raw[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(bounds)]
 
-    def compact(self) -> Strings:
+    def compact(self) -> StringArray:
         """The same strings with a buffer of their own that starts at 0; itself if it has one."""
         first, last = int(self.offsets[0]), int(self.offsets[-1])
         if first == 0 and last == len(self.data):
             return self
-        return Strings(self.data[first:last], self.offsets - first)
+        return StringArray(self.data[first:last], self.offsets - first)
 
-    def take(self, indices: Iterable[int] | NDArray[Any]) -> Strings:
+    def take(self, indices: Iterable[int] | NDArray[Any]) -> StringArray:
         """The strings at these indices, or where a mask is true, copied."""
-        chosen = positions(indices)
-        lengths = self.lengths[chosen]
-        return Strings(self.data[ranges(self.offsets[:-1][chosen], lengths)], offsets_of(lengths))
+        index = as_indices(indices)
+        lengths = self.lengths[index]
+        return StringArray(self.data[concat_ranges(self.offsets[:-1][index], lengths)], lengths_to_offsets(lengths))
 
     @staticmethod
-    def concat(parts: Iterable[Strings]) -> Strings:
+    def concat(parts: Iterable[StringArray]) -> StringArray:
         """All strings of all parts, one after the other."""
         compact = [part.compact() for part in parts]
         lengths = [part.lengths for part in compact]
-        return Strings(
+        return StringArray(
             np.concatenate([np.zeros(0, np.uint8), *(part.data for part in compact)]),
-            offsets_of(np.concatenate([np.zeros(0, np.int64), *lengths])),
+            lengths_to_offsets(np.concatenate([np.zeros(0, np.int64), *lengths])),
         )
 
 
 @dataclass(frozen=True, eq=False)
-class Ragged:
+class RaggedArray:
     """Rows of all sentences in one array; `ragged[m]` is the view of sentence m.
 
-    >>> probabilities = Ragged(np.arange(6).reshape(3, 2), np.array([0, 1, 3]))
+    >>> probabilities = RaggedArray(np.arange(6).reshape(3, 2), np.array([0, 1, 3]))
     >>> probabilities[1].tolist()
     [[2, 3], [4, 5]]
     """

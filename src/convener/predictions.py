@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from convener import expect
 from convener.data import Dataset
 from convener.errors import DataError
-from convener.packed import Ragged
+from convener.packed import RaggedArray
 from convener.schemes import Scheme
 from convener.spans import Spans
 
-SAW_GOLD = "saw_gold"
+USED_GOLD = "saw_gold"
 """Among the settings of predictions whose model saw gold: a reference, not a result."""
 
 
@@ -43,63 +43,63 @@ class Predictions:
     data: Dataset
     labels: NDArray[np.int16]
     probabilities: NDArray[np.float32] | None = None
-    scores: NDArray[np.float32] | None = None
+    span_scores: NDArray[np.float32] | None = None
     model: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        count, size = len(self.data.tokens), len(self.data.fine_tags)
+        num_tokens, num_labels = len(self.data.tokens), len(self.data.fine_tags)
         if self.data.gold is not None:
             object.__setattr__(self, "data", self.data.without_gold())
-        expect.shape("labels", self.labels.shape, (count,))
-        expect.labels("labels", self.labels, 0, size)
+        expect.check_shape("labels", self.labels.shape, (num_tokens,))
+        expect.check_labels("labels", self.labels, 0, num_labels)
         _, illegal = self.data.tags.repair(self.labels, self.data.offsets)
         if illegal:
             raise DataError(f"{illegal} predicted labels are illegal moves; repair them first")
         if self.probabilities is not None:
-            expect.shape("probabilities", self.probabilities.shape, (count, size))
-        if self.scores is not None:
-            expect.shape("scores", self.scores.shape, (len(self.spans),))
+            expect.check_shape("probabilities", self.probabilities.shape, (num_tokens, num_labels))
+        if self.span_scores is not None:
+            expect.check_shape("span_scores", self.span_scores.shape, (len(self.spans),))
 
     @cached_property
     def spans(self) -> Spans:
         """All predicted spans in the order of the text, scored where that is possible."""
         spans = self.data.tags.spans(self.labels, self.data.offsets)
-        if self.scores is not None:
-            return spans.scored(self.scores)
+        if self.span_scores is not None:
+            return spans.with_scores(self.span_scores)
         if self.probabilities is None:
             return spans
-        sure = self.probabilities[np.arange(len(self.labels)), self.labels]
+        token_probabilities = self.probabilities[np.arange(len(self.labels)), self.labels]
         start = self.data.offsets[spans.sentence] + spans.start
         end = self.data.offsets[spans.sentence] + spans.end
-        edges = np.stack([start, end], axis=1).ravel()
-        if not len(edges):
-            return spans.scored(np.zeros(0, np.float32))
-        padded = np.append(sure, np.float32(1))  # an end may stand just behind the last token
-        return spans.scored(np.minimum.reduceat(padded, edges)[::2].astype(np.float32))
+        bounds = np.stack([start, end], axis=1).ravel()
+        if not len(bounds):
+            return spans.with_scores(np.zeros(0, np.float32))
+        padded = np.append(token_probabilities, np.float32(1))  # an end may stand just behind the last token
+        return spans.with_scores(np.minimum.reduceat(padded, bounds)[::2].astype(np.float32))
 
     def tags(self, scheme: Scheme = "bio") -> list[list[str]]:
         """The tags of each sentence."""
         flat = self.data.tags.decode(self.labels, self.data.offsets, scheme)
         return [flat[a:b] for a, b in pairwise(self.data.offsets.tolist())]
 
-    def by_sentence(self) -> Ragged:
+    def probabilities_by_sentence(self) -> RaggedArray:
         """Probabilities, one (T, L) view per sentence."""
         if self.probabilities is None:
             raise DataError("these predictions came without probabilities")
-        return Ragged(self.probabilities, self.data.offsets)
+        return RaggedArray(self.probabilities, self.data.offsets)
 
     def with_types(self, types: Sequence[str]) -> Predictions:
         """The same predictions over other entity types, which must include those in use."""
         data = self.data.with_types(types)
         if data is self.data:
             return self
-        labels = self.data.tags.translate(self.labels, data.tags)
-        return replace(self, data=data, labels=labels, probabilities=None, scores=self.spans.score)
+        labels = self.data.tags.remap(self.labels, data.tags)
+        return replace(self, data=data, labels=labels, probabilities=None, span_scores=self.spans.score)
 
     def __len__(self) -> int:
         return len(self.data)
 
     def __repr__(self) -> str:
-        kind = f" by {self.model}" if self.model else ""
-        return f"Predictions{kind}({len(self.spans):,} spans in {len(self.data):,} sentences)"
+        suffix = f" by {self.model}" if self.model else ""
+        return f"Predictions{suffix}({len(self.spans):,} spans in {len(self.data):,} sentences)"

@@ -23,10 +23,10 @@ from rich.text import Text
 class Advance(Protocol):
     """Moves the bar on; `said` stands behind it."""
 
-    def __call__(self, said: str = "", by: int = 1) -> None: ...
+    def __call__(self, message: str = "", by: int = 1) -> None: ...
 
 
-class _Speed(ProgressColumn):
+class _SpeedColumn(ProgressColumn):
     """How many units a second, as lately seen."""
 
     def __init__(self, unit: str) -> None:
@@ -39,7 +39,7 @@ class _Speed(ProgressColumn):
 
 
 @contextmanager
-def bar(title: str, total: int, *, unit: str = "", done: int = 0) -> Iterator[Advance]:
+def progress_bar(title: str, total: int, *, unit: str = "", completed: int = 0) -> Iterator[Advance]:
     """A bar with what is done, time taken and time left, on standard error.
 
     With a unit, such as tokens, also the speed; `done` was there before the start.
@@ -48,16 +48,16 @@ def bar(title: str, total: int, *, unit: str = "", done: int = 0) -> Iterator[Ad
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        *([_Speed(unit)] if unit else []),
+        *([_SpeedColumn(unit)] if unit else []),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
         TextColumn("{task.fields[said]}"),
     )
     console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as on:
-        task = on.add_task(title, total=total, said="", completed=done)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(title, total=total, said="", completed=completed)
 
-        def advance(said: str = "", by: int = 1) -> None:
-            on.update(task, advance=by, said=said)
+        def advance(message: str = "", by: int = 1) -> None:
+            progress.update(task, advance=by, said=message)
 
         yield advance

@@ -22,25 +22,25 @@ from convener.corpus import Corpus
 from convener.data import Dataset
 from convener.errors import ConfigError, DataError, UnknownNameError
 from convener.io import checkpoint
-from convener.io.files import whole
-from convener.models import LabelModel, get, load
-from convener.settings import from_mapping, to_mapping
+from convener.io.files import atomic_write
+from convener.models import LabelModel, get_model, load_model
+from convener.settings import config_from_dict, config_to_dict
 
 __all__ = [
     "RunConfig",
-    "Work",
-    "facts",
+    "RunWriter",
     "fit",
-    "has_facts",
+    "has_run_info",
     "is_complete",
     "is_run",
-    "load",
-    "reading",
-    "train_from",
-    "training_data",
+    "load_model",
+    "read_run_info",
+    "saved_read_options",
+    "saved_train_split",
+    "select_training_data",
 ]
 
-CONFIG, FACTS = "config.toml", "run.json"
+CONFIG_FILE, RUN_INFO_FILE = "config.toml", "run.json"
 DEFAULT_MODEL = "auto"
 
 
@@ -63,44 +63,42 @@ class RunConfig(RunOptions):
     reading: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def resolve(cls, file: Path | None, **given: Any) -> RunConfig:
+    def resolve(cls, file: Path | None, **overrides: Any) -> RunConfig:
         """Settings from a TOML file, then from what was given; the latter wins."""
-        written = {} if file is None else toml.read(file)
+        from_file = {} if file is None else toml.read_toml(file)
         settings, reading = (
-            {**_table(written.pop(name, {}), name, file), **given.pop(name, {})}
+            {**_check_table(from_file.pop(name, {}), name, file), **overrides.pop(name, {})}
             for name in ("settings", "reading")
         )
-        chosen = {name: value for name, value in given.items() if value is not None}
+        explicit = {name: value for name, value in overrides.items() if value is not None}
         what = f"setting in {file or 'the options'}"
-        options = from_mapping(RunOptions, written | chosen, what=what)
-        if options.encoder is not None and get(options.model).needs_features:
+        options = config_from_dict(RunOptions, from_file | explicit, kind=what)
+        if options.encoder is not None and get_model(options.model).needs_features:
             settings["encoder"] = options.encoder
-        config = cls(**to_mapping(options), settings=settings, reading=reading)
-        return replace(config, settings=to_mapping(config.build().config))
+        config = cls(**config_to_dict(options), settings=settings, reading=reading)
+        return replace(config, settings=config_to_dict(config.build().config))
 
     def build(self) -> LabelModel:
         """The model, set up and not fitted."""
-        return get(self.model)(**self.settings)
+        return get_model(self.model)(**self.settings)
 
-    def text(self) -> str:
+    def to_toml(self) -> str:
         """As TOML."""
-        return toml.text(to_mapping(self))
+        return toml.to_toml(config_to_dict(self))
 
 
-def training_data(corpus: Corpus, config: RunConfig, where: str) -> tuple[Dataset, Dataset | None]:
+def select_training_data(corpus: Corpus, config: RunConfig, where: str) -> tuple[Dataset, Dataset | None]:
     """The data to learn from and, where there is some, the data held out."""
     splits = dict(corpus.splits)
     if config.train_from is not None:
         name, _, share = config.train_from.partition(":")
         try:
-            first = float(share or 1)
+            fraction = float(share or 1)
         except ValueError:
-            raise ConfigError(
-                f"train_from must be SPLIT:SHARE such as valid:0.8, got {config.train_from!r}"
-            ) from None
+            raise ConfigError(f"train_from must be SPLIT:SHARE such as valid:0.8, got {config.train_from!r}") from None
         if "train" in splits:
             raise ConfigError(f"{where}: has a train split; train_from is for data without one")
-        splits["train"], splits[name] = corpus[name].split(first)
+        splits["train"], splits[name] = corpus[name].split(fraction)
         if not len(splits[name]):
             del splits[name]
     if "train" not in splits:
@@ -121,101 +119,98 @@ def fit(
     folder: Path,
     *,
     resume: bool = False,
-    told: Mapping[str, Any] | None = None,
+    extra_info: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Fit the model and write the run, whole or not at all; returns its facts.
 
     While it trains, a journal lies beside the folder; to resume is to go on from there. What is
     `told` besides, such as where the data lies, is noted with the rest.
     """
-    work = Work(folder, config, resume=resume)
-    model.fit(train, valid, use_gold=config.use_gold, journal=work.journal)
-    facts = {
+    writer = RunWriter(folder, config, resume=resume)
+    model.fit(train, valid, use_valid_gold=config.use_gold, checkpoint_dir=writer.checkpoint_dir)
+    run_info = {
         "model": model.name,
         "sentences": len(train),
         "tokens": len(train.tokens),
         "sources": list(train.sources),
         "used_valid_gold": bool(
-            config.use_gold
-            and model.uses_valid_gold
-            and valid is not None
-            and valid.gold is not None
+            config.use_gold and model.uses_valid_gold and valid is not None and valid.gold is not None
         ),
         "supervised": model.supervised,
-        "why": list(model.why()),
-        **(told or {}),
+        "why": list(model.explain()),
+        **(extra_info or {}),
     }
-    return work.keep(lambda draft: checkpoint.write(draft, *model.state()), facts)
+    return writer.finish(lambda draft: checkpoint.write_model_files(draft, *model.to_state()), run_info)
 
 
-class Described(Protocol):
+class RunDescription(Protocol):
     """All that decides some work, besides the data."""
 
-    def text(self) -> str:
+    def to_toml(self) -> str:
         """As TOML."""
 
 
-class Work:
+class RunWriter:
     """Training whose result will be a folder; a journal lies beside it meanwhile."""
 
-    def __init__(self, folder: Path, config: Described, *, resume: bool) -> None:
-        self.folder, self.config, self.begin = folder, config, time.perf_counter()
-        self.journal = folder.with_name(f".{folder.name}.training")
+    def __init__(self, folder: Path, config: RunDescription, *, resume: bool) -> None:
+        self.folder, self.config, self.start_time = folder, config, time.perf_counter()
+        self.checkpoint_dir = folder.with_name(f".{folder.name}.training")
         if not resume:
-            shutil.rmtree(self.journal, ignore_errors=True)
+            shutil.rmtree(self.checkpoint_dir, ignore_errors=True)
 
-    def keep(self, write: Callable[[Path], None], facts: Mapping[str, Any]) -> dict[str, Any]:
+    def finish(self, write_files: Callable[[Path], None], run_info: Mapping[str, Any]) -> dict[str, Any]:
         """Write the folder, whole or not at all: what `write` does, settings and facts.
 
         Returns the facts, with seconds, date and versions.
         """
-        noted = {
-            **facts,
-            "seconds": round(time.perf_counter() - self.begin, 3),
+        full_info = {
+            **run_info,
+            "seconds": round(time.perf_counter() - self.start_time, 3),
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
             "versions": {name: version(name) for name in ("convener", "numpy")},
             "python": platform.python_version(),
         }
-        with whole(self.folder) as draft:
+        with atomic_write(self.folder) as draft:
             draft.mkdir()
-            write(draft)
-            (draft / CONFIG).write_text(self.config.text(), encoding="utf-8")
-            (draft / FACTS).write_text(json.dumps(noted, indent=2) + "\n", encoding="utf-8")
-        shutil.rmtree(self.journal, ignore_errors=True)
-        return noted
+            write_files(draft)
+            (draft / CONFIG_FILE).write_text(self.config.to_toml(), encoding="utf-8")
+            (draft / RUN_INFO_FILE).write_text(json.dumps(full_info, indent=2) + "\n", encoding="utf-8")
+        shutil.rmtree(self.checkpoint_dir, ignore_errors=True)
+        return full_info
 
 
-def train_from(folder: Path) -> str | None:
+def saved_train_split(folder: Path) -> str | None:
     """Of what a run's train was made, where the data have none."""
-    file = folder / CONFIG
-    found = toml.read(file).get("train_from") if file.is_file() else None
-    return None if found is None else str(found)
+    file = folder / CONFIG_FILE
+    train_split = toml.read_toml(file).get("train_from") if file.is_file() else None
+    return None if train_split is None else str(train_split)
 
 
-def reading(folder: Path) -> dict[str, Any]:
+def saved_read_options(folder: Path) -> dict[str, Any]:
     """How a run's data was read, sources apart: the model names those itself."""
-    file = folder / CONFIG
-    table = _table(toml.read(file).get("reading", {}), "reading", file) if file.is_file() else {}
+    file = folder / CONFIG_FILE
+    table = _check_table(toml.read_toml(file).get("reading", {}), "reading", file) if file.is_file() else {}
     return {name: value for name, value in table.items() if name != "sources"}
 
 
-def facts(folder: Path) -> dict[str, Any]:
+def read_run_info(folder: Path) -> dict[str, Any]:
     """What was noted of a complete run."""
-    noted: dict[str, Any] = json.loads((folder / FACTS).read_text(encoding="utf-8"))
-    return noted
+    run_info: dict[str, Any] = json.loads((folder / RUN_INFO_FILE).read_text(encoding="utf-8"))
+    return run_info
 
 
-def has_facts(folder: Path) -> bool:
+def has_run_info(folder: Path) -> bool:
     """Whether anything was noted of a run: a model saved by hand has no notes."""
-    return (folder / FACTS).is_file()
+    return (folder / RUN_INFO_FILE).is_file()
 
 
 def is_run(path: Path) -> bool:
     """Whether a path is the folder of a saved model."""
-    return (path / checkpoint.FACTS).is_file()
+    return (path / checkpoint.METADATA_FILE).is_file()
 
 
-def is_complete(folder: Path, config: Described, *, resume: bool, overwrite: bool) -> bool:
+def is_complete(folder: Path, config: RunDescription, *, resume: bool, overwrite: bool) -> bool:
     """Whether the run is there already; an error if another one is in the way."""
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return False
@@ -226,15 +221,15 @@ def is_complete(folder: Path, config: Described, *, resume: bool, overwrite: boo
     if not resume or not is_run(folder):
         hint = "--resume or --overwrite" if is_run(folder) else "choose another folder"
         raise DataError(f"{folder}: exists already; {hint}")
-    if not (folder / CONFIG).is_file():
-        raise DataError(f"{folder}: a model without {CONFIG}, not a run; --overwrite replaces it")
-    written = (folder / CONFIG).read_text(encoding="utf-8")
-    if written != config.text():
-        raise DataError(f"{folder / CONFIG}: that run has other settings; --overwrite replaces it")
+    if not (folder / CONFIG_FILE).is_file():
+        raise DataError(f"{folder}: a model without {CONFIG_FILE}, not a run; --overwrite replaces it")
+    written = (folder / CONFIG_FILE).read_text(encoding="utf-8")
+    if written != config.to_toml():
+        raise DataError(f"{folder / CONFIG_FILE}: that run has other settings; --overwrite replaces it")
     return True
 
 
-def _table(value: Any, name: str, file: Path | None) -> dict[str, Any]:
+def _check_table(value: Any, name: str, file: Path | None) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ConfigError(f"{file}: {name} must be a table, got {value!r}")
     return value

@@ -16,11 +16,11 @@ from convener.errors import DataError
 
 Scheme = Literal["bio", "io", "iobes", "biluo"]
 SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
-Repair = Literal["begin", "drop", "error"]
-REPAIRS: tuple[Repair, ...] = get_args(Repair)
+RepairPolicy = Literal["begin", "drop", "error"]
+REPAIR_POLICIES: tuple[RepairPolicy, ...] = get_args(RepairPolicy)
 
 
-class Place(IntEnum):
+class ChunkPosition(IntEnum):
     """What a tag's prefix says of its token."""
 
     ABSTAIN = -1
@@ -31,51 +31,56 @@ class Place(IntEnum):
     SINGLE = 4
 
 
-PREFIXES = {
-    "B": Place.BEGIN,
-    "I": Place.INSIDE,
-    "M": Place.INSIDE,
-    "E": Place.END,
-    "L": Place.END,
-    "S": Place.SINGLE,
-    "U": Place.SINGLE,
-    "W": Place.SINGLE,
+POSITION_BY_PREFIX = {
+    "B": ChunkPosition.BEGIN,
+    "I": ChunkPosition.INSIDE,
+    "M": ChunkPosition.INSIDE,
+    "E": ChunkPosition.END,
+    "L": ChunkPosition.END,
+    "S": ChunkPosition.SINGLE,
+    "U": ChunkPosition.SINGLE,
+    "W": ChunkPosition.SINGLE,
 }
 # Written prefixes, by place (OUTSIDE is always "O").
-WRITTEN: dict[Scheme, str] = {"bio": "OBIIB", "io": "OIIII", "iobes": "OBIES", "biluo": "OBILU"}
+PREFIXES_BY_SCHEME: dict[Scheme, str] = {
+    "bio": "OBIIB",
+    "io": "OIIII",
+    "iobes": "OBIES",
+    "biluo": "OBILU",
+}
 
 
-def parse_tag(tag: str) -> tuple[Place, str]:
+def parse_tag(tag: str) -> tuple[ChunkPosition, str]:
     """Place and entity type of a tag; the type of O is "".
 
     >>> parse_tag("S-PER"), parse_tag("O")
-    ((<Place.SINGLE: 4>, 'PER'), (<Place.OUTSIDE: 0>, ''))
+    ((<ChunkPosition.SINGLE: 4>, 'PER'), (<ChunkPosition.OUTSIDE: 0>, ''))
     >>> parse_tag("NNP")
     Traceback (most recent call last):
     convener.errors.DataError: 'NNP' is not a chunk tag: expected O, or a prefix such as ...
     """
     if tag == "O":
-        return Place.OUTSIDE, ""
-    if len(tag) > 2 and tag[1] in "-_" and tag[0] in PREFIXES:
-        return PREFIXES[tag[0]], tag[2:]
+        return ChunkPosition.OUTSIDE, ""
+    if len(tag) > 2 and tag[1] in "-_" and tag[0] in POSITION_BY_PREFIX:
+        return POSITION_BY_PREFIX[tag[0]], tag[2:]
     raise DataError(
         f"{tag!r} is not a chunk tag: expected O, or a prefix such as B- or I- before an entity "
         "type; labels without spans (parts of speech, say) are not what convener aggregates"
     )
 
 
-def sentence_starts(size: int, offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
+def is_sentence_start(num_tokens: int, offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
     """True at the first token of every sentence.  -> (N,)"""
-    first = np.zeros(size + 1, bool)
+    first = np.zeros(num_tokens + 1, bool)
     first[offsets - offsets[0]] = True
-    return first[:size]
+    return first[:num_tokens]
 
 
-def bio_labels(
-    place: NDArray[np.int8],
-    kind: NDArray[np.int16],
+def to_bio(
+    position: NDArray[np.int8],
+    type_index: NDArray[np.int16],
     offsets: NDArray[np.int64],
-    repair: Repair = "begin",
+    repair: RepairPolicy = "begin",
 ) -> tuple[NDArray[np.int16], NDArray[np.int64]]:
     """BIO label ids of tokens whose places and types are known, and where the tags were illegal.
 
@@ -87,36 +92,34 @@ def bio_labels(
     the array. What one scheme spells belongs into one call; a slice of it may be judged otherwise.
     -> labels (N,), positions of the illegal tokens
     """
-    size = len(place)
-    first = sentence_starts(size, offsets)
-    starts = (place == Place.BEGIN) | (place == Place.SINGLE)
-    goes_on = (place == Place.INSIDE) | (place == Place.END)
-    is_open = (place == Place.BEGIN) | (place == Place.INSIDE)
-    follows = np.zeros(size, bool)
-    follows[1:] = goes_on[1:] & is_open[:-1] & (kind[1:] == kind[:-1])
-    follows &= ~first
-    wrong = goes_on & ~follows
-    if (place >= Place.END).any():  # only schemes that close spans can leave one open
-        closed = np.zeros(size, bool)
-        closed[:-1] = follows[1:]
-        wrong |= is_open & ~closed
-    illegal = np.flatnonzero(wrong)
+    num_tokens = len(position)
+    is_first = is_sentence_start(num_tokens, offsets)
+    starts = (position == ChunkPosition.BEGIN) | (position == ChunkPosition.SINGLE)
+    continues = (position == ChunkPosition.INSIDE) | (position == ChunkPosition.END)
+    is_open = (position == ChunkPosition.BEGIN) | (position == ChunkPosition.INSIDE)
+    continues_span = np.zeros(num_tokens, bool)
+    continues_span[1:] = continues[1:] & is_open[:-1] & (type_index[1:] == type_index[:-1])
+    continues_span &= ~is_first
+    is_illegal = continues & ~continues_span
+    if (position >= ChunkPosition.END).any():  # only schemes that close spans can leave one open
+        closed = np.zeros(num_tokens, bool)
+        closed[:-1] = continues_span[1:]
+        is_illegal |= is_open & ~closed
+    illegal = np.flatnonzero(is_illegal)
     if len(illegal) and repair == "error":
         raise DataError(f"illegal tag sequence at token {illegal[0]} ({len(illegal)} in all)")
-    labels = np.where(follows, 2 * kind + 2, 2 * kind + 1).astype(np.int16)
-    labels[~(starts | goes_on)] = 0
+    labels = np.where(continues_span, 2 * type_index + 2, 2 * type_index + 1).astype(np.int16)
+    labels[~(starts | continues)] = 0
     if repair == "drop" and len(illegal):
-        piece = np.cumsum(~follows)
-        spoilt = np.zeros(int(piece[-1]) + 1, bool)
-        spoilt[piece[illegal]] = True
-        labels[spoilt[piece]] = 0
-    labels[place == Place.ABSTAIN] = -1
+        span_id = np.cumsum(~continues_span)
+        has_illegal = np.zeros(int(span_id[-1]) + 1, bool)
+        has_illegal[span_id[illegal]] = True
+        labels[has_illegal[span_id]] = 0
+    labels[position == ChunkPosition.ABSTAIN] = -1
     return labels, illegal
 
 
-def inside_may_begin(
-    place: NDArray[np.int8], kind: NDArray[np.int16], offsets: NDArray[np.int64]
-) -> bool:
+def is_io_or_iob1(position: NDArray[np.int8], type_index: NDArray[np.int16], offsets: NDArray[np.int64]) -> bool:
     """Whether tags are those of IO or IOB1, in which I- may begin a span.
 
     IO says only I-. IOB1 says B- only to part a span from one of its type just before it, so a
@@ -125,22 +128,22 @@ def inside_may_begin(
 
     >>> one = np.array([0, 4])
     >>> x, y = np.array([0, 0, 0, 0], np.int16), np.array([0, 0, 1, 1], np.int16)
-    >>> inside_may_begin(np.array([0, 2, 2, 1], np.int8), x, one)  # O I-x I-x B-x
+    >>> is_io_or_iob1(np.array([0, 2, 2, 1], np.int8), x, one)  # O I-x I-x B-x
     True
-    >>> inside_may_begin(np.array([0, 2, 1, 2], np.int8), y, one)  # O I-x B-y I-y
+    >>> is_io_or_iob1(np.array([0, 2, 1, 2], np.int8), y, one)  # O I-x B-y I-y
     False
     """
-    parts = np.flatnonzero(place == Place.BEGIN)
-    if (place >= Place.END).any() or (parts == 0).any():
+    begins = np.flatnonzero(position == ChunkPosition.BEGIN)
+    if (position >= ChunkPosition.END).any() or (begins == 0).any():
         return False
-    parted = (place[parts - 1] > Place.OUTSIDE) & (kind[parts - 1] == kind[parts])
-    return bool((parted & ~sentence_starts(len(place), offsets)[parts]).all())
+    separates = (position[begins - 1] > ChunkPosition.OUTSIDE) & (type_index[begins - 1] == type_index[begins])
+    return bool((separates & ~is_sentence_start(len(position), offsets)[begins]).all())
 
 
-def places(labels: NDArray[np.int16]) -> tuple[NDArray[np.int8], NDArray[np.int16]]:
+def from_bio(labels: NDArray[np.int16]) -> tuple[NDArray[np.int8], NDArray[np.int16]]:
     """Places and types that BIO label ids spell: the reverse of `bio_labels`."""
-    place = np.where(labels > 0, 2 - labels % 2, labels).astype(np.int8)
-    return place, ((labels - 1) // 2).astype(np.int16)
+    position = np.where(labels > 0, 2 - labels % 2, labels).astype(np.int8)
+    return position, ((labels - 1) // 2).astype(np.int16)
 
 
 def scheme_codes(
@@ -150,14 +153,14 @@ def scheme_codes(
 
     The last name is for abstain and is empty.  -> (N,), names
     """
-    place, kind = places(labels)
+    position, type_index = from_bio(labels)
     closes = np.ones(len(labels), bool)
-    goes_on = (place[1:] == Place.INSIDE) & ~sentence_starts(len(labels), offsets)[1:]
-    closes[:-1] = ~goes_on
-    place[closes & (place == Place.INSIDE)] = Place.END
-    place[closes & (place == Place.BEGIN)] = Place.SINGLE
-    codes = np.where(place > 0, 4 * kind.astype(np.int64) + place, 0)
-    prefixes = WRITTEN[scheme]
+    continues = (position[1:] == ChunkPosition.INSIDE) & ~is_sentence_start(len(labels), offsets)[1:]
+    closes[:-1] = ~continues
+    position[closes & (position == ChunkPosition.INSIDE)] = ChunkPosition.END
+    position[closes & (position == ChunkPosition.BEGIN)] = ChunkPosition.SINGLE
+    codes = np.where(position > 0, 4 * type_index.astype(np.int64) + position, 0)
+    prefixes = PREFIXES_BY_SCHEME[scheme]
     names = ["O", *(f"{prefixes[p]}-{name}" for name in types for p in range(1, 5)), ""]
-    codes[place == Place.ABSTAIN] = len(names) - 1
+    codes[position == ChunkPosition.ABSTAIN] = len(names) - 1
     return codes, names

@@ -11,41 +11,41 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 from convener.errors import ConfigError, check_known
 
-Settings = TypeVar("Settings")
+ConfigT = TypeVar("ConfigT")
 
-YES: set[Any] = {True, "true", "yes", "1"}
-NO: set[Any] = {False, "false", "no", "0"}
-NOTHING = ("none", "None", "")
+TRUE_VALUES: set[Any] = {True, "true", "yes", "1"}
+FALSE_VALUES: set[Any] = {False, "false", "no", "0"}
+NONE_VALUES = ("none", "None", "")
 
 
-def from_mapping(cls: type[Settings], values: Mapping[str, Any], *, what: str) -> Settings:
+def config_from_dict(cls: type[ConfigT], values: Mapping[str, Any], *, kind: str) -> ConfigT:
     """An instance of a settings class; strings are converted to the field's type.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True, kw_only=True)
     ... class Config:
     ...     epochs: int = 5
-    >>> from_mapping(Config, {"epochs": "7"}, what="setting")
+    >>> config_from_dict(Config, {"epochs": "7"}, kind="setting")
     Config(epochs=7)
-    >>> from_mapping(Config, {"epoch": 7}, what="setting")
+    >>> config_from_dict(Config, {"epoch": 7}, kind="setting")
     Traceback (most recent call last):
     convener.errors.ConfigError: no setting 'epoch'; did you mean 'epochs'?
     """
     hints = get_type_hints(cls)
-    known = [item.name for item in fields(cls)]  # type: ignore[arg-type]
-    check_known(what, values, known)
-    return cls(**{name: _converted(name, hints[name], value) for name, value in values.items()})
+    field_names = [item.name for item in fields(cls)]  # type: ignore[arg-type]
+    check_known(kind, values, field_names)
+    return cls(**{name: _convert(name, hints[name], value) for name, value in values.items()})
 
 
-def at_least(settings: Any, least: float, *names: str) -> None:
+def check_min(settings: Any, minimum: float, *names: str) -> None:
     """Refuse settings that are below a bound; None is none."""
     for name in names:
         value = getattr(settings, name)
-        if value is not None and value < least:
-            raise ConfigError(f"{name} must be at least {least:g}, got {value}")
+        if value is not None and value < minimum:
+            raise ConfigError(f"{name} must be at least {minimum:g}, got {value}")
 
 
-def shares(settings: Any, *names: str) -> None:
+def check_fraction(settings: Any, *names: str) -> None:
     """Complain where a setting is not above 0 and at most 1; None is fine."""
     for name in names:
         value = getattr(settings, name)
@@ -53,26 +53,23 @@ def shares(settings: Any, *names: str) -> None:
             raise ConfigError(f"{name} must be in (0, 1], got {value}")
 
 
-def to_mapping(settings: Any) -> dict[str, Any]:
+def config_to_dict(settings: Any) -> dict[str, Any]:
     """Names and plain values of a settings instance, fit for JSON."""
-    return {
-        name: list(value) if isinstance(value, tuple) else value
-        for name, value in asdict(settings).items()
-    }
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(settings).items()}
 
 
-def _converted(name: str, hint: Any, value: Any) -> Any:
+def _convert(name: str, hint: Any, value: Any) -> Any:
     """The value as its field's type wants it, or an error that says what was expected."""
     members = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
-    for member in sorted(members, key=lambda member: _rank(member, value)):
+    for member in sorted(members, key=lambda member: _member_priority(member, value)):
         try:
-            return _as_type(member, value)
+            return _convert_to(member, value)
         except (TypeError, ValueError, OverflowError):
             continue
-    raise ConfigError(f"{name} must be {' or '.join(map(_spoken, members))}; got {value!r}")
+    raise ConfigError(f"{name} must be {' or '.join(map(_describe_type, members))}; got {value!r}")
 
 
-def _rank(hint: Any, value: Any) -> int:
+def _member_priority(hint: Any, value: Any) -> int:
     """Which member of a union is tried first.
 
     A word of a Literal and "none" are meant before any string, "a,b" is a list before it is a
@@ -87,56 +84,57 @@ def _rank(hint: Any, value: Any) -> int:
     return 3
 
 
-def _as_type(hint: Any, value: Any) -> Any:
+def _convert_to(hint: Any, value: Any) -> Any:
     if get_origin(hint) is tuple:
         inner = get_args(hint)[0]
         if isinstance(value, str):
             value = [part.strip() for part in value.split(",") if part.strip()]
-        return tuple(_as_type(inner, item) for item in value)
+        return tuple(_convert_to(inner, item) for item in value)
     if get_origin(hint) is Mapping:
-        return _mapping(value)
+        return _parse_mapping(value)
     if get_origin(hint) is Literal:
-        return _checked(value, value in get_args(hint))
+        return _require(value, value in get_args(hint))
     if hint is type(None):
-        return _checked(None, value is None or (isinstance(value, str) and value in NOTHING))
+        return _require(None, value is None or (isinstance(value, str) and value in NONE_VALUES))
     if hint is bool:
         word = value.lower() if isinstance(value, str) else value
-        return _checked(word in YES, isinstance(word, (bool, str)) and word in YES | NO)
+        return _require(
+            word in TRUE_VALUES,
+            isinstance(word, (bool, str)) and word in TRUE_VALUES | FALSE_VALUES,
+        )
     if isinstance(value, bool):  # Python's booleans are numbers, ours are not
         raise ValueError
     if hint is str:
-        return _checked(value, isinstance(value, str))
+        return _require(value, isinstance(value, str))
     if hint is int:
         return int(value) if isinstance(value, str) else operator.index(value)
     if hint is float:
-        return _checked(float(value), math.isfinite(float(value)))
+        return _require(float(value), math.isfinite(float(value)))
     return hint(value)
 
 
-def _mapping(value: Any) -> dict[Any, Any]:
+def _parse_mapping(value: Any) -> dict[Any, Any]:
     """A mapping, or what is written "name=value; name=value"."""
     if not isinstance(value, str):
         return dict(value)
     pairs = [part.partition("=") for part in value.split(";") if part.strip()]
-    _checked(value, all(sign for _, sign, _ in pairs))
-    return {name.strip(): meant.strip() for name, _, meant in pairs}
+    _require(value, all(separator for _, separator, _ in pairs))
+    return {name.strip(): text.strip() for name, _, text in pairs}
 
 
-def _checked(value: Any, holds: bool) -> Any:
-    if not holds:
+def _require(value: Any, condition: bool) -> Any:
+    if not condition:
         raise ValueError
     return value
 
 
-def _spoken(hint: Any) -> str:
+def _describe_type(hint: Any) -> str:
     if hint is type(None):
         return "none"
     if get_origin(hint) is Literal:
         return "one of " + ", ".join(map(str, get_args(hint)))
     if get_origin(hint) is tuple:
-        return f"a list of {_spoken(get_args(hint)[0])}"
+        return f"a list of {_describe_type(get_args(hint)[0])}"
     if get_origin(hint) is Mapping:
         return "name=value, several with ; between them"
-    return {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}.get(
-        hint, str(hint)
-    )
+    return {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}.get(hint, str(hint))

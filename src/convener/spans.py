@@ -24,7 +24,7 @@ class Span(NamedTuple):
 class Spans:
     """Spans in the order of the text, as columns; `score` only where there are probabilities.
 
-    >>> spans = Spans.of([(0, 2, 4, 1)])
+    >>> spans = Spans.from_rows([(0, 2, 4, 1)])
     >>> len(spans), list(spans)
     (1, [Span(sentence=0, start=2, end=4, type=1)])
     """
@@ -36,12 +36,12 @@ class Spans:
     score: NDArray[np.float32] | None = None
 
     @classmethod
-    def of(cls, rows: Iterable[tuple[int, int, int, int]]) -> Spans:
+    def from_rows(cls, rows: Iterable[tuple[int, int, int, int]]) -> Spans:
         """Pack rows of (sentence, start, end, type)."""
-        return cls.of_columns(np.array(list(rows), dtype=np.int64).reshape(-1, 4))
+        return cls.from_array(np.array(list(rows), dtype=np.int64).reshape(-1, 4))
 
     @classmethod
-    def of_columns(cls, table: NDArray[np.int64]) -> Spans:
+    def from_array(cls, table: NDArray[np.int64]) -> Spans:
         """Spans from a table with the columns sentence, start, end, type.  (S, 4)"""
         return cls(
             table[:, 0],
@@ -67,15 +67,15 @@ class Spans:
             None if self.score is None else self.score[index],
         )
 
-    def scored(self, score: NDArray[np.float32]) -> Spans:
+    def with_scores(self, score: NDArray[np.float32]) -> Spans:
         """The same spans with a score each."""
         return replace(self, score=score)
 
-    def bounds(self, sentences: int) -> NDArray[np.int64]:
+    def sentence_offsets(self, num_sentences: int) -> NDArray[np.int64]:
         """Where each sentence's spans begin: sentence m has `bounds[m]` to `bounds[m + 1]`."""
-        return np.searchsorted(self.sentence, np.arange(sentences + 1)).astype(np.int64)
+        return np.searchsorted(self.sentence, np.arange(num_sentences + 1)).astype(np.int64)
 
-    def by_sentence(self, sentences: int) -> Iterator[list[tuple[int, int, int]]]:
+    def by_sentence(self, num_sentences: int) -> Iterator[list[tuple[int, int, int]]]:
         """For each sentence its spans as (start, end, type)."""
         rows = list(zip(self.start.tolist(), self.end.tolist(), self.type.tolist(), strict=True))
-        return (rows[a:b] for a, b in pairwise(self.bounds(sentences).tolist()))
+        return (rows[a:b] for a, b in pairwise(self.sentence_offsets(num_sentences).tolist()))

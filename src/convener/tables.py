@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from convener.errors import DataError, MissingExtraError
+from convener.errors import DataError, MissingDependencyError
 
 PERCENT = ".2%"
 MISSING = "-"
@@ -40,56 +40,51 @@ class Table:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", tuple(self.columns))
-        object.__setattr__(self, "rows", tuple(tuple(map(_plain, row)) for row in self.rows))
+        object.__setattr__(self, "rows", tuple(tuple(map(_to_python, row)) for row in self.rows))
         object.__setattr__(self, "notes", tuple(self.notes))
         if len(set(self.columns)) != len(self.columns):
             raise DataError(f"columns of a table repeat: {', '.join(self.columns)}")
         for number, row in enumerate(self.rows):
             if len(row) != len(self.columns):
-                raise DataError(
-                    f"row {number}: expected {len(self.columns)} values, got {len(row)}"
-                )
+                raise DataError(f"row {number}: expected {len(self.columns)} values, got {len(row)}")
 
     def __str__(self) -> str:
-        head = [_flat(name) for name in self.columns]
-        body = self.texts()
-        right = self.numeric()
-        widths = [max(map(_width, cells)) for cells in zip(head, *body, strict=True)]
-        lines = [head, ["-" * width for width in widths], *body]
-        drawn = ["  ".join(map(_padded, line, widths, right)).rstrip() for line in lines]
-        return "\n".join([*([self.title] if self.title else []), *drawn, *self.notes])
+        header = [_single_line(name) for name in self.columns]
+        body = self.formatted_rows()
+        right_aligned = self.numeric_columns()
+        widths = [max(map(_display_width, cells)) for cells in zip(header, *body, strict=True)]
+        lines = [header, ["-" * width for width in widths], *body]
+        padded = ["  ".join(map(_pad, line, widths, right_aligned)).rstrip() for line in lines]
+        return "\n".join([*([self.title] if self.title else []), *padded, *self.notes])
 
     def _repr_html_(self) -> str:
-        right = self.numeric()
+        right_aligned = self.numeric_columns()
         parts = ["<table>", f"<caption>{html.escape(self.title)}</caption>"]
-        parts.append(f"<thead>{_html_row('th', self.columns, right)}</thead>")
+        parts.append(f"<thead>{_html_row('th', self.columns, right_aligned)}</thead>")
         parts.append("<tbody>")
-        parts += [_html_row("td", row, right) for row in self.texts()]
+        parts += [_html_row("td", row, right_aligned) for row in self.formatted_rows()]
         parts += ["</tbody>", "</table>"]
         parts += [f"<p>{html.escape(note)}</p>" for note in self.notes]
         return "\n".join(parts)
 
     def to_records(self) -> list[dict[str, Any]]:
         """One dictionary per row with the values as they are, fit for JSON."""
-        return [
-            {name: _json_safe(value) for name, value in zip(self.columns, row, strict=True)}
-            for row in self.rows
-        ]
+        return [{name: _json_safe(value) for name, value in zip(self.columns, row, strict=True)} for row in self.rows]
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame of the values as they are; needs pandas."""
         try:
             pandas = importlib.import_module("pandas")
         except ImportError as error:
-            raise MissingExtraError("to_pandas() needs pandas: pip install pandas") from error
+            raise MissingDependencyError("to_pandas() needs pandas: pip install pandas") from error
         return pandas.DataFrame(list(self.rows), columns=list(self.columns))
 
-    def texts(self) -> list[list[str]]:
+    def formatted_rows(self) -> list[list[str]]:
         """The values as they are printed, row by row."""
         formats = [self.formats.get(name, ".4g") for name in self.columns]
-        return [list(map(_shown, row, formats)) for row in self.rows]
+        return [list(map(_format_value, row, formats)) for row in self.rows]
 
-    def numeric(self) -> list[bool]:
+    def numeric_columns(self) -> list[bool]:
         """Which columns hold numbers."""
         return [self._is_numeric(column) for column in range(len(self.columns))]
 
@@ -98,7 +93,7 @@ class Table:
         return bool(values) and all(isinstance(value, (int, float)) for value in values)
 
 
-def _plain(value: Any) -> Any:
+def _to_python(value: Any) -> Any:
     """A NumPy scalar as the Python value it stands for."""
     return value.item() if hasattr(value, "item") and not getattr(value, "ndim", 1) else value
 
@@ -109,7 +104,7 @@ def _json_safe(value: Any) -> Any:
     return [_json_safe(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def _shown(value: Any, float_format: str) -> str:
+def _format_value(value: Any, float_format: str) -> str:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return MISSING
     if isinstance(value, bool):
@@ -119,35 +114,31 @@ def _shown(value: Any, float_format: str) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, (list, tuple)):
-        return _flat(", ".join(map(str, value)))
-    return _flat(str(value))
+        return _single_line(", ".join(map(str, value)))
+    return _single_line(str(value))
 
 
-def _flat(text: str) -> str:
+def _single_line(text: str) -> str:
     """The text without line breaks, tabs and other characters that move the cursor."""
-    return "".join(
-        " " if unicodedata.category(char) in ("Cc", "Zl", "Zp") else char for char in text
-    )
+    return "".join(" " if unicodedata.category(char) in ("Cc", "Zl", "Zp") else char for char in text)
 
 
-def _width(text: str) -> int:
+def _display_width(text: str) -> int:
     """Terminal cells: two for East Asian wide characters, none for combining marks."""
     return sum(
-        0
-        if unicodedata.category(char) in ("Mn", "Me", "Cf")
-        else 1 + (unicodedata.east_asian_width(char) in "WF")
+        0 if unicodedata.category(char) in ("Mn", "Me", "Cf") else 1 + (unicodedata.east_asian_width(char) in "WF")
         for char in text
     )
 
 
-def _padded(text: str, width: int, right: bool) -> str:
-    gap = " " * (width - _width(text))
-    return gap + text if right else text + gap
+def _pad(text: str, width: int, right_aligned: bool) -> str:
+    padding = " " * (width - _display_width(text))
+    return padding + text if right_aligned else text + padding
 
 
-def _html_row(cell: str, texts: Iterable[str], right: Iterable[bool]) -> str:
+def _html_row(cell: str, texts: Iterable[str], right_aligned: Iterable[bool]) -> str:
     cells = (
-        f'<{cell} style="text-align:{"right" if flush else "left"}">{html.escape(text)}</{cell}>'
-        for text, flush in zip(texts, right, strict=True)
+        f'<{cell} style="text-align:{"right" if is_right else "left"}">{html.escape(text)}</{cell}>'
+        for text, is_right in zip(texts, right_aligned, strict=True)
     )
     return f"<tr>{''.join(cells)}</tr>"

@@ -9,16 +9,16 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.errors import DataError, unknown_name
-from convener.packed import ranges
+from convener.errors import DataError, unknown_name_message
+from convener.packed import concat_ranges
 from convener.schemes import (
-    Place,
-    Repair,
+    ChunkPosition,
+    RepairPolicy,
     Scheme,
-    bio_labels,
+    from_bio,
     parse_tag,
-    places,
     scheme_codes,
+    to_bio,
 )
 from convener.spans import Spans
 
@@ -50,9 +50,7 @@ class TagSet:
             raise DataError("a tag set needs at least one entity type")
         for name in self.types:
             if not isinstance(name, str) or not name or name != name.strip():
-                raise DataError(
-                    f"an entity type is a non-empty string without space around it, got {name!r}"
-                )
+                raise DataError(f"an entity type is a non-empty string without space around it, got {name!r}")
         if len(set(self.types)) != len(self.types):
             raise DataError(f"entity types repeat: {', '.join(self.types)}")
 
@@ -65,131 +63,135 @@ class TagSet:
         return 2 * len(self.types) + 1
 
     @cached_property
-    def _numbers(self) -> dict[str, int]:
-        return {name: number for number, name in enumerate(self.types)}
+    def _type_indices(self) -> dict[str, int]:
+        return {name: index for index, name in enumerate(self.types)}
 
-    def type_number(self, name: str) -> int:
+    def type_index(self, name: str) -> int:
         """Number of an entity type.
 
-        >>> TagSet(("PER", "LOC")).type_number("LOCC")
+        >>> TagSet(("PER", "LOC")).type_index("LOCC")
         Traceback (most recent call last):
         convener.errors.DataError: no entity type 'LOCC'; did you mean 'LOC'?
         """
         try:
-            return self._numbers[name]
+            return self._type_indices[name]
         except (KeyError, TypeError):
-            raise DataError(unknown_name("entity type", str(name), self.types)) from None
+            raise DataError(unknown_name_message("entity type", str(name), self.types)) from None
 
     @cached_property
-    def legal(self) -> NDArray[np.bool_]:
+    def legal_transitions(self) -> NDArray[np.bool_]:
         """Which label may follow which.  -> (L, L), row = previous"""
         size = len(self)
         allowed = np.ones((size, size), bool)
         allowed[:, 2::2] = False
-        for begin in range(1, size, 2):
-            allowed[begin : begin + 2, begin + 1] = True
+        for b_label in range(1, size, 2):
+            allowed[b_label : b_label + 2, b_label + 1] = True
         return allowed
 
     @property
-    def legal_start(self) -> NDArray[np.bool_]:
+    def legal_first(self) -> NDArray[np.bool_]:
         """Which label may begin a sentence.  -> (L,)"""
-        allowed: NDArray[np.bool_] = self.legal[0]
+        allowed: NDArray[np.bool_] = self.legal_transitions[0]
         return allowed
 
     def spans(
-        self, labels: NDArray[np.int16], offsets: NDArray[np.int64], *, illegal: Repair = "begin"
+        self,
+        labels: NDArray[np.int16],
+        offsets: NDArray[np.int64],
+        *,
+        on_illegal: RepairPolicy = "begin",
     ) -> Spans:
         """Spans that BIO labels spell; abstain counts as outside.
 
         labels (N,), offsets (M+1,). `illegal` says what a stray I- means, see `repair`.
         """
-        labels, _ = self.repair(labels, offsets, illegal)
+        labels, _ = self.repair(labels, offsets, on_illegal)
         # Repaired labels go on only inside their sentence, so anything else ends a span.
-        edges = np.append(np.flatnonzero((labels <= 0) | (labels % 2 == 1)), len(labels))
-        begin = np.flatnonzero((labels > 0) & (labels % 2 == 1))
-        end = edges[np.searchsorted(edges, begin, side="right")]
-        at = offsets - offsets[0]
-        sentence = np.searchsorted(at, begin, side="right") - 1
+        boundaries = np.append(np.flatnonzero((labels <= 0) | (labels % 2 == 1)), len(labels))
+        start = np.flatnonzero((labels > 0) & (labels % 2 == 1))
+        end = boundaries[np.searchsorted(boundaries, start, side="right")]
+        sentence_offsets = offsets - offsets[0]
+        sentence = np.searchsorted(sentence_offsets, start, side="right") - 1
         return Spans(
             sentence,
-            (begin - at[sentence]).astype(np.int32),
-            (end - at[sentence]).astype(np.int32),
-            ((labels[begin] - 1) // 2).astype(np.int16),
+            (start - sentence_offsets[sentence]).astype(np.int32),
+            (end - sentence_offsets[sentence]).astype(np.int32),
+            ((labels[start] - 1) // 2).astype(np.int16),
         )
 
     def labels(self, spans: Spans, offsets: NDArray[np.int64]) -> NDArray[np.int16]:
         """BIO labels of spans that do not overlap, O elsewhere.  -> (N,)"""
-        at = offsets - offsets[0]
+        sentence_offsets = offsets - offsets[0]
         for what, numbers, count in (
-            ("sentence", spans.sentence, len(at) - 1),
+            ("sentence", spans.sentence, len(sentence_offsets) - 1),
             ("entity type", spans.type, len(self.types)),
         ):
-            strange = (numbers < 0) | (numbers >= count)
-            if strange.any():
-                raise DataError(f"a span has {what} {numbers[strange][0]}, but there are {count}")
-        start = at[spans.sentence] + spans.start
+            out_of_range = (numbers < 0) | (numbers >= count)
+            if out_of_range.any():
+                raise DataError(f"a span has {what} {numbers[out_of_range][0]}, but there are {count}")
+        start = sentence_offsets[spans.sentence] + spans.start
         length = spans.end.astype(np.int64) - spans.start
-        bad = (spans.start < 0) | (length <= 0) | (start + length > at[spans.sentence + 1])
-        if bad.any():
-            sentence, first, last, _ = next(iter(spans.take(bad)))
+        invalid = (spans.start < 0) | (length <= 0) | (start + length > sentence_offsets[spans.sentence + 1])
+        if invalid.any():
+            sentence, first, last, _ = next(iter(spans.take(invalid)))
             raise DataError(f"sentence {sentence}: span {first}-{last} is not inside the sentence")
-        cells = ranges(start, length)
-        labels = np.zeros(int(at[-1]), np.int16)
-        labels[cells] = np.repeat(2 * spans.type + 2, length)
+        positions = concat_ranges(start, length)
+        labels = np.zeros(int(sentence_offsets[-1]), np.int16)
+        labels[positions] = np.repeat(2 * spans.type + 2, length)
         labels[start] = 2 * spans.type + 1
-        if len(cells) != np.count_nonzero(labels):
-            taken = np.bincount(cells, minlength=len(labels)) > 1
-            token = int(np.flatnonzero(taken)[0])
-            sentence = int(np.searchsorted(at, token, side="right") - 1)
-            raise DataError(f"sentence {sentence}: spans overlap at token {token - at[sentence]}")
+        if len(positions) != np.count_nonzero(labels):
+            overlapping = np.bincount(positions, minlength=len(labels)) > 1
+            token = int(np.flatnonzero(overlapping)[0])
+            sentence = int(np.searchsorted(sentence_offsets, token, side="right") - 1)
+            raise DataError(f"sentence {sentence}: spans overlap at token {token - sentence_offsets[sentence]}")
         return labels
 
     def repair(
-        self, labels: NDArray[np.int16], offsets: NDArray[np.int64], policy: Repair = "begin"
+        self, labels: NDArray[np.int16], offsets: NDArray[np.int64], policy: RepairPolicy = "begin"
     ) -> tuple[NDArray[np.int16], int]:
         """Legal labels, and how many tokens were illegal.
 
         `begin`: a stray I- begins a span. `drop`: it and what continues it become O.
         `error`: refuse.
         """
-        place, kind = places(labels)
-        repaired, illegal = bio_labels(place, kind, offsets, policy)
+        position, type_index = from_bio(labels)
+        repaired, illegal = to_bio(position, type_index, offsets, policy)
         return repaired, len(illegal)
 
-    def translate(self, labels: NDArray[np.int16], other: TagSet) -> NDArray[np.int16]:
+    def remap(self, labels: NDArray[np.int16], other: TagSet) -> NDArray[np.int16]:
         """The same labels as another tag set numbers them; it must have the types in use.
 
-        >>> TagSet(("PER", "LOC")).translate(np.array([3, 4, 0, -1]), TagSet(("LOC",))).tolist()
+        >>> TagSet(("PER", "LOC")).remap(np.array([3, 4, 0, -1]), TagSet(("LOC",))).tolist()
         [1, 2, 0, -1]
         """
-        lost = -2
-        ids = np.full(len(self) + 1, lost, np.int16)
+        unmapped = -2
+        ids = np.full(len(self) + 1, unmapped, np.int16)
         ids[[0, ABSTAIN]] = 0, ABSTAIN  # label -1 finds the last place
-        for number, name in enumerate(self.types):
-            if name in other._numbers:
-                target = 2 * other.type_number(name)
-                ids[2 * number + 1 : 2 * number + 3] = target + 1, target + 2
-        translated: NDArray[np.int16] = ids[labels]
-        if translated.min(initial=0) == lost:
-            name = self.types[(int(labels[translated == lost][0]) - 1) // 2]
-            raise DataError(unknown_name("entity type", name, other.types))
-        return translated
+        for index, name in enumerate(self.types):
+            if name in other._type_indices:
+                target = 2 * other.type_index(name)
+                ids[2 * index + 1 : 2 * index + 3] = target + 1, target + 2
+        remapped: NDArray[np.int16] = ids[labels]
+        if remapped.min(initial=0) == unmapped:
+            name = self.types[(int(labels[remapped == unmapped][0]) - 1) // 2]
+            raise DataError(unknown_name_message("entity type", name, other.types))
+        return remapped
 
     def encode(
         self,
         tags: Sequence[str],
         offsets: NDArray[np.int64] | None = None,
         *,
-        illegal: Repair = "begin",
+        on_illegal: RepairPolicy = "begin",
     ) -> NDArray[np.int16]:
         """Labels of tags in any scheme; without offsets they are one sentence."""
-        known: dict[str, tuple[int, int]] = {}
+        parsed: dict[str, tuple[int, int]] = {}
         for tag in set(tags):
-            place, name = parse_tag(tag)
-            known[tag] = (place, self.type_number(name) if place else 0)
-        pairs = np.array([known[tag] for tag in tags], np.int16).reshape(-1, 2)
+            position, name = parse_tag(tag)
+            parsed[tag] = (position, self.type_index(name) if position else 0)
+        pairs = np.array([parsed[tag] for tag in tags], np.int16).reshape(-1, 2)
         bounds = np.array([0, len(tags)]) if offsets is None else offsets
-        return bio_labels(pairs[:, 0].astype(np.int8), pairs[:, 1], bounds, illegal)[0]
+        return to_bio(pairs[:, 0].astype(np.int8), pairs[:, 1], bounds, on_illegal)[0]
 
     def decode(
         self,
@@ -209,5 +211,5 @@ class TagSet:
     @classmethod
     def discover(cls, tags: Iterable[str]) -> TagSet:
         """The tag set of the types that occur, in alphabetical order."""
-        found = {name for place, name in map(parse_tag, tags) if place is not Place.OUTSIDE}
+        found = {name for place, name in map(parse_tag, tags) if place is not ChunkPosition.OUTSIDE}
         return cls(tuple(sorted(found)))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.packed import Strings
+from convener.packed import StringArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,30 +20,30 @@ class Text:
     starts (M,) where the sentence's text begins in its document.
     """
 
-    text: Strings
-    chars: NDArray[np.int32]
-    starts: NDArray[np.int64]
+    sentences: StringArray
+    token_offsets: NDArray[np.int32]
+    doc_offsets: NDArray[np.int64]
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Text):
             return NotImplemented
         return (
-            self.text == other.text
-            and np.array_equal(self.chars, other.chars)
-            and np.array_equal(self.starts, other.starts)
+            self.sentences == other.sentences
+            and np.array_equal(self.token_offsets, other.token_offsets)
+            and np.array_equal(self.doc_offsets, other.doc_offsets)
         )
 
     __hash__ = None  # type: ignore[assignment]
 
-    def part(self, sentences: slice | NDArray[Any], tokens: slice | NDArray[Any]) -> Text:
+    def subset(self, sentences: slice | NDArray[Any], tokens: slice | NDArray[Any]) -> Text:
         """The text of some sentences, whose tokens are these."""
-        return Text(self.text[sentences], self.chars[tokens], self.starts[sentences])
+        return Text(self.sentences[sentences], self.token_offsets[tokens], self.doc_offsets[sentences])
 
     @staticmethod
     def concat(parts: Sequence[Text]) -> Text:
         """The text of all parts, one after the other."""
         return Text(
-            Strings.concat(part.text for part in parts),
-            np.concatenate([part.chars for part in parts]),
-            np.concatenate([part.starts for part in parts]),
+            StringArray.concat(part.sentences for part in parts),
+            np.concatenate([part.token_offsets for part in parts]),
+            np.concatenate([part.doc_offsets for part in parts]),
         )

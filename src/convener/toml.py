@@ -11,7 +11,7 @@ from typing import Any
 from convener.errors import ConfigError
 
 
-def read(path: Path) -> dict[str, Any]:
+def read_toml(path: Path) -> dict[str, Any]:
     """The content of a TOML file."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
@@ -21,39 +21,39 @@ def read(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: not valid TOML: {error}") from error
 
 
-def text(values: Mapping[str, Any]) -> str:
+def to_toml(values: Mapping[str, Any]) -> str:
     """Plain values, lists of them and tables as TOML; what is None is left out.
 
-    >>> print(text({"model": "hmm", "settings": {"seed": 1, "types": ["A"]}}), end="")
+    >>> print(to_toml({"model": "hmm", "settings": {"seed": 1, "types": ["A"]}}), end="")
     model = "hmm"
     <BLANKLINE>
     [settings]
     seed = 1
     types = ["A"]
     """
-    return "\n".join(_lines(values, "")).lstrip("\n") + "\n"
+    return "\n".join(_toml_lines(values, "")).lstrip("\n") + "\n"
 
 
-def _lines(values: Mapping[str, Any], table: str) -> Iterator[str]:
+def _toml_lines(values: Mapping[str, Any], table: str) -> Iterator[str]:
     """The lines of one table, then those of the tables in it."""
     for key, value in values.items():
         if value is not None and not isinstance(value, Mapping):
-            yield f"{_key(key)} = {_value(value)}"
+            yield f"{_toml_key(key)} = {_toml_value(value)}"
     for key, value in values.items():
         if isinstance(value, Mapping):
-            name = f"{table}.{_key(key)}" if table else _key(key)
+            name = f"{table}.{_toml_key(key)}" if table else _toml_key(key)
             yield from ("", f"[{name}]")
-            yield from _lines(value, name)
+            yield from _toml_lines(value, name)
 
 
-def _key(key: str) -> str:
-    bare = key.replace("-", "").replace("_", "")
-    return key if bare.isalnum() and bare.isascii() else _value(key)
+def _toml_key(key: str) -> str:
+    stripped = key.replace("-", "").replace("_", "")
+    return key if stripped.isalnum() and stripped.isascii() else _toml_value(key)
 
 
-def _value(value: Any) -> str:
+def _toml_value(value: Any) -> str:
     if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_value(item) for item in value) + "]"
+        return "[" + ", ".join(_toml_value(item) for item in value) + "]"
     if isinstance(value, float):
         return repr(float(value))
     if not isinstance(value, (str, int)):

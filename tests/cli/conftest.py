@@ -47,7 +47,7 @@ def convener(capsys: pytest.CaptureFixture[str]) -> Command:
 def news(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The demo corpus as a folder."""
     folder = tmp_path_factory.mktemp("data") / "news"
-    cv.write(cv.demo.corpus(), folder, format="wrench")
+    cv.write(cv.demo.load_corpus(), folder, format="wrench")
     return folder
 
 

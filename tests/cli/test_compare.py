@@ -29,7 +29,7 @@ def test_the_table_says_what_evaluate_says(held: Path, news: Path) -> None:
     rows = {row["model"]: row for row in json.loads((held / "table.json").read_text())}
     data = cv.read(news, "test")
     for name in MODELS.split(","):
-        scores = cv.evaluate(cv.load(held / "runs" / f"{name}-seed0").predict(data), data)
+        scores = cv.evaluate(cv.load_model(held / "runs" / f"{name}-seed0").predict(data), data)
         assert rows[name]["F1"] == pytest.approx(scores.f1)
         assert rows[name]["recall"] == pytest.approx(scores.recall)
         assert rows[name]["memory MB"] > 50
@@ -50,21 +50,17 @@ def test_what_is_done_is_not_done_again(held: Path, news: Path, convener: Comman
     assert [path.stat().st_mtime_ns for path in outcomes] == before
 
 
-def test_another_split_is_judged_anew_without_a_new_fit(
-    held: Path, news: Path, convener: Command
-) -> None:
+def test_another_split_is_judged_anew_without_a_new_fit(held: Path, news: Path, convener: Command) -> None:
     run = held / "runs" / "hmm-seed0" / "run.json"
     before = run.stat().st_mtime_ns
     done = convener("compare", news, "-o", held, "--models", "hmm", "--split", "valid", "--json")
     data = cv.read(news, "valid")
-    expected = cv.evaluate(cv.load(run.parent).predict(data), data).f1
+    expected = cv.evaluate(cv.load_model(run.parent).predict(data), data).f1
     assert done.json["models"][0]["F1"] == pytest.approx(expected)
     assert run.stat().st_mtime_ns == before
 
 
-def test_a_model_that_fails_is_named_and_the_others_are_shown(
-    news: Path, tmp_path: Path, convener: Command
-) -> None:
+def test_a_model_that_fails_is_named_and_the_others_are_shown(news: Path, tmp_path: Path, convener: Command) -> None:
     bare = tmp_path / "bare"
     corpus = cv.read(news)
     cv.write(corpus.train.without_gold(), bare / "train.jsonl")
@@ -81,9 +77,7 @@ def test_nobody_left_is_an_error(news: Path, tmp_path: Path, convener: Command) 
     assert "nobody" in done.err
 
 
-def test_an_unknown_model_is_refused_before_anything_is_done(
-    news: Path, tmp_path: Path, convener: Command
-) -> None:
+def test_an_unknown_model_is_refused_before_anything_is_done(news: Path, tmp_path: Path, convener: Command) -> None:
     done = convener("compare", news, "-o", tmp_path / "out", "--models", "hmm,hmmm")
     assert done.code == 2
     assert "did you mean 'hmm'" in done.err

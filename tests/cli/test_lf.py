@@ -43,9 +43,7 @@ def raw(tmp_path: Path) -> Path:
     return path
 
 
-def test_from_raw_text_to_an_analysis(
-    convener: Command, lfs: Path, raw: Path, tmp_path: Path, cache: Path
-) -> None:
+def test_from_raw_text_to_an_analysis(convener: Command, lfs: Path, raw: Path, tmp_path: Path, cache: Path) -> None:
     out = tmp_path / "voted.jsonl"
     done = convener("apply", "--lfs", lfs, raw, "-o", out, "--workers", 2)
     assert done.code == 0, done.err
@@ -62,9 +60,7 @@ def test_from_raw_text_to_an_analysis(
     assert "places" in shown.out
 
 
-def test_what_scripts_rely_on(
-    convener: Command, lfs: Path, raw: Path, tmp_path: Path, cache: Path
-) -> None:
+def test_what_scripts_rely_on(convener: Command, lfs: Path, raw: Path, tmp_path: Path, cache: Path) -> None:
     words = ("apply", "--lfs", lfs, raw, "-o", tmp_path / "v.npz", "--json", "--workers", 1)
     first = convener(*words, "--cases", tmp_path / "cases.txt").json
     assert first["output"].endswith("v.npz")
@@ -84,9 +80,7 @@ def test_what_scripts_rely_on(
     assert anew[0]["how"] == "ran"
 
 
-def test_a_corpus_becomes_a_folder(
-    convener: Command, lfs: Path, news: Path, tmp_path: Path, cache: Path
-) -> None:
+def test_a_corpus_becomes_a_folder(convener: Command, lfs: Path, news: Path, tmp_path: Path, cache: Path) -> None:
     out = tmp_path / "voted"
     words = ("apply", "--lfs", lfs, news, "-o", out, "--to", "jsonl", "--only", "places")
     done = convener(*words, "--seconds", 0)
@@ -99,12 +93,15 @@ def test_a_corpus_becomes_a_folder(
     assert corpus.test.gold is not None
     kept = tmp_path / "both.jsonl"
     assert convener("apply", "--lfs", lfs, news, "--split", "test", "-o", kept, "--keep").code == 0
-    assert cv.read(kept).sources == (*cv.demo.corpus().test.sources, "places", "raises", "cuts")
+    assert cv.read(kept).sources == (
+        *cv.demo.load_corpus().test.sources,
+        "places",
+        "raises",
+        "cuts",
+    )
 
 
-def test_a_hanging_function_is_stopped(
-    convener: Command, raw: Path, tmp_path: Path, cache: Path
-) -> None:
+def test_a_hanging_function_is_stopped(convener: Command, raw: Path, tmp_path: Path, cache: Path) -> None:
     slow = tmp_path / "slow.py"
     slow.write_text(LFS.replace('raise ValueError("no Porto")', "time.sleep(60)"), encoding="utf-8")
     done = convener("apply", "--lfs", slow, raw, "-o", tmp_path / "v.jsonl", "--seconds", 0.3)
@@ -112,15 +109,11 @@ def test_a_hanging_function_is_stopped(
     assert "timeout (raises): more than 0.3 s" in done.err
 
 
-def test_errors_may_stop_the_run(
-    convener: Command, lfs: Path, raw: Path, tmp_path: Path, cache: Path
-) -> None:
+def test_errors_may_stop_the_run(convener: Command, lfs: Path, raw: Path, tmp_path: Path, cache: Path) -> None:
     out = tmp_path / "v.jsonl"
     stopped = convener("apply", "--lfs", lfs, raw, "-o", out, "--on-error", "raise")
     assert stopped.code == 2
-    assert (
-        "labeling function raises: document texts-2, sentence 2: error: ValueError" in stopped.err
-    )
+    assert "labeling function raises: document texts-2, sentence 2: error: ValueError" in stopped.err
     assert not out.exists()
 
 
@@ -141,9 +134,7 @@ def test_bad_input_is_one_line(
     assert len(refused.err.strip().splitlines()) == 1
 
 
-def test_the_starter_works_as_it_is(
-    convener: Command, news: Path, tmp_path: Path, cache: Path
-) -> None:
+def test_the_starter_works_as_it_is(convener: Command, news: Path, tmp_path: Path, cache: Path) -> None:
     path = tmp_path / "mine.py"
     assert convener("lf", "new", path).code == 0
     assert "convener lf try mine.py" in path.read_text(encoding="utf-8")
@@ -160,9 +151,7 @@ def test_the_starter_works_as_it_is(
     assert "exists already" in again.err
 
 
-def test_random_sentences_and_words_without_text(
-    convener: Command, lfs: Path, tmp_path: Path, cache: Path
-) -> None:
+def test_random_sentences_and_words_without_text(convener: Command, lfs: Path, tmp_path: Path, cache: Path) -> None:
     data = tmp_path / "data.conll"
     data.write_text("From O\nOslo B-LOC\n\nOslo B-LOC\n\nRome B-LOC\n", encoding="utf-8")
     tried = convener("lf", "try", lfs, data, "--only", "places", "--seed", 1)
@@ -202,10 +191,10 @@ def test_votes_are_listed_and_removed_with_the_features(
 
 def test_loading_leaves_no_trace_of_a_file_that_fails(tmp_path: Path) -> None:
     from convener.errors import DataError
-    from convener.lf.load import load_functions
+    from convener.lf.load import load_lfs
 
     path = tmp_path / "broken_lfs.py"
     path.write_text("1 / 0", encoding="utf-8")
     with pytest.raises(DataError):
-        load_functions(path)
+        load_lfs(path)
     assert not [name for name in sys.modules if "broken_lfs" in name]

@@ -108,9 +108,9 @@ def test_doctor_tells_of_encoders_and_of_the_cache(convener: Command, cache: Pat
     assert "encoder mpnet: convener encoder install mpnet" in found["mend"]
     assert found["cache"] == {"folder": str(cache), "features": 0, "megabytes": 0}
     assert not cache.exists()
-    cv.encode(cv.demo.corpus(), "hashing", dtype="float32")
+    cv.encode(cv.demo.load_corpus(), "hashing", dtype="float32")
     kept = convener("doctor", "--json").json["cache"]
-    rows = sum(len(part.tokens) + len(part) for part in cv.demo.corpus().splits.values())
+    rows = sum(len(part.tokens) + len(part) for part in cv.demo.load_corpus().splits.values())
     assert kept["features"] == 3
     assert kept["megabytes"] == pytest.approx(rows * 256 * 4 / 1e6, rel=0.02)
     said = convener("doctor").out
@@ -129,8 +129,8 @@ def test_demo_shows_the_whole_way(convener: Command, tmp_path: Path) -> None:
     said = convener("demo", "-o", tmp_path / "demo")
     assert said.code == 0
     assert said.err == ""
-    for name in cv.available():
-        assert (name in said.out) == (not cv.get(name).needs_features)
+    for name in cv.list_models():
+        assert (name in said.out) == (not cv.get_model(name).needs_features)
     assert "Next" in said.out
     assert set(cv.read(tmp_path / "demo" / "corpus").splits) == {"train", "valid", "test"}
     assert cv.read_predictions(tmp_path / "demo" / "labels.jsonl").probabilities is not None
@@ -148,12 +148,10 @@ def test_an_interrupt_leaves_nothing_behind(news: Path, tmp_path: Path) -> None:
     """The signal comes while the run is being written."""
     code = (
         "import os, signal, sys; from convener.io import checkpoint; from convener.cli import main;"
-        "checkpoint.write = lambda *_: os.kill(os.getpid(), signal.SIGINT); main(sys.argv[1:])"
+        "checkpoint.write_model_files = lambda *_: os.kill(os.getpid(), signal.SIGINT); main(sys.argv[1:])"
     )
     words = ["fit", str(news), "--model", "majority-vote", "-o", str(tmp_path / "run")]
-    done = subprocess.run(
-        [sys.executable, "-c", code, *words], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
     assert done.returncode == 130
     assert "interrupted" in done.stderr
     assert list(tmp_path.iterdir()) == []

@@ -19,9 +19,7 @@ def malformed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", [*FILES, *SHAPES])
-def test_one_line_exit_code_2_no_output(
-    convener: Command, malformed: Path, tmp_path: Path, name: str
-) -> None:
+def test_one_line_exit_code_2_no_output(convener: Command, malformed: Path, tmp_path: Path, name: str) -> None:
     refused = convener("convert", malformed / name, tmp_path / "out.jsonl")
     assert refused.code == 2, refused.err
     assert refused.out == ""
@@ -34,9 +32,7 @@ def test_one_line_exit_code_2_no_output(
 
 
 @pytest.mark.parametrize("command", ["analyze", "fit"])
-def test_other_commands_refuse_the_same_way(
-    convener: Command, malformed: Path, tmp_path: Path, command: str
-) -> None:
+def test_other_commands_refuse_the_same_way(convener: Command, malformed: Path, tmp_path: Path, command: str) -> None:
     words = ["-o", tmp_path / "run"] if command == "fit" else []
     refused = convener(command, malformed / "outside.json", *words)
     assert refused.code == 2

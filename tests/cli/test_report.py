@@ -22,9 +22,9 @@ import pytest
 import convener as cv
 from convener.cli import main
 from convener.cli import report as module
-from convener.report import account_of, drawings
+from convener.report import drawings, summarize_run
 from convener.report.sheet import Query
-from convener.report.story import estimate_table, fix_table
+from convener.report.story import estimate_table, recommendation_table
 from convener.report.views import entries
 from tests.report.reading import page_of
 
@@ -58,15 +58,13 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 # report
 
 
-def test_report_shows_tables_and_writes_a_page(
-    convener: Command, runs: Path, tmp_path: Path
-) -> None:
+def test_report_shows_tables_and_writes_a_page(convener: Command, runs: Path, tmp_path: Path) -> None:
     done = convener("report", runs / "vote")
     assert done.code == 0
-    data = cv.demo.corpus().train
-    account = account_of(cv.load(runs / "vote"), data)
+    data = cv.demo.load_corpus().train
+    account = summarize_run(cv.load_model(runs / "vote"), data)
     assert str(estimate_table(account)) in done.out
-    assert str(fix_table(account)) in done.out
+    assert str(recommendation_table(account)) in done.out
     assert "report.html: " in done.err
     assert "open it in a browser" in done.err
     found = page_of((tmp_path / "report.html").read_text(encoding="utf-8"))
@@ -88,17 +86,15 @@ def test_report_as_json(convener: Command, runs: Path, tmp_path: Path) -> None:
     assert done.code == 0
     told = done.json
     assert set(told) == {"sentences", "warnings", "sources", "fix_next", "output"}
-    account = account_of(cv.load(runs / "vote"), cv.demo.corpus().test)
+    account = summarize_run(cv.load_model(runs / "vote"), cv.demo.load_corpus().test)
     assert told["sentences"] == len(account.data)
     assert told["sources"] == estimate_table(account).to_records()
-    assert told["fix_next"] == fix_table(account).to_records()
+    assert told["fix_next"] == recommendation_table(account).to_records()
     assert told["output"] == "deep/r.html"
     assert (tmp_path / "deep" / "r.html").is_file()
 
 
-def test_other_data_and_its_splits(
-    convener: Command, runs: Path, news: Path, tmp_path: Path
-) -> None:
+def test_other_data_and_its_splits(convener: Command, runs: Path, news: Path, tmp_path: Path) -> None:
     part = cv.read(news, "valid")
     cv.write(part, tmp_path / "part.jsonl")
     done = convener("report", runs / "vote", "--data", "part.jsonl", "--json")
@@ -112,9 +108,7 @@ def test_other_data_and_its_splits(
     assert "not a folder of splits" in refused.err
 
 
-def test_a_folder_without_train_needs_a_split(
-    convener: Command, runs: Path, news: Path, tmp_path: Path
-) -> None:
+def test_a_folder_without_train_needs_a_split(convener: Command, runs: Path, news: Path, tmp_path: Path) -> None:
     cv.write(cv.Corpus(splits={"valid": cv.read(news, "valid")}), tmp_path / "v", format="jsonl")
     refused = convener("report", runs / "vote", "--data", "v")
     assert refused.code == 2
@@ -126,32 +120,28 @@ def test_annotate_next(convener: Command, runs: Path, tmp_path: Path) -> None:
     done = convener("report", runs / "vote", "--annotate", "next.jsonl", "--number", 7)
     assert done.code == 0
     assert "7 sentences to annotate -> next.jsonl" in done.err
-    data = cv.demo.corpus().train
-    account = account_of(cv.load(runs / "vote"), data)
-    chosen = account.sheet.find(Query(order="entropy"))[:7].tolist()
+    data = cv.demo.load_corpus().train
+    account = summarize_run(cv.load_model(runs / "vote"), data)
+    chosen = account.sentence_index.find(Query(order="entropy"))[:7].tolist()
     found = cv.read_predictions(tmp_path / "next.jsonl")
     assert [sentence.tokens for sentence in found.data] == [data[n].tokens for n in chosen]
     bounds = [data.offsets[n : n + 2].tolist() for n in chosen]
-    expected = [label for a, b in bounds for label in account.answer.labels[a:b].tolist()]
+    expected = [label for a, b in bounds for label in account.predictions.labels[a:b].tolist()]
     assert found.labels.tolist() == expected
     assert found.data.gold is None
     assert convener("report", runs / "vote", "--annotate", "n.conll", "--number", 10**6).code == 0
     assert len(cv.read_predictions(tmp_path / "n.conll")) == len(data)
 
 
-def test_a_run_that_does_not_know_its_data(
-    convener: Command, runs: Path, news: Path, tmp_path: Path
-) -> None:
-    cv.load(runs / "vote").save(tmp_path / "by-hand")
+def test_a_run_that_does_not_know_its_data(convener: Command, runs: Path, news: Path, tmp_path: Path) -> None:
+    cv.load_model(runs / "vote").save(tmp_path / "by-hand")
     refused = convener("report", "by-hand")
     assert refused.code == 2
     assert "by-hand: does not say where its data lies; give --data DATA" in refused.err
     assert convener("report", "by-hand", "--data", news).code == 0
 
 
-def test_data_that_was_moved_away(
-    convener: Command, runs: Path, news: Path, tmp_path: Path
-) -> None:
+def test_data_that_was_moved_away(convener: Command, runs: Path, news: Path, tmp_path: Path) -> None:
     shutil.copytree(runs / "vote", tmp_path / "vote")
     facts = json.loads((tmp_path / "vote" / "run.json").read_text())
     gone = tmp_path / "gone"
@@ -191,9 +181,9 @@ def test_two_models(convener: Command, runs: Path, tmp_path: Path) -> None:
     assert done.json == {"output": "two.html", "models": ["vote", "chain"]}
     assert "2 models -> two.html" in done.err
     found = page_of((tmp_path / "two.html").read_text(encoding="utf-8"))
-    test = cv.demo.corpus().test
+    test = cv.demo.load_corpus().test
     for name, row in zip(("vote", "chain"), found.tables["Models"][1:], strict=False):
-        expected = cv.evaluate(cv.load(runs / name).predict(test), test)
+        expected = cv.evaluate(cv.load_model(runs / name).predict(test), test)
         assert (row[0], row[3]) == (name, f"{expected.f1:.2%}")
 
 
@@ -206,7 +196,7 @@ def test_runs_of_other_sources(convener: Command, runs: Path, tmp_path: Path) ->
         lanes = found.json("setup")["lanes"]
         assert [name for kind, name in lanes if kind == "model"] == list(pair)
         sources = [name for kind, name in lanes if kind == "source"]
-        assert sources == list(cv.demo.corpus().train.sources)
+        assert sources == list(cv.demo.load_corpus().train.sources)
 
 
 def test_runs_of_the_same_name(convener: Command, runs: Path, tmp_path: Path) -> None:
@@ -223,7 +213,7 @@ def test_runs_of_the_same_name(convener: Command, runs: Path, tmp_path: Path) ->
 # plot
 
 
-@pytest.mark.parametrize("kind", get_args(module.Kind))
+@pytest.mark.parametrize("kind", get_args(module.FigureName))
 def test_every_kind_of_plot(convener: Command, runs: Path, tmp_path: Path, kind: str) -> None:
     done = convener("plot", runs / "short-chain", kind, "--split", "valid", "-o", f"{kind}.svg")
     assert done.code == 0, done.err
@@ -232,7 +222,7 @@ def test_every_kind_of_plot(convener: Command, runs: Path, tmp_path: Path, kind:
 
 
 def test_the_kinds_are_all_there_are() -> None:
-    assert get_args(module.Kind) == tuple(drawings.ALL)
+    assert get_args(module.FigureName) == tuple(drawings.FIGURES)
 
 
 def test_nothing_to_draw(convener: Command, runs: Path, news: Path, tmp_path: Path) -> None:
@@ -277,7 +267,7 @@ def stopped(process: subprocess.Popen[str]) -> str:
 
 
 def test_view_serves_until_it_is_interrupted(runs: Path, cache: Path) -> None:
-    test = cv.demo.corpus().test
+    test = cv.demo.load_corpus().test
     with viewing(runs / "vote", "--split", "test") as (process, address):
         assert urlsplit(address).hostname == "127.0.0.1"
         with urlopen(address) as page:
@@ -313,10 +303,10 @@ def test_a_view_is_prepared_once_for_all_that_decides_it(
 
     def counted(*words: object, **more: object) -> object:
         told.append(words)
-        return account_of(*words, **more)  # type: ignore[arg-type]
+        return summarize_run(*words, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(module, "account_of", counted)
-    cv.write(cv.demo.corpus().valid, tmp_path / "valid.jsonl")
+    monkeypatch.setattr(module, "summarize_run", counted)
+    cv.write(cv.demo.load_corpus().valid, tmp_path / "valid.jsonl")
     view = ("view", runs / "vote", "--no-browser")
     first = convener(*view, "--data", "valid.jsonl")
     assert first.code == 0, first.err
@@ -332,10 +322,10 @@ def test_a_view_is_prepared_once_for_all_that_decides_it(
     for number, words in enumerate(changes, start=2):
         assert convener(*words).code == 0
         assert len(told) == len(entries(cache)) == number
-    cv.write(cv.demo.corpus().test, tmp_path / "valid.jsonl")
+    cv.write(cv.demo.load_corpus().test, tmp_path / "valid.jsonl")
     assert convener(*view, "--data", "valid.jsonl").code == 0
     assert len(told) == 6
-    assert len(served[-1].sheet) == len(cv.demo.corpus().test)
+    assert len(served[-1].sentence_index) == len(cv.demo.load_corpus().test)
 
 
 def test_a_browser_is_opened_on_this_machine_only(
@@ -370,9 +360,7 @@ def test_another_interface_in_truth(runs: Path, cache: Path) -> None:
         assert token not in stopped(process)
 
 
-def test_view_of_what_is_not_there(
-    convener: Command, runs: Path, cache: Path, served: list[module.Viewer]
-) -> None:
+def test_view_of_what_is_not_there(convener: Command, runs: Path, cache: Path, served: list[module.Viewer]) -> None:
     assert convener("view", "nothing").code == 2
     refused = convener("view", runs / "vote", "--split", "dev2", "--no-browser")
     assert refused.code == 2
@@ -381,9 +369,7 @@ def test_view_of_what_is_not_there(
     assert not cache.exists()
 
 
-def test_a_port_in_use(
-    convener: Command, runs: Path, cache: Path, served: list[module.Viewer]
-) -> None:
+def test_a_port_in_use(convener: Command, runs: Path, cache: Path, served: list[module.Viewer]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         refused = convener("view", runs / "vote", "--no-browser", "--port", port)
@@ -391,14 +377,12 @@ def test_a_port_in_use(
     assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in refused.err
 
 
-def test_views_are_listed_and_removed(
-    convener: Command, runs: Path, cache: Path, served: list[module.Viewer]
-) -> None:
+def test_views_are_listed_and_removed(convener: Command, runs: Path, cache: Path, served: list[module.Viewer]) -> None:
     for split in ("test", "valid"):
         assert convener("view", runs / "vote", "--no-browser", "--split", split).code == 0
     rows = convener("cache", "list", "--json").json["views"]
     assert [(row["run"], row["sentences"]) for row in rows] == [
-        ("vote", len(cv.demo.corpus()[split])) for split in ("valid", "test")
+        ("vote", len(cv.demo.load_corpus()[split])) for split in ("valid", "test")
     ]
     listed = convener("cache", "list").out
     assert f"Views in {cache}: 2" in listed

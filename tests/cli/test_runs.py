@@ -21,9 +21,7 @@ def fitted(convener: Command, news: Path, tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def test_fit_writes_a_run_with_its_resolved_config(
-    convener: Command, news: Path, tmp_path: Path
-) -> None:
+def test_fit_writes_a_run_with_its_resolved_config(convener: Command, news: Path, tmp_path: Path) -> None:
     how = (*VOTE, "--seed", 7, "--set", "scheme=span")
     done = convener("fit", news, *how, "-o", tmp_path / "r", "--json")
     assert done.code == 0
@@ -48,9 +46,7 @@ def test_fit_chooses_by_itself_and_says_why(convener: Command, news: Path, tmp_p
     assert convener("evaluate", tmp_path / "r", news, "--split", "test", "--json").json["f1"] > 0.5
 
 
-def test_fit_predict_evaluate_agree(
-    convener: Command, news: Path, fitted: Path, tmp_path: Path
-) -> None:
+def test_fit_predict_evaluate_agree(convener: Command, news: Path, fitted: Path, tmp_path: Path) -> None:
     direct = convener("evaluate", fitted, news, "--split", "test", "--json").json
     assert {"precision", "recall", "f1", "mode", "per_type", "majority_vote"} <= set(direct)
     assert direct["f1"] == direct["majority_vote"]["f1"]
@@ -70,7 +66,7 @@ def test_evaluate_prints_majority_vote_beside(convener: Command, news: Path, fit
 
 def test_without_gold_the_figures_are_null(convener: Command, fitted: Path, tmp_path: Path) -> None:
     plain = tmp_path / "plain.jsonl"
-    cv.write(cv.demo.corpus().test.without_gold(), plain)
+    cv.write(cv.demo.load_corpus().test.without_gold(), plain)
     result = convener("evaluate", fitted, plain, "--json")
     assert result.code == 0
     assert result.json["f1"] is None
@@ -85,10 +81,7 @@ def test_a_missing_train_names_the_option(convener: Command, news: Path, tmp_pat
     assert refused.code == 2
     assert "--train-from valid:0.8" in refused.err
     assert not (tmp_path / "run").exists()
-    assert (
-        convener("fit", folder, *VOTE, "--train-from", "valid:0.8", "-o", tmp_path / "run").code
-        == 0
-    )
+    assert convener("fit", folder, *VOTE, "--train-from", "valid:0.8", "-o", tmp_path / "run").code == 0
 
 
 def test_an_existing_run_is_kept(convener: Command, news: Path, fitted: Path) -> None:
@@ -118,15 +111,13 @@ def test_chosen_sources_are_remembered(convener: Command, news: Path, tmp_path: 
 
 def test_models_lists_what_each_needs(convener: Command) -> None:
     listed = {row["name"]: row for row in convener("models", "--json").json["models"]}
-    assert set(listed) == set(cv.available())
+    assert set(listed) == set(cv.list_models())
     assert listed["best-consensus"]["gold"] is True
     assert all(row["summary"] for row in listed.values())
     assert "majority-vote" in convener("models").out
 
 
-def test_train_from_is_for_data_without_train(
-    convener: Command, news: Path, tmp_path: Path
-) -> None:
+def test_train_from_is_for_data_without_train(convener: Command, news: Path, tmp_path: Path) -> None:
     refused = convener("fit", news, *VOTE, "-o", tmp_path / "run", "--train-from", "train:0.8")
     assert refused.code == 2
     assert "has a train split" in refused.err
@@ -142,23 +133,17 @@ def test_strict_mode_drops_stray_tags_of_a_file(convener: Command, tmp_path: Pat
     assert [round(said.json["recall"], 2) for said in recalls] == [1.0, 0.67]
 
 
-def test_a_run_remembers_how_its_data_was_read(
-    convener: Command, news: Path, tmp_path: Path
-) -> None:
+def test_a_run_remembers_how_its_data_was_read(convener: Command, news: Path, tmp_path: Path) -> None:
     words = ("--read", "silence=abstain")
     assert convener("fit", news, *VOTE, "-o", tmp_path / "run", *words).code == 0
     again = convener("evaluate", tmp_path / "run", news, "--split", "test")
     assert again.code == 0, again.err
 
 
-def test_gold_of_unknown_types_does_not_stop_a_prediction(
-    convener: Command, tmp_path: Path
-) -> None:
+def test_gold_of_unknown_types_does_not_stop_a_prediction(convener: Command, tmp_path: Path) -> None:
     votes = {"a": [[(0, 1, "PER")]] * 3}
     cv.write(cv.Dataset.from_spans(["PER"], [["Ada", "left"]] * 3, votes), tmp_path / "t.jsonl")
-    other = cv.Dataset.from_spans(
-        ["LOC", "PER"], [["Ada", "Bonn"]] * 3, votes, gold=[[(1, 2, "LOC")]] * 3
-    )
+    other = cv.Dataset.from_spans(["LOC", "PER"], [["Ada", "Bonn"]] * 3, votes, gold=[[(1, 2, "LOC")]] * 3)
     cv.write(other, tmp_path / "o.jsonl")
     assert convener("fit", tmp_path / "t.jsonl", *VOTE, "-o", tmp_path / "run").code == 0
     score = convener("evaluate", tmp_path / "run", tmp_path / "o.jsonl", "--json")
@@ -166,10 +151,8 @@ def test_gold_of_unknown_types_does_not_stop_a_prediction(
     assert score.json["recall"] == 0
 
 
-def test_a_batch_where_nobody_speaks_is_labelled(
-    convener: Command, fitted: Path, tmp_path: Path
-) -> None:
-    quiet = {name: [[]] for name in cv.demo.corpus().train.sources}
+def test_a_batch_where_nobody_speaks_is_labelled(convener: Command, fitted: Path, tmp_path: Path) -> None:
+    quiet = {name: [[]] for name in cv.demo.load_corpus().train.sources}
     record = {"tokens": ["nothing", "here"], "votes": {name: [] for name in quiet}}
     (tmp_path / "q.jsonl").write_text(json.dumps(record) + "\n")
     done = convener("predict", fitted, tmp_path / "q.jsonl", "-o", tmp_path / "out.jsonl")
@@ -188,15 +171,13 @@ def test_resume_answers_in_json_and_refuses_a_bare_model(
     convener: Command, news: Path, fitted: Path, tmp_path: Path
 ) -> None:
     assert convener("fit", news, *VOTE, "-o", fitted, "--resume", "--json").json["model"]
-    cv.load(fitted).save(tmp_path / "bare")
+    cv.load_model(fitted).save(tmp_path / "bare")
     refused = convener("fit", news, *VOTE, "-o", tmp_path / "bare", "--resume")
     assert refused.code == 2
     assert "not a run" in refused.err
 
 
-def test_use_gold_is_said_to_do_nothing_where_it_does_nothing(
-    convener: Command, news: Path, tmp_path: Path
-) -> None:
+def test_use_gold_is_said_to_do_nothing_where_it_does_nothing(convener: Command, news: Path, tmp_path: Path) -> None:
     done = convener("fit", news, *VOTE, "-o", tmp_path / "run", "--use-gold", "--json")
     assert done.json["used_valid_gold"] is False
     assert "--use-gold changes nothing" in done.err

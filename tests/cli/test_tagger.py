@@ -43,9 +43,7 @@ def test_a_tagger_stands_beside_the_model_and_the_vote(
     assert "trained on" in done.err
 
 
-def test_figures_are_those_of_evaluate(
-    convener: Command, news: Path, voted: Path, tmp_path: Path
-) -> None:
+def test_figures_are_those_of_evaluate(convener: Command, news: Path, voted: Path, tmp_path: Path) -> None:
     words = (*QUICK, "--split", "test", "--hard", "--seed", 3, "--set", "crf=no", "--json")
     done = convener("train-tagger", voted, news, *words, "-o", tmp_path / "t").json
     assert done["targets"] == "hard"
@@ -59,9 +57,7 @@ def test_figures_are_those_of_evaluate(
     assert facts["settings"]["crf"] is False
 
 
-def test_predict_writes_what_the_tagger_says(
-    convener: Command, news: Path, trained: Path, tmp_path: Path
-) -> None:
+def test_predict_writes_what_the_tagger_says(convener: Command, news: Path, trained: Path, tmp_path: Path) -> None:
     file = tmp_path / "l.jsonl"
     assert convener("predict", trained, news, "--split", "test", "-o", file).code == 0
     expected = cv.load_tagger(trained).predict(cv.read(news, "test"))
@@ -75,9 +71,7 @@ def test_text_without_sources_is_enough(convener: Command, trained: Path, tmp_pa
     assert len(cv.read_predictions(tmp_path / "out.jsonl")) == 1
 
 
-def test_a_file_of_labels_is_learned(
-    convener: Command, news: Path, voted: Path, tmp_path: Path
-) -> None:
+def test_a_file_of_labels_is_learned(convener: Command, news: Path, voted: Path, tmp_path: Path) -> None:
     convener("predict", voted, news, "--split", "train", "-o", tmp_path / "l.npz")
     words = (*QUICK, "-o", tmp_path / "t", "--json")
     done = convener("train-tagger", tmp_path / "l.npz", news, *words)
@@ -107,16 +101,14 @@ def test_gold_in_place_of_labels_is_said(convener: Command, news: Path, tmp_path
     assert told.json["saw_gold"] is True
 
 
-def test_labels_of_a_reference_make_a_reference(
-    convener: Command, news: Path, tmp_path: Path
-) -> None:
+def test_labels_of_a_reference_make_a_reference(convener: Command, news: Path, tmp_path: Path) -> None:
     convener("fit", news, "--model", "best-consensus", "-o", tmp_path / "bc")
     words = (*QUICK, "-o", tmp_path / "t", "--json")
     assert convener("train-tagger", tmp_path / "bc", news, *words).json["saw_gold"] is True
 
 
 def test_without_gold_there_are_no_scores(convener: Command, voted: Path, tmp_path: Path) -> None:
-    cv.write(cv.demo.corpus().train.without_gold(), tmp_path / "plain.jsonl")
+    cv.write(cv.demo.load_corpus().train.without_gold(), tmp_path / "plain.jsonl")
     words = (*QUICK, "-o", tmp_path / "t")
     done = convener("train-tagger", voted, tmp_path / "plain.jsonl", *words, "--json")
     assert done.code == 0, done.err
@@ -125,9 +117,7 @@ def test_without_gold_there_are_no_scores(convener: Command, voted: Path, tmp_pa
     assert shown.out == ""
 
 
-def test_an_existing_tagger_is_kept(
-    convener: Command, news: Path, voted: Path, trained: Path
-) -> None:
+def test_an_existing_tagger_is_kept(convener: Command, news: Path, voted: Path, trained: Path) -> None:
     words = ("train-tagger", voted, news, *QUICK, "-o", trained)
     refused = convener(*words)
     assert refused.code == 2
@@ -194,23 +184,17 @@ def test_bad_words_are_one_line(
     assert not (tmp_path / "t").exists()
 
 
-def test_a_tagger_is_no_label_model(
-    convener: Command, news: Path, trained: Path, tmp_path: Path
-) -> None:
+def test_a_tagger_is_no_label_model(convener: Command, news: Path, trained: Path, tmp_path: Path) -> None:
     refused = convener("train-tagger", trained, news, *QUICK, "-o", tmp_path / "u")
     assert refused.code == 2
     assert "labels are to come from a run or a file" in refused.err
 
 
-def test_data_without_train_are_split_as_the_run_split_them(
-    convener: Command, news: Path, tmp_path: Path
-) -> None:
+def test_data_without_train_are_split_as_the_run_split_them(convener: Command, news: Path, tmp_path: Path) -> None:
     folder = tmp_path / "part"
     cv.write(cv.Corpus(splits={"valid": cv.read(news, "valid")}), folder, format="jsonl")
     vote = ("--model", "majority-vote", "--train-from", "valid:0.8", "-o", tmp_path / "run")
     assert convener("fit", folder, *vote).code == 0
-    done = convener(
-        "train-tagger", tmp_path / "run", folder, *QUICK, "-o", tmp_path / "t", "--json"
-    )
+    done = convener("train-tagger", tmp_path / "run", folder, *QUICK, "-o", tmp_path / "t", "--json")
     assert done.code == 0, done.err
     assert done.json["sentences"] == round(0.8 * len(cv.read(news, "valid")))

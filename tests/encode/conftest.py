@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from convener.encode.packages import PACKAGED
-from convener.encode.transformer import Transformer
+from convener.encode.transformer import TransformerEncoder
 
 from .oracle import Naive
 from .toys import build
@@ -40,9 +40,9 @@ def minilm_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def minilm(minilm_folder: Path, one_thread: None) -> Transformer:
+def minilm(minilm_folder: Path, one_thread: None) -> TransformerEncoder:
     """MiniLM in float32, loaded once."""
-    return Transformer("minilm", minilm_folder, precision="float32")
+    return TransformerEncoder("minilm", minilm_folder, compute_dtype="float32")
 
 
 @pytest.fixture(scope="session")

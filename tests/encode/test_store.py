@@ -21,12 +21,12 @@ import numpy as np
 import pytest
 
 from convener import progress
-from convener.encode import get, store
-from convener.encode.base import Encoded
+from convener.encode import get_encoder, store
+from convener.encode.base import EncodedBatch
 from convener.encode.store import open_features, write_features
 from convener.errors import DataError
-from convener.features import as_floats, as_stored
-from convener.packed import stretches
+from convener.features import from_float32, to_float32
+from convener.packed import chunk_bounds
 
 from .toys import Lengths, corpus, dataset
 
@@ -34,18 +34,18 @@ SHARD = 20
 CHILD = f"""
 import sys
 from pathlib import Path
-from convener.encode import get, store
+from convener.encode import get_encoder, store
 from tests.encode.toys import Lengths, corpus
-store.SHARD = {SHARD}
+store.SHARD_TOKENS = {SHARD}
 slow = Lengths(pause=0.03)
-encoder = get("hashing", width=16) if sys.argv[2] == "hashing" else slow
+encoder = get_encoder("hashing", width=16) if sys.argv[2] == "hashing" else slow
 store.write_features(Path(sys.argv[1]), corpus(), encoder, "float16")
 """
 
 
 @pytest.fixture
 def shards(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "SHARD", SHARD)
+    monkeypatch.setattr(store, "SHARD_TOKENS", SHARD)
 
 
 @pytest.fixture
@@ -70,8 +70,8 @@ def test_what_is_written_is_what_the_encoder_gave(written: Path) -> None:
     words, sentences = Lengths().encode(data.tokens, data.offsets)
     np.testing.assert_array_equal(found.tokens, words.astype(np.float16))
     np.testing.assert_array_equal(found.sentences, sentences.astype(np.float16))
-    assert found.encoding == Lengths().encoding
-    assert (found.dtype, found.width) == ("float16", 3)
+    assert found.encoder_spec == Lengths().spec
+    assert (found.dtype, found.dim) == ("float16", 3)
 
 
 def test_features_are_mapped_not_read(written: Path) -> None:
@@ -79,7 +79,7 @@ def test_features_are_mapped_not_read(written: Path) -> None:
     for array in (found.tokens, found.sentences):
         assert isinstance(array, np.memmap)
         assert not array.flags.writeable
-    assert isinstance(found.part(slice(3, 5), slice(2, 9)).tokens, np.memmap)
+    assert isinstance(found.subset(slice(3, 5), slice(2, 9)).tokens, np.memmap)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
@@ -88,9 +88,9 @@ def test_every_kind_of_number_comes_back(tmp_path: Path, dtype: Any) -> None:
     write_features(tmp_path / "key", data, encoder, dtype)
     found = open_features(tmp_path / "key")
     assert found.dtype == dtype
-    rounded = as_stored(encoder.encode(data.tokens, data.offsets).tokens, dtype)
+    rounded = from_float32(encoder.encode(data.tokens, data.offsets).tokens, dtype)
     np.testing.assert_array_equal(found.tokens, rounded)
-    np.testing.assert_array_equal(found.token_rows(), as_floats(rounded))
+    np.testing.assert_array_equal(found.token_vectors(), to_float32(rounded))
 
 
 @pytest.mark.parametrize("sentences", [[], [[]], [[], []]])
@@ -102,17 +102,15 @@ def test_nothing_is_written_and_read(tmp_path: Path, sentences: list[list[str]])
     assert not found.sentences.any()
 
 
-def test_progress_is_told_in_tokens(
-    tmp_path: Path, shards: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_progress_is_told_in_tokens(tmp_path: Path, shards: None, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[Any] = []
 
     @contextmanager
-    def bar(title: str, total: int, *, unit: str, done: int) -> Iterator[progress.Advance]:
-        said.append((title, total, unit, done))
+    def bar(title: str, total: int, *, unit: str, completed: int) -> Iterator[progress.Advance]:
+        said.append((title, total, unit, completed))
         yield lambda words="", by=1: said.append(by)
 
-    monkeypatch.setattr(progress, "bar", bar)
+    monkeypatch.setattr(progress, "progress_bar", bar)
     write_features(tmp_path / "key", corpus(), Lengths(), "float16")
     count = len(corpus().tokens)
     assert said[0] == ("encoding with lengths", count, "tokens", 0)
@@ -160,7 +158,7 @@ def test_a_killed_run_is_gone_on_with_to_the_same_bytes(written: Path, tmp_path:
 
 
 def test_a_killed_run_of_hashing_is_gone_on_with(tmp_path: Path, shards: None) -> None:
-    encoder = get("hashing", width=16)
+    encoder = get_encoder("hashing", width=16)
     write_features(tmp_path / "whole" / "key", corpus(), encoder, "float16")
     folder = tmp_path / "killed" / "key"
     child = start(folder, "hashing")
@@ -179,7 +177,7 @@ class Fails(Lengths):
         super().__init__()
         self.after, self.error = after, error
 
-    def encode(self, tokens: Any, offsets: Any) -> Encoded:
+    def encode(self, tokens: Any, offsets: Any) -> EncodedBatch:
         if self.calls == self.after:
             raise self.error
         return super().encode(tokens, offsets)
@@ -187,7 +185,7 @@ class Fails(Lengths):
 
 @pytest.mark.parametrize("after", range(0, 12, 3))
 def test_a_stopped_run_encodes_only_what_is_missing(written: Path, after: int) -> None:
-    whole, count = content(written), len(stretches(corpus().offsets, SHARD)) - 1
+    whole, count = content(written), len(chunk_bounds(corpus().offsets, SHARD)) - 1
     folder = written.parent.parent / "again" / "key"
     with pytest.raises(KeyboardInterrupt):
         write_features(folder, corpus(), Fails(after, KeyboardInterrupt()), "float16")
@@ -210,9 +208,7 @@ def test_a_stopped_run_encodes_only_what_is_missing(written: Path, after: int) -
         lambda draft: (draft / "tokens.bin").open("ab").write(b"half a shard"),
     ],
 )
-def test_a_draft_that_is_not_sound_is_made_anew(
-    written: Path, damage: Callable[[Path], object]
-) -> None:
+def test_a_draft_that_is_not_sound_is_made_anew(written: Path, damage: Callable[[Path], object]) -> None:
     whole, folder = content(written), written.parent.parent / "again" / "key"
     with pytest.raises(KeyboardInterrupt):
         write_features(folder, corpus(), Fails(5, KeyboardInterrupt()), "float16")
@@ -242,22 +238,20 @@ def test_one_that_comes_late_finds_the_work_done(written: Path) -> None:
     content(written)
 
 
-def test_a_lock_whose_file_was_removed_locks_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lock_whose_file_was_removed_locks_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that waited for it must not write beside one that came later."""
     draft, real = tmp_path / "key.partial", fcntl.flock
     waited = []
 
     def wait(file: Any, kind: int) -> None:
         if not waited:  # the one that had it removes the file; then another makes it anew
-            store.lock_of(draft).unlink()
-            store.lock_of(draft).write_text("")
+            store.lock_path(draft).unlink()
+            store.lock_path(draft).write_text("")
         waited.append(kind)
         real(file, kind)
 
     monkeypatch.setattr(fcntl, "flock", wait)
-    with store._locked(draft):
+    with store._write_lock(draft):
         assert waited == [fcntl.LOCK_EX] * 2
         assert store.is_being_written(draft)
     assert not store.is_being_written(draft)
@@ -299,7 +293,7 @@ def changed(folder: Path, **facts: Any) -> None:
 class Crooked(Lengths):
     """Says that it is wider than it is."""
 
-    width = 4
+    dim = 4
 
 
 def test_an_encoder_that_breaks_its_word_is_refused(tmp_path: Path) -> None:
@@ -312,12 +306,10 @@ def test_numbers_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="do not fit float16; choose bfloat16 or float32"):
         write_features(tmp_path / "key", corpus(), huge, "float16")
     write_features(tmp_path / "key", corpus(), huge, "bfloat16")
-    assert open_features(tmp_path / "key").token_rows().max() > 65504
+    assert open_features(tmp_path / "key").token_vectors().max() > 65504
 
 
-def test_a_full_disk_is_named(
-    tmp_path: Path, shards: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_named(tmp_path: Path, shards: None, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = count()
 
     def full(number: int) -> None:
@@ -335,7 +327,5 @@ def test_a_full_disk_is_named(
 def test_a_folder_one_may_not_write_is_named(tmp_path: Path) -> None:
     """A file where the folder should be: permissions do not bind an administrator."""
     (tmp_path / "cache").write_text("")
-    with pytest.raises(
-        DataError, match=r"features cannot be written: (Not a directory|File exists)"
-    ):
+    with pytest.raises(DataError, match=r"features cannot be written: (Not a directory|File exists)"):
         write_features(tmp_path / "cache" / "key", corpus(), Lengths(), "float16")

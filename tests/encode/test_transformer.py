@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import convener as cv
-from convener.encode import get
-from convener.encode.transformer import Transformer
-from convener.encode.windows import windows_of
+from convener.encode import get_encoder
+from convener.encode.transformer import TransformerEncoder
+from convener.encode.windows import make_windows
 from convener.errors import ConfigError, DataError
 
 from .oracle import Naive, cosines
@@ -29,7 +29,7 @@ Tiny = Callable[[str], Path]
 @pytest.fixture(scope="module")
 def news() -> list[list[str]]:
     """Real sentences of all lengths."""
-    data = cv.demo.corpus().test
+    data = cv.demo.load_corpus().test
     return [data[number].tokens for number in range(0, 60, 5)]
 
 
@@ -47,7 +47,7 @@ def slow(folder: Path) -> Naive:
 
 
 def test_vectors_are_those_of_one_sentence_at_a_time(
-    minilm: Transformer, naive: Naive, news: list[list[str]]
+    minilm: TransformerEncoder, naive: Naive, news: list[list[str]]
 ) -> None:
     words, sentences = minilm.encode(*packed(news))
     expected, _ = naive.all(news)
@@ -57,40 +57,36 @@ def test_vectors_are_those_of_one_sentence_at_a_time(
     np.testing.assert_allclose(sentences, means, **NEAR)  # as its folder asks for
 
 
-def test_a_sentence_does_not_depend_on_its_company(
-    minilm: Transformer, news: list[list[str]]
-) -> None:
+def test_a_sentence_does_not_depend_on_its_company(minilm: TransformerEncoder, news: list[list[str]]) -> None:
     words, sentences = minilm.encode(*packed(news))
     order = np.random.default_rng(1).permutation(len(news))
     mixed = minilm.encode(*packed([news[number] for number in order]))
     np.testing.assert_allclose(mixed.sentences, sentences[order], **NEAR)
-    single = get("minilm", precision="float32", budget=16)
+    single = get_encoder("minilm", compute_dtype="float32", batch_tokens=16)
     one_by_one = single.encode(*packed(news))
     np.testing.assert_allclose(one_by_one.tokens, words, **NEAR)
 
 
 @pytest.mark.parametrize(("layers", "kept"), [("middle", 5), ((0, 1), 2), ((5,), 6), ("last", 6)])
-def test_layers_that_nobody_asks_for_are_not_computed(
-    minilm_folder: Path, layers: Any, kept: int
-) -> None:
-    encoder = Transformer("minilm", minilm_folder, layers=layers, precision="float32")
+def test_layers_that_nobody_asks_for_are_not_computed(minilm_folder: Path, layers: Any, kept: int) -> None:
+    encoder = TransformerEncoder("minilm", minilm_folder, layers=layers, compute_dtype="float32")
     assert len(encoder._model.model.encoder.layer) == kept
 
 
 def test_the_middle_is_the_same_as_its_layers(minilm_folder: Path) -> None:
-    middle = Transformer("minilm", minilm_folder)
-    assert middle.encoding == Transformer("minilm", minilm_folder, layers=(2, 3, 4)).encoding
-    assert middle.encoding != Transformer("minilm", minilm_folder, layers="last").encoding
+    middle = TransformerEncoder("minilm", minilm_folder)
+    assert middle.spec == TransformerEncoder("minilm", minilm_folder, layers=(2, 3, 4)).spec
+    assert middle.spec != TransformerEncoder("minilm", minilm_folder, layers="last").spec
 
 
 def test_the_mean_of_the_last_four_layers(naive: Naive, minilm_folder: Path) -> None:
-    encoder = Transformer("minilm", minilm_folder, layers="last-four", precision="float32")
+    encoder = TransformerEncoder("minilm", minilm_folder, layers="last-four", compute_dtype="float32")
     words, _ = encoder.encode(*packed(SENTENCES[:2]))
     np.testing.assert_allclose(words, naive.all(SENTENCES[:2], (3, 4, 5, 6))[0], **NEAR)
 
 
 def test_the_first_piece_can_stand_for_a_sentence(naive: Naive, minilm_folder: Path) -> None:
-    encoder = Transformer("minilm", minilm_folder, sentence="first", precision="float32")
+    encoder = TransformerEncoder("minilm", minilm_folder, sentence="first", compute_dtype="float32")
     sentences = [SENTENCES[0], [], SENTENCES[3]]
     found = encoder.encode(*packed(sentences)).sentences
     expected = naive.all([SENTENCES[0], SENTENCES[3]])[1]
@@ -99,18 +95,18 @@ def test_the_first_piece_can_stand_for_a_sentence(naive: Naive, minilm_folder: P
 
 
 def test_windows_change_little_where_they_overlap(
-    minilm: Transformer, minilm_folder: Path, news: list[list[str]]
+    minilm: TransformerEncoder, minilm_folder: Path, news: list[list[str]]
 ) -> None:
     long = [word for line in news for word in line][:120]
-    halved = Transformer("minilm", minilm_folder, window=96, precision="float32")
+    halved = TransformerEncoder("minilm", minilm_folder, max_length=96, compute_dtype="float32")
     alike = cosines(minilm.encode(*packed([long])).tokens, halved.encode(*packed([long])).tokens)
     assert len(long) == 120
     assert alike.mean() > 0.9
     assert (alike < 0.99999).any()  # it was read in windows
 
 
-def test_bfloat16_is_nearly_the_same(minilm: Transformer, minilm_folder: Path) -> None:
-    half = Transformer("minilm", minilm_folder, precision="bfloat16")
+def test_bfloat16_is_nearly_the_same(minilm: TransformerEncoder, minilm_folder: Path) -> None:
+    half = TransformerEncoder("minilm", minilm_folder, compute_dtype="bfloat16")
     one, two = (encoder.encode(*packed(SENTENCES[:2])) for encoder in (minilm, half))
     assert cosines(one.tokens, two.tokens).min() > 0.999
     assert cosines(one.sentences, two.sentences).min() > 0.999
@@ -118,24 +114,20 @@ def test_bfloat16_is_nearly_the_same(minilm: Transformer, minilm_folder: Path) -
 
 
 @pytest.mark.parametrize("sentences", [[], [[]], [[], [], []]])
-def test_where_there_is_nothing_there_are_no_vectors(
-    minilm: Transformer, sentences: list[list[str]]
-) -> None:
+def test_where_there_is_nothing_there_are_no_vectors(minilm: TransformerEncoder, sentences: list[list[str]]) -> None:
     words, found = minilm.encode(*packed(sentences))
     assert words.shape == (0, 384)
     assert found.shape == (len(sentences), 384)
     assert not found.any()
 
 
-def test_empty_sentences_change_nothing(minilm: Transformer, naive: Naive) -> None:
+def test_empty_sentences_change_nothing(minilm: TransformerEncoder, naive: Naive) -> None:
     words, found = minilm.encode(*packed([[], SENTENCES[0], [], [], SENTENCES[1], []]))
     np.testing.assert_allclose(words, naive.all(SENTENCES[:2])[0], **NEAR)
     assert found.any(axis=1).tolist() == [False, True, False, False, True, False]
 
 
-def test_words_of_ten_thousand_characters_are_words_like_others(
-    minilm: Transformer, naive: Naive
-) -> None:
+def test_words_of_ten_thousand_characters_are_words_like_others(minilm: TransformerEncoder, naive: Naive) -> None:
     monsters = [["x" * 10_000, "cat", "ab, " * 2500], ["🙂" * 10_000], SENTENCES[0]]
     words, sentences = minilm.encode(*packed(monsters))
     assert np.isfinite(words).all()
@@ -143,7 +135,7 @@ def test_words_of_ten_thousand_characters_are_words_like_others(
     np.testing.assert_allclose(words[4:], naive.all([SENTENCES[0]])[0], **NEAR)
 
 
-def test_words_without_pieces_have_vectors_of_their_own(minilm: Transformer, naive: Naive) -> None:
+def test_words_without_pieces_have_vectors_of_their_own(minilm: TransformerEncoder, naive: Naive) -> None:
     words, _ = minilm.encode(*packed([["cat", "\u200b", "mat"], [""]]))
     read = naive.vectors(["cat", "[UNK]", "mat"])[0]
     np.testing.assert_allclose(words[:3], read, **NEAR)
@@ -156,8 +148,8 @@ def test_words_without_pieces_have_vectors_of_their_own(minilm: Transformer, nai
 @pytest.mark.parametrize(("kind", "width"), [("roberta", 32), ("distilbert", 24), ("t5", 28)])
 def test_other_architectures_load_and_agree(tiny: Tiny, kind: str, width: int) -> None:
     folder = tiny(kind)
-    encoder = get(str(folder), precision="float32")
-    assert encoder.width == width
+    encoder = get_encoder(str(folder), compute_dtype="float32")
+    assert encoder.dim == width
     words, first = slow(folder).all(SENTENCES)
     found = encoder.encode(*packed(SENTENCES))
     np.testing.assert_allclose(found.tokens, words, **NEAR)
@@ -179,7 +171,7 @@ def test_other_architectures_load_and_agree(tiny: Tiny, kind: str, width: int) -
 )
 def test_layers_are_chosen_and_averaged(tiny: Tiny, layers: Any, meant: tuple[int, ...]) -> None:
     folder = tiny("distilbert")
-    encoder = get(str(folder), layers=layers, precision="float32")
+    encoder = get_encoder(str(folder), layers=layers, compute_dtype="float32")
     words, first = slow(folder).all(SENTENCES, meant)
     np.testing.assert_allclose(encoder.encode(*packed(SENTENCES)).tokens, words, **NEAR)
     np.testing.assert_allclose(encoder.encode(*packed(SENTENCES)).sentences, first, **NEAR)
@@ -192,18 +184,14 @@ def test_a_long_sentence_is_read_in_windows(tiny: Tiny, kind: str, overlap: floa
     capacity = 32 - around
     words = [word for line in SENTENCES * 3 for word in line]
     long = [word for word in words if len(oracle.pieces([word])[0]) <= capacity // 4]
-    encoder = get(
-        str(tiny(kind)), window=32, overlap=overlap, sentence="first", precision="float32"
-    )
+    encoder = get_encoder(str(tiny(kind)), max_length=32, overlap=overlap, sentence="first", compute_dtype="float32")
     found = encoder.encode(*packed([["cat"], long, ["mat"]]))
     counts = np.array([len(ids) for ids in oracle.pieces(long)])
-    windows = windows_of(counts, np.array([0, len(long)]), capacity=capacity, overlap=overlap)
+    windows = make_windows(counts, np.array([0, len(long)]), max_subwords=capacity, overlap=overlap)
     assert len(windows.start) >= 4
     for start, end, first, last in zip(*windows, strict=True):
         seen, head = oracle.vectors(long[start:end])
-        np.testing.assert_allclose(
-            found.tokens[1 + first : 1 + last], seen[first - start : last - start], **NEAR
-        )
+        np.testing.assert_allclose(found.tokens[1 + first : 1 + last], seen[first - start : last - start], **NEAR)
         if start == 0:
             np.testing.assert_allclose(found.sentences[1], head, **NEAR)
     np.testing.assert_allclose(found.tokens[[0, -1]], oracle.all([["cat"], ["mat"]])[0], **NEAR)
@@ -216,7 +204,7 @@ def test_a_model_with_a_decoder_is_read_by_its_encoder(tiny: Tiny, tmp_path: Pat
     config = transformers.AutoConfig.from_pretrained(folder)
     config.is_encoder_decoder = True
     transformers.T5Model(config).save_pretrained(folder)
-    found = get(str(folder), precision="float32").encode(*packed(SENTENCES)).tokens
+    found = get_encoder(str(folder), compute_dtype="float32").encode(*packed(SENTENCES)).tokens
     np.testing.assert_allclose(found, slow(folder).all(SENTENCES)[0], **NEAR)
 
 
@@ -231,56 +219,54 @@ def test_a_model_with_a_decoder_is_read_by_its_encoder(tiny: Tiny, tmp_path: Pat
         ({"layers": (7,)}, r"layers must be in \[-7, 6\]"),
         ({"layers": (-8, 1)}, r"layers must be in \[-7, 6\]"),
         ({"sentence": "max"}, "one of auto, first, mean; got 'max'"),
-        ({"precision": "half"}, "one of auto, float32, bfloat16"),
-        ({"window": 15}, "window must be at least 16, got 15"),
-        ({"window": 513}, "window must be at most 512"),
+        ({"compute_dtype": "half"}, "one of auto, float32, bfloat16"),
+        ({"max_length": 15}, "max_length must be at least 16, got 15"),
+        ({"max_length": 513}, "window must be at most 512"),
         ({"overlap": 0.8}, r"overlap must be in \[0, 0.75\], got 0.8"),
         ({"overlap": -0.1}, "overlap must be in"),
         ({"overlap": "nan"}, "overlap must be a number"),
-        ({"budget": 1}, "budget must be at least 16"),
+        ({"batch_tokens": 1}, "batch_tokens must be at least 16"),
         ({"device": "abacus"}, "device 'abacus' is not there"),
-        ({"windw": 64}, "did you mean 'window'"),
+        ({"max_lenght": 64}, "did you mean 'max_length'"),
     ],
 )
 def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        get("minilm", **settings).encode(*packed([["cat"]]))
+        get_encoder("minilm", **settings).encode(*packed([["cat"]]))
 
 
 def test_settings_that_decide_no_number_are_not_part_of_the_encoding() -> None:
-    plain = get("minilm").encoding
-    assert get("minilm", budget=64, device="cpu").encoding == plain
+    plain = get_encoder("minilm").spec
+    assert get_encoder("minilm", batch_tokens=64, device="cpu").spec == plain
     for change in (
         {"layers": "last-four"},
         {"sentence": "first"},
-        {"precision": "float32"},
-        {"window": 64},
+        {"compute_dtype": "float32"},
+        {"max_length": 64},
         {"overlap": 0.25},
     ):
-        assert get("minilm", **change).encoding != plain, change
+        assert get_encoder("minilm", **change).spec != plain, change
 
 
-@pytest.mark.parametrize(
-    "file", ["model.safetensors", "tokenizer.json", "config.json", "1_Pooling/config.json"]
-)
+@pytest.mark.parametrize("file", ["model.safetensors", "tokenizer.json", "config.json", "1_Pooling/config.json"])
 def test_a_model_that_changes_is_another_encoder(broken: Path, file: str) -> None:
     (broken / "1_Pooling").mkdir()
     (broken / "1_Pooling" / "config.json").write_text("{}")
-    before = get(str(broken)).encoding
-    assert get(str(broken)).encoding == before
+    before = get_encoder(str(broken)).spec
+    assert get_encoder(str(broken)).spec == before
     raw = (broken / file).read_bytes()
     (broken / file).write_bytes(raw[:-1] + b" " + raw[-1:])
-    assert get(str(broken)).encoding != before
+    assert get_encoder(str(broken)).spec != before
 
 
 def test_the_same_model_elsewhere_is_the_same_encoder(
     broken: Path, tiny: Tiny, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here = get(str(tiny("distilbert"))).encoding
-    assert get(str(broken)).encoding == here
+    here = get_encoder(str(tiny("distilbert"))).spec
+    assert get_encoder(str(broken)).spec == here
     monkeypatch.chdir(broken.parent)
-    assert get("model").encoding == here
-    assert get("model").encoding.name == str(broken)
+    assert get_encoder("model").spec == here
+    assert get_encoder("model").spec.name == str(broken)
 
 
 # Folders that are no models
@@ -358,14 +344,14 @@ def test_a_folder_that_is_no_model_is_refused_in_one_line(
 ) -> None:
     damage(broken)
     with pytest.raises(DataError, match=message) as caught:
-        get(str(broken)).encode(*packed(SENTENCES))
+        get_encoder(str(broken)).encode(*packed(SENTENCES))
     assert str(broken) in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_an_empty_folder_is_no_model(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no model in this folder"):
-        get(str(tmp_path))
+        get_encoder(str(tmp_path))
 
 
 def test_code_that_comes_with_a_model_is_neither_run_nor_offered(
@@ -375,7 +361,7 @@ def test_code_that_comes_with_a_model_is_neither_run_nor_offered(
     edited(model_type="own", auto_map={"AutoConfig": "own.C", "AutoModel": "own.M"})(broken)
     (broken / "own.py").write_text(f"open({str(broken / 'ran')!r}, 'w')\n")
     with pytest.raises(DataError, match="custom code"):
-        get(str(broken)).encode(*packed(SENTENCES))
+        get_encoder(str(broken)).encode(*packed(SENTENCES))
     assert not (broken / "ran").exists()
     assert capsys.readouterr() == ("", "")
 
@@ -389,7 +375,7 @@ def test_a_model_loads_silently_and_leaves_the_logs_as_they_were(
     logging.enable_progress_bar()
     logging.set_verbosity_info()
     try:
-        get(str(broken)).encode(*packed(SENTENCES))
+        get_encoder(str(broken)).encode(*packed(SENTENCES))
         assert capfd.readouterr() == ("", "")
         assert logging.is_progress_bar_enabled()
         assert logging.get_verbosity() == logging.INFO

@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from convener.encode.windows import Windows, batches, windows_of
-from convener.packed import offsets_of
+from convener.encode.windows import Windows, batch_by_length, make_windows
+from convener.packed import lengths_to_offsets
 
 CAPACITIES = st.integers(4, 40)
 
@@ -24,7 +24,7 @@ def cases(draw: st.DrawFn) -> tuple[list[list[int]], int, float]:
 
 def made(sentences: list[list[int]], capacity: int, overlap: float) -> Windows:
     pieces = np.array([count for words in sentences for count in words], np.int64)
-    return windows_of(pieces, offsets_of(map(len, sentences)), capacity=capacity, overlap=overlap)
+    return make_windows(pieces, lengths_to_offsets(map(len, sentences)), max_subwords=capacity, overlap=overlap)
 
 
 def rows(windows: Windows) -> list[tuple[int, int, int, int]]:
@@ -36,9 +36,7 @@ def test_every_word_is_given_by_exactly_one_window(
     case: tuple[list[list[int]], int, float],
 ) -> None:
     sentences, *rest = case
-    given_ = [
-        word for _, _, first, last in rows(made(sentences, *rest)) for word in range(first, last)
-    ]
+    given_ = [word for _, _, first, last in rows(made(sentences, *rest)) for word in range(first, last)]
     assert given_ == list(range(sum(map(len, sentences))))
 
 
@@ -57,7 +55,7 @@ def test_windows_fit_and_stay_inside_one_sentence(case: tuple[list[list[int]], i
 @given(cases())
 def test_a_sentence_that_fits_is_one_window(case: tuple[list[list[int]], int, float]) -> None:
     sentences, capacity, overlap = case
-    bounds = offsets_of(map(len, sentences)).tolist()
+    bounds = lengths_to_offsets(map(len, sentences)).tolist()
     found = [(start, end) for start, end, _, _ in rows(made(sentences, capacity, overlap))]
     for words, (start, end) in zip(sentences, pairwise(bounds), strict=True):
         inside = [window for window in found if start <= window[0] < end]
@@ -72,7 +70,7 @@ def test_a_word_has_context_on_both_sides(case: tuple[list[list[int]], int, floa
     """Half of the overlap, less what a word that does not divide takes away."""
     sentences, capacity, overlap = case
     counts = [count for words in sentences for count in words]
-    bounds = set(offsets_of(map(len, sentences)).tolist())
+    bounds = set(lengths_to_offsets(map(len, sentences)).tolist())
     for start, end, first, last in rows(made(sentences, capacity, overlap)):
         largest = max(counts[start:end])
         promised = overlap * capacity / 2 - largest - 1
@@ -83,9 +81,7 @@ def test_a_word_has_context_on_both_sides(case: tuple[list[list[int]], int, floa
 
 
 @given(st.integers(17, 300), st.sampled_from([0.0, 0.5, 0.75]))
-def test_a_long_sentence_takes_no_more_windows_than_the_overlap_costs(
-    count: int, overlap: float
-) -> None:
+def test_a_long_sentence_takes_no_more_windows_than_the_overlap_costs(count: int, overlap: float) -> None:
     windows = made([[1] * count], 16, overlap)
     step = 16 - int(16 * overlap)
     assert len(windows.start) == 1 + -(-(count - 16) // step)
@@ -93,13 +89,9 @@ def test_a_long_sentence_takes_no_more_windows_than_the_overlap_costs(
 
 
 @given(st.lists(st.integers(1, 50), max_size=60), st.integers(16, 128))
-def test_batches_hold_every_window_once_and_keep_to_the_budget(
-    lengths: list[int], budget: int
-) -> None:
-    found = batches(np.array(lengths, np.int64), budget)
-    assert sorted(number for batch in found for number in batch.tolist()) == list(
-        range(len(lengths))
-    )
+def test_batches_hold_every_window_once_and_keep_to_the_budget(lengths: list[int], budget: int) -> None:
+    found = batch_by_length(np.array(lengths, np.int64), budget)
+    assert sorted(number for batch in found for number in batch.tolist()) == list(range(len(lengths)))
     for batch in found:
         longest = max(lengths[number] for number in batch)
         assert len(batch) * longest <= budget or len(batch) == 1
@@ -107,7 +99,7 @@ def test_batches_hold_every_window_once_and_keep_to_the_budget(
 
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=60), st.integers(50, 128))
 def test_windows_of_like_length_are_read_together(lengths: list[int], budget: int) -> None:
-    found = batches(np.array(lengths, np.int64), budget)
+    found = batch_by_length(np.array(lengths, np.int64), budget)
     seen = [lengths[number] for batch in found for number in batch.tolist()]
     assert seen == sorted(lengths, reverse=True)
     for batch, follow in pairwise(found):  # none could have been fuller

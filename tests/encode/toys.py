@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 import convener as cv
-from convener.caching import digest_of
-from convener.encode.base import Encoded, Encoder, sentence_means
-from convener.features import Encoding
-from convener.packed import Strings, offsets_of
+from convener.caching import compute_digest
+from convener.encode.base import EncodedBatch, Encoder, sentence_means
+from convener.features import EncoderSpec
+from convener.packed import StringArray, lengths_to_offsets
 
 TEXT = (
     "the cat sat on the mat",
@@ -25,9 +25,9 @@ TEXT = (
 SENTENCES: list[list[str]] = [line.split() for line in TEXT]
 
 
-def packed(sentences: list[list[str]]) -> tuple[Strings, Any]:
+def packed(sentences: list[list[str]]) -> tuple[StringArray, Any]:
     """As encoders take them."""
-    return Strings.of(w for words in sentences for w in words), offsets_of(map(len, sentences))
+    return StringArray.from_list(w for words in sentences for w in words), lengths_to_offsets(map(len, sentences))
 
 
 def dataset(sentences: list[list[str]]) -> cv.Dataset:
@@ -45,22 +45,22 @@ class Lengths(Encoder):
     """Features that one can count on fingers: length of the word, its place, a constant."""
 
     name = "lengths"
-    width = 3
+    dim = 3
 
     def __init__(self, scale: float = 1.0, pause: float = 0.0) -> None:
         self.scale, self.pause, self.calls = scale, pause, 0
 
     @property
-    def encoding(self) -> Encoding:
-        return Encoding(self.name, digest_of(self.name, {"scale": self.scale}))
+    def spec(self) -> EncoderSpec:
+        return EncoderSpec(self.name, compute_digest(self.name, {"scale": self.scale}))
 
-    def encode(self, tokens: Strings, offsets: Any) -> Encoded:
+    def encode(self, tokens: StringArray, offsets: Any) -> EncodedBatch:
         self.calls += 1
         time.sleep(self.pause)
         place = np.concatenate([np.arange(n) for n in np.diff(offsets)] or [np.zeros(0)])
         rows = np.stack([tokens.character_lengths(), place, np.full(len(tokens), 7)], axis=1)
         words = np.asarray(rows * self.scale, np.float32)
-        return Encoded(words, sentence_means(words, offsets))
+        return EncodedBatch(words, sentence_means(words, offsets))
 
 
 # Models
@@ -95,9 +95,7 @@ def _roberta() -> tuple[Any, Any]:
     core.train_from_iterator(TEXT, trainer)
     core.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
     named |= {"cls_token": "<s>", "sep_token": "</s>", "mask_token": "<mask>"}
-    tokenizer = transformers.RobertaTokenizerFast(
-        tokenizer_object=core, model_max_length=128, **named
-    )
+    tokenizer = transformers.RobertaTokenizerFast(tokenizer_object=core, model_max_length=128, **named)
     config = transformers.RobertaConfig(
         vocab_size=len(tokenizer),
         hidden_size=32,
@@ -119,9 +117,7 @@ def wordpieces() -> Any:
     core.normalizer = normalizers.BertNormalizer(lowercase=True)
     core.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     named = {"pad": "[PAD]", "unk": "[UNK]", "cls": "[CLS]", "sep": "[SEP]", "mask": "[MASK]"}
-    trainer = trainers.WordPieceTrainer(
-        vocab_size=120, special_tokens=list(named.values()), show_progress=False
-    )
+    trainer = trainers.WordPieceTrainer(vocab_size=120, special_tokens=list(named.values()), show_progress=False)
     core.train_from_iterator(TEXT, trainer)
     core.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     return transformers.PreTrainedTokenizerFast(
@@ -159,9 +155,7 @@ def _t5() -> tuple[Any, Any]:
         show_progress=False,
     )
     core.train_from_iterator(TEXT, trainer)
-    core.post_processor = processors.TemplateProcessing(
-        single="$A </s>", special_tokens=[("</s>", 1)]
-    )
+    core.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
     tokenizer = transformers.PreTrainedTokenizerFast(
         tokenizer_object=core,
         model_max_length=128,
@@ -169,7 +163,5 @@ def _t5() -> tuple[Any, Any]:
         eos_token="</s>",
         unk_token="<unk>",
     )
-    config = transformers.T5Config(
-        vocab_size=len(tokenizer), d_model=28, d_kv=7, num_layers=3, num_heads=4, d_ff=40
-    )
+    config = transformers.T5Config(vocab_size=len(tokenizer), d_model=28, d_kv=7, num_layers=3, num_heads=4, d_ff=40)
     return tokenizer, transformers.T5EncoderModel(config)

@@ -16,9 +16,7 @@ from convener.spans import Spans
 def ece_by_loop(confidence, right, edges):
     total = 0.0
     for number, (low, high) in enumerate(pairwise(edges)):
-        inside = [
-            i for i, c in enumerate(confidence) if low < c <= high or (number == 0 and c == low)
-        ]
+        inside = [i for i, c in enumerate(confidence) if low < c <= high or (number == 0 and c == low)]
         if inside:
             accuracy = sum(right[i] for i in inside) / len(inside)
             mean = sum(float(confidence[i]) for i in inside) / len(inside)
@@ -85,8 +83,8 @@ def test_tokens_all_or_where_an_entity_is_involved():
 def test_spans_are_right_when_bounds_and_type_are():
     spans = toy().spans
     assert spans.score == pytest.approx([0.7])
-    assert span_calibration(spans, Spans.of([(0, 0, 2, 0)])).ece == pytest.approx(0.3)
-    assert span_calibration(spans, Spans.of([(0, 0, 1, 0)])).ece == pytest.approx(0.7)
+    assert span_calibration(spans, Spans.from_rows([(0, 0, 2, 0)])).ece == pytest.approx(0.3)
+    assert span_calibration(spans, Spans.from_rows([(0, 0, 1, 0)])).ece == pytest.approx(0.7)
 
 
 def test_table_and_json_leave_out_what_is_empty():
@@ -114,4 +112,4 @@ def test_refusals():
     with pytest.raises(DataError, match="needs probabilities"):
         token_calibration(bare, one > 0, one > 0)
     with pytest.raises(DataError, match="needs span scores"):
-        span_calibration(bare.spans, Spans.of([]))
+        span_calibration(bare.spans, Spans.from_rows([]))

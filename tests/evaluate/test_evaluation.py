@@ -8,9 +8,9 @@ import pytest
 
 from convener.data import Dataset
 from convener.errors import ConfigError, DataError, MismatchError
-from convener.evaluate import Kind, compare, evaluate, score_labels
-from convener.kernels.vote import majority_io
-from convener.packed import Strings
+from convener.evaluate import ErrorType, compare_predictions, evaluate, score_labels
+from convener.kernels.vote import majority_vote_io
+from convener.packed import StringArray
 from convener.predictions import Predictions
 
 SENTENCES = [["Ada", "Lovelace", "met", "Paris"], [], ["Paris", "sleeps"]]
@@ -27,9 +27,7 @@ def data(**changes):
 
 
 def predict(labels, of=None, **more):
-    return Predictions(
-        data=of or data(), labels=np.array(labels, np.int16), model="by hand", **more
-    )
+    return Predictions(data=of or data(), labels=np.array(labels, np.int16), model="by hand", **more)
 
 
 PERFECT = [1, 2, 0, 1, 3, 0]
@@ -46,10 +44,10 @@ def test_figures_and_majority_vote_are_those_of_the_metric():
         scores.micro.f1,
         scores.macro_f1,
     )
-    vote = majority_io(truth.votes, truth.opinions(), truth.offsets, 2)
+    vote = majority_vote_io(truth.votes, truth.opinions(), truth.offsets, 2)
     assert found.majority_vote == score_labels(vote, truth.gold, truth.offsets, truth.tags)
     assert found.token_accuracy == pytest.approx(2 / 6)
-    assert found.breakdown.counts[Kind.BOUNDARY] == 1
+    assert found.error_types.counts[ErrorType.BOUNDARY] == 1
     assert found.per_type["PER"]["support"] == 2
     assert evaluate(predict(PERFECT), truth).f1 == 1.0
 
@@ -83,7 +81,7 @@ def test_json():
 
 
 def test_without_gold_every_figure_is_none():
-    found = evaluate(predict(POOR), data().without_gold(), bootstrap=10)
+    found = evaluate(predict(POOR), data().without_gold(), bootstrap_samples=10)
     assert (found.f1, found.macro_f1, found.majority_vote, found.intervals) == (None,) * 4
     plain = json.loads(json.dumps(found.to_json()))
     assert plain["f1"] is None
@@ -94,9 +92,9 @@ def test_without_gold_every_figure_is_none():
 
 def test_without_sources_there_is_no_majority_vote():
     bare = Dataset.from_spans(["PER", "LOC"], SENTENCES, {}, gold=GOLD)
-    found = evaluate(predict(POOR), bare, bootstrap=5)
+    found = evaluate(predict(POOR), bare, bootstrap_samples=5)
     assert found.majority_vote is None
-    assert found.difference is None
+    assert found.difference_to_majority_vote is None
     assert found.to_json()["majority_vote"] is None
     assert "majority" not in str(found)
 
@@ -108,7 +106,7 @@ def test_types_are_matched_by_name_and_new_ones_count_against_precision():
     assert found.types == ("PER", "LOC", "DRUG")
     assert found.precision == pytest.approx(2 / 3)
     assert found.per_type["DRUG"] == {"precision": 0.0, "recall": 0.0, "f1": 0.0, "support": 0}
-    assert found.breakdown.counts[Kind.TYPE] == 1
+    assert found.error_types.counts[ErrorType.TYPE] == 1
 
 
 def test_calibration_survives_another_order_of_types():
@@ -132,27 +130,27 @@ def test_calibration_survives_another_order_of_types():
 def test_intervals_where_asked_for():
     truth = Dataset.concat([data()] * 30)
     labels = np.tile(np.array(POOR, np.int16), 30)
-    found = evaluate(Predictions(data=truth, labels=labels), truth, bootstrap=200, seed=1)
+    found = evaluate(Predictions(data=truth, labels=labels), truth, bootstrap_samples=200, seed=1)
     assert found.intervals.f1.low <= found.f1 <= found.intervals.f1.high
-    assert found.difference.f1.value == pytest.approx(found.f1 - found.majority_vote.micro.f1)
+    assert found.difference_to_majority_vote.f1.value == pytest.approx(found.f1 - found.majority_vote.micro.f1)
     assert "95% interval" in str(found)
-    again = evaluate(Predictions(data=truth, labels=labels), truth, bootstrap=200, seed=1)
+    again = evaluate(Predictions(data=truth, labels=labels), truth, bootstrap_samples=200, seed=1)
     assert again.intervals == found.intervals
 
 
 def test_compare_is_paired():
-    found = compare(predict(PERFECT), predict(POOR), data(), samples=50)
+    found = compare_predictions(predict(PERFECT), predict(POOR), data(), samples=50)
     assert found.f1.value == pytest.approx(1.0)
-    swapped = compare(predict(POOR), predict(PERFECT), data(), samples=50)
+    swapped = compare_predictions(predict(POOR), predict(PERFECT), data(), samples=50)
     assert swapped.f1.value == -found.f1.value
     with pytest.raises(DataError, match="needs gold"):
-        compare(predict(POOR), predict(POOR), data().without_gold())
+        compare_predictions(predict(POOR), predict(POOR), data().without_gold())
 
 
 def change(number, word):
     words = [token for sentence in SENTENCES for token in sentence]
     words[number] = word
-    return data(tokens=Strings.of(words))
+    return data(tokens=StringArray.from_list(words))
 
 
 @pytest.mark.parametrize(
@@ -179,12 +177,12 @@ def test_settings_are_checked():
     with pytest.raises(ConfigError, match="no mode 'exact'"):
         evaluate(predict(POOR), data(), mode="exact")
     with pytest.raises(ConfigError, match="number of draws, got -1"):
-        evaluate(predict(POOR), data(), bootstrap=-1)
+        evaluate(predict(POOR), data(), bootstrap_samples=-1)
 
 
 def test_no_sentences():
     empty = Dataset.from_spans(["PER"], [], {"a": []}, gold=[])
-    found = evaluate(Predictions(data=empty, labels=np.zeros(0, np.int16)), empty, bootstrap=3)
+    found = evaluate(Predictions(data=empty, labels=np.zeros(0, np.int16)), empty, bootstrap_samples=3)
     assert (found.f1, found.majority_vote.micro.f1, found.token_accuracy) == (0.0, 0.0, 0.0)
     assert "0.00%" in str(found)
 
@@ -197,8 +195,8 @@ def test_coarse_votes_are_no_part_of_an_evaluation() -> None:
         gold=[[(0, 1, "PER"), (2, 3, "LOC")]],
     ).with_coarse({"ENT": "any"})
     labels = Predictions(data=data, labels=np.array([1, 0, 3], np.int16), model="m")
-    fine = replace(labels, data=data.fine())
-    assert evaluate(labels, data).to_json() == evaluate(fine, data.fine()).to_json()
+    fine = replace(labels, data=data.without_coarse())
+    assert evaluate(labels, data).to_json() == evaluate(fine, data.without_coarse()).to_json()
     assert evaluate(labels, data).types == ("PER", "LOC")
-    found = compare(labels, fine, data, samples=10)
-    assert str(found) == str(compare(fine, fine, data.fine(), samples=10))
+    found = compare_predictions(labels, fine, data, samples=10)
+    assert str(found) == str(compare_predictions(fine, fine, data.without_coarse(), samples=10))

@@ -11,14 +11,14 @@ from seqeval.scheme import IOB2
 from convener.errors import ConfigError, DataError, MismatchError
 from convener.evaluate.metrics import (
     Score,
+    labels_to_spans,
     score_labels,
     score_spans,
     sentence_counts,
     span_keys,
-    spans_of,
     token_accuracy,
 )
-from convener.packed import offsets_of
+from convener.packed import lengths_to_offsets
 from convener.spans import Spans
 from convener.tags import TagSet
 
@@ -38,7 +38,7 @@ def corpus(rng):
     )  # some true continuations: B-x or I-x followed by I-x
     damage = rng.random(count) < rng.choice([0.0, 0.1, 0.5])
     predicted = np.where(damage, rng.integers(0, size, count), gold)
-    return tags, predicted.astype(np.int16), gold.astype(np.int16), offsets_of(lengths)
+    return tags, predicted.astype(np.int16), gold.astype(np.int16), lengths_to_offsets(lengths)
 
 
 def as_tags(labels, offsets, tags):
@@ -88,9 +88,7 @@ def test_nervaluate_strict_is_our_lenient_mode(corpora):
         result = Evaluator(*texts, tags=list(tags.types), loader="list").evaluate()
         theirs = result["overall"]["strict"]
         ours = score_labels(predicted, gold, offsets, tags, "lenient")
-        assert triple(ours.micro) == pytest.approx(
-            (theirs.precision, theirs.recall, theirs.f1), abs=1e-12
-        )
+        assert triple(ours.micro) == pytest.approx((theirs.precision, theirs.recall, theirs.f1), abs=1e-12)
         assert (ours.micro.predicted, ours.micro.gold) == (theirs.actual, theirs.possible)
         for name, kinds in result["entities"].items():
             assert ours.per_type[name].f1 == pytest.approx(kinds["strict"].f1, abs=1e-12)
@@ -106,7 +104,7 @@ def test_token_accuracy_equals_seqeval(corpora):
 
 def test_counts_of_sentences_add_up(corpora):
     for tags, predicted, gold, offsets in corpora[:100]:
-        spans = [spans_of(labels, offsets, tags) for labels in (predicted, gold)]
+        spans = [labels_to_spans(labels, offsets, tags) for labels in (predicted, gold)]
         counts = sentence_counts(*spans, len(offsets) - 1)
         micro = score_spans(*spans, tags.types).micro
         assert counts.shape == (len(offsets) - 1, 3)
@@ -122,9 +120,7 @@ def test_nothing_gives_zeros():
 
 
 def test_macro_leaves_out_types_that_do_not_occur():
-    scores = score_labels(
-        np.array([1, 0]), np.array([1, 3]), np.array([0, 2]), TagSet(tuple("ABC"))
-    )
+    scores = score_labels(np.array([1, 0]), np.array([1, 3]), np.array([0, 2]), TagSet(tuple("ABC")))
     assert scores.macro_f1 == 0.5
     assert list(scores.per_type) == ["A", "B", "C"]
 
@@ -150,8 +146,8 @@ def test_refusals():
 def test_keys_of_places_too_large_to_number():
     """Sentences, starts, ends and types whose product does not fit into 64 bits."""
     rows = [(2**40, 2**20, 2**30, 500), (0, 0, 1, 0), (2**40, 2**20, 2**30, 499)]
-    far = Spans.of(rows)
-    same, other = span_keys(far, Spans.of(rows[:1]))
+    far = Spans.from_rows(rows)
+    same, other = span_keys(far, Spans.from_rows(rows[:1]))
     assert np.isin(same, other).tolist() == [True, False, False]
     assert np.argsort(same).tolist() == [1, 2, 0]
 

@@ -10,8 +10,8 @@ from sklearn.metrics import cohen_kappa_score
 from convener.data import Dataset
 from convener.errors import UnknownNameError
 from convener.evaluate.metrics import score_labels
-from convener.evaluate.sources import analyze, f1_of_sources
-from convener.packed import Strings, offsets_of
+from convener.evaluate.sources import analyze, source_f1
+from convener.packed import StringArray, lengths_to_offsets
 from convener.tags import TagSet
 
 TAGS = TagSet(("PER", "LOC", "ORG"))
@@ -31,8 +31,8 @@ def random_data(seed, *, sources=4, abstain=0.3, gold=True):
     votes[unseen] = -1
     return Dataset(
         tags=TAGS,
-        tokens=Strings.of("w" for _ in range(count)),
-        offsets=offsets_of(lengths),
+        tokens=StringArray.from_list("w" for _ in range(count)),
+        offsets=lengths_to_offsets(lengths),
         sources=tuple(f"s{number}" for number in range(sources)),
         votes=votes.astype(np.int16),
         silence=tuple("O" if number % 2 else "abstain" for number in range(sources)),
@@ -42,10 +42,7 @@ def random_data(seed, *, sources=4, abstain=0.3, gold=True):
 
 def categories(data):
     """Unit by source: type, "none", or None where the source abstained on the sentence."""
-    marked = [
-        {span[:3]: span.type for span in data.tags.spans(column, data.offsets)}
-        for column in data.votes.T
-    ]
+    marked = [{span[:3]: span.type for span in data.tags.spans(column, data.offsets)} for column in data.votes.T]
     rows = []
     for unit in sorted(set().union(*marked)):
         a, b = data.offsets[unit[0]], data.offsets[unit[0] + 1]
@@ -82,10 +79,7 @@ def test_shares_equal_counting_token_by_token(seed):
     for k, source in enumerate(found.sources):
         others = [j for j in range(4) if j != k]
         overlap = [said[t, k] and said[t, others].any() for t in range(size)]
-        conflict = [
-            said[t, k] and any(said[t, j] and kind[t, j] != kind[t, k] for j in others)
-            for t in range(size)
-        ]
+        conflict = [said[t, k] and any(said[t, j] and kind[t, j] != kind[t, k] for j in others) for t in range(size)]
         shares = (source.coverage, source.overlap, source.conflict)
         assert shares == pytest.approx((said[:, k].mean(), np.mean(overlap), np.mean(conflict)))
         spans = list(data.tags.spans(data.votes[:, k], data.offsets))
@@ -110,9 +104,7 @@ def test_pairs_equal_counting_pair_by_pair(seed):
         assert pairwise["overlap"][i, j] == pytest.approx(both.mean())
         assert pairwise["conflict"][i, j] == pytest.approx(differ.mean())
         assert pairwise["agreement"][i, j] == pytest.approx(1 - differ.sum() / both.sum())
-        seen = [
-            (str(row[i]), str(row[j])) for row in rows if row[i] is not None and row[j] is not None
-        ]
+        seen = [(str(row[i]), str(row[j])) for row in rows if row[i] is not None and row[j] is not None]
         kappa = cohen_kappa_score(*zip(*seen, strict=True))
         assert pairwise["kappa"][i, j] == pytest.approx(kappa)
         same = sum(a == b != "none" for a, b in seen)
@@ -129,7 +121,7 @@ def test_pairs_equal_counting_pair_by_pair(seed):
 @pytest.mark.parametrize("abstain", [0.0, 0.3, 0.6])
 def test_alpha_equals_the_textbook(seed, abstain):
     data = random_data(seed, sources=5, abstain=abstain)
-    assert analyze(data).alpha == pytest.approx(textbook_alpha(categories(data)))
+    assert analyze(data).krippendorff_alpha == pytest.approx(textbook_alpha(categories(data)))
 
 
 def test_span_f1_of_two_sources_is_that_of_one_scored_against_the_other():
@@ -169,9 +161,7 @@ def test_begin_and_inside_of_one_type_do_not_conflict():
 
 
 def test_json_without_gold_and_with_undefined_figures():
-    data = Dataset.from_spans(
-        ["X"], [["a"], []], {"never": [[], []], "once": [[(0, 1, "X")], None]}
-    )
+    data = Dataset.from_spans(["X"], [["a"], []], {"never": [[], []], "once": [[(0, 1, "X")], None]})
     found = analyze(data)
     plain = json.loads(json.dumps(found.to_json(), allow_nan=False))
     assert plain["sources"][1]["f1"] is None
@@ -184,7 +174,7 @@ def test_json_without_gold_and_with_undefined_figures():
 @pytest.mark.parametrize("votes", [{}, {"a": []}, {"a": [], "b": []}])
 def test_nothing_at_all(votes):
     found = analyze(Dataset.from_spans(["X"], [], votes))
-    assert found.alpha is None
+    assert found.krippendorff_alpha is None
     assert found.coverage == 0.0
     assert str(found).startswith("Sources")
     json.dumps(found.to_json(), allow_nan=False)
@@ -192,7 +182,7 @@ def test_nothing_at_all(votes):
 
 def test_no_sources():
     found = analyze(Dataset.from_spans(["X"], [["a"]], {}, gold=[[(0, 1, "X")]]))
-    assert (found.sources, found.alpha, found.coverage) == ((), None, 0.0)
+    assert (found.sources, found.krippendorff_alpha, found.coverage) == ((), None, 0.0)
 
 
 def test_tables():
@@ -240,9 +230,7 @@ def test_a_coarse_span_is_right_where_gold_is_of_a_type_it_allows() -> None:
     scores = {source.name: source.score for source in analyze(coarse_sources()).sources}
     assert scores["doubts"] is None
     figures = {
-        name: (score.correct, score.predicted, score.gold)
-        for name, score in scores.items()
-        if score is not None
+        name: (score.correct, score.predicted, score.gold) for name, score in scores.items() if score is not None
     }
     assert figures == {"people": (1, 2, 2), "bounds": (2, 3, 2), "names": (1, 2, 2)}
     assert "doubts" in str(analyze(coarse_sources()))
@@ -250,7 +238,7 @@ def test_a_coarse_span_is_right_where_gold_is_of_a_type_it_allows() -> None:
 
 def test_f1_of_coarse_sources_is_that_of_their_fine_spans() -> None:
     data = coarse_sources()
-    found = f1_of_sources(data, data.gold)
+    found = source_f1(data, data.gold)
     assert found.shape == (4, 2)
     np.testing.assert_allclose(found[0], [2 / 3, 0])
     assert np.isnan(found[1:]).all()

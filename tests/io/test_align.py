@@ -7,16 +7,21 @@ import pytest
 
 from convener.data import Text
 from convener.errors import DataError
-from convener.io.align import check_inside, named_documents, settled, token_spans
-from convener.io.report import Report
-from convener.packed import Strings
+from convener.io.align import (
+    align_to_tokens,
+    check_token_range,
+    drop_default_doc_ids,
+    select_non_overlapping,
+)
+from convener.io.report import Issues
+from convener.packed import StringArray
 from convener.spans import Spans
 from convener.tags import TagSet
 
 TAGS = TagSet(("PER", "LOC"))
 OFFSETS = np.array([0, 2, 2, 4])
 TEXT = Text(
-    Strings.of(["Ada 👩‍🔬x", "", "new york"]),
+    StringArray.from_list(["Ada 👩‍🔬x", "", "new york"]),
     np.array([[0, 3], [4, 8], [0, 3], [4, 8]], np.int32),
     np.zeros(3, np.int64),
 )
@@ -26,16 +31,16 @@ def where(sentence: int) -> str:
     return f"f:{sentence}"
 
 
-def aligned(policy: str, *rows: tuple[int, int, int, int]) -> tuple[list[tuple[int, ...]], Report]:
-    report = Report()
-    spans, _ = token_spans(
-        Spans.of(rows),
+def aligned(policy: str, *rows: tuple[int, int, int, int]) -> tuple[list[tuple[int, ...]], Issues]:
+    report = Issues()
+    spans, _ = align_to_tokens(
+        Spans.from_rows(rows),
         TEXT,
         OFFSETS,
         policy,
         source="a",
         where=where,
-        report=report,  # type: ignore[arg-type]
+        issues=report,  # type: ignore[arg-type]
     )
     return [tuple(span) for span in spans], report
 
@@ -72,16 +77,16 @@ def test_spans_outside_the_text_are_refused(span: tuple[int, int]) -> None:
 
 
 def test_token_spans_outside_their_sentence_are_refused() -> None:
-    check_inside(Spans.of([(0, 0, 2, 0)]), OFFSETS, source="a", where=where)
+    check_token_range(Spans.from_rows([(0, 0, 2, 0)]), OFFSETS, source="a", where=where)
     message = "^f:1: span 0-1 of a is not a range of the sentence's 0 tokens$"
     with pytest.raises(DataError, match=message):
-        check_inside(Spans.of([(1, 0, 1, 0)]), OFFSETS, source="a", where=where)
+        check_token_range(Spans.from_rows([(1, 0, 1, 0)]), OFFSETS, source="a", where=where)
 
 
-def kept(policy: str) -> tuple[list[int], Report]:
-    report = Report()
-    spans = Spans.of([(0, 1, 2, 0), (0, 0, 2, 1), (2, 1, 2, 0), (2, 0, 1, 0)])
-    stays = settled(spans, TAGS, policy, source="a", where=where, report=report)  # type: ignore[arg-type]
+def kept(policy: str) -> tuple[list[int], Issues]:
+    report = Issues()
+    spans = Spans.from_rows([(0, 1, 2, 0), (0, 0, 2, 1), (2, 1, 2, 0), (2, 0, 1, 0)])
+    stays = select_non_overlapping(spans, TAGS, policy, source="a", where=where, issues=report)  # type: ignore[arg-type]
     return stays.tolist(), report
 
 
@@ -95,5 +100,5 @@ def test_overlaps_are_settled_and_noted() -> None:
 
 
 def test_running_numbers_are_no_documents() -> None:
-    assert named_documents(Strings.of(["0", "1"])) is None
-    assert named_documents(Strings.of(["0", "2"])) == Strings.of(["0", "2"])
+    assert drop_default_doc_ids(StringArray.from_list(["0", "1"])) is None
+    assert drop_default_doc_ids(StringArray.from_list(["0", "2"])) == StringArray.from_list(["0", "2"])

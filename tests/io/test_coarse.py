@@ -30,9 +30,7 @@ COLUMNS = ("token", "source:s", "gold")
 
 @pytest.mark.parametrize("meant", [{"ENT": "any", "NOT-PER": "not PER"}, COARSE])
 @pytest.mark.parametrize("types", [None, ("PER", "LOC"), ("LOC", "ENT", "PER")])
-def test_any_file_can_be_read_with_coarse_labels(
-    meant: dict[str, Any], types: Any, tmp_path: Path
-) -> None:
+def test_any_file_can_be_read_with_coarse_labels(meant: dict[str, Any], types: Any, tmp_path: Path) -> None:
     path = column(tmp_path, "x.conll", "B-ENT", "B-NOT-PER", "B-LOC")
     data = cv.read(path, columns=COLUMNS, coarse=meant, types=types)
     fine = tuple(name for name in types or ("LOC", "PER") if name != "ENT")
@@ -42,9 +40,7 @@ def test_any_file_can_be_read_with_coarse_labels(
     }
     tags = [data.tags.names[label] for label in data.votes[:, 0]]
     assert tags == ["B-ENT", "B-NOT-PER", "B-LOC"]
-    assert (
-        data.coarse == cv.io.read_content(path, columns=COLUMNS, coarse=meant, types=types).coarse
-    )
+    assert data.coarse == cv.io.read_content(path, columns=COLUMNS, coarse=meant, types=types).coarse
 
 
 def test_on_the_command_line_meanings_are_one_string(tmp_path: Path) -> None:
@@ -70,17 +66,13 @@ def voted() -> cv.Dataset:
         [["Ada", "in", "Oslo"]],
         {"s": [[(0, 1, "ENT"), (1, 2, "NOT-PER"), (2, 3, "LOC")]]},
     )
-    return replace(data.with_coarse(COARSE), precision=(0.75,))
+    return replace(data.with_coarse(COARSE), prior_precision=(0.75,))
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_predictions_keep_coarse_votes_and_have_no_coarse_labels(
-    suffix: str, tmp_path: Path
-) -> None:
+def test_predictions_keep_coarse_votes_and_have_no_coarse_labels(suffix: str, tmp_path: Path) -> None:
     rows = np.eye(5, dtype=np.float32)[[1, 0, 3]]
-    labels = cv.Predictions(
-        data=voted(), labels=np.array([1, 0, 3], np.int16), probabilities=rows, model="m"
-    )
+    labels = cv.Predictions(data=voted(), labels=np.array([1, 0, 3], np.int16), probabilities=rows, model="m")
     if suffix == ".conll":
         labels = replace(labels, probabilities=None)
     back = there_and_back(labels, tmp_path / f"x{suffix}")
@@ -97,7 +89,7 @@ def test_predictions_keep_coarse_votes_and_have_no_coarse_labels(
 
 def test_splits_must_agree_on_what_a_label_allows(tmp_path: Path) -> None:
     cv.write(voted(), tmp_path / "train.jsonl")
-    other = voted().fine().with_coarse({"ENT": "PER"})
+    other = voted().without_coarse().with_coarse({"ENT": "PER"})
     cv.write(replace(other, votes=other.votes * 0), tmp_path / "test.jsonl")
     with pytest.raises(DataError, match="'ENT' allows PER, LOC in one split, PER in another"):
         cv.read(tmp_path)

@@ -16,10 +16,10 @@ from convener.data import Dataset
 from convener.errors import DataError, FormatError, UnknownNameError
 from convener.io import conll
 from convener.io.conll import lines as conll_lines
-from convener.io.conll.writer import UNFIT
-from convener.io.formats import Content
-from convener.io.report import Report
-from convener.packed import Strings
+from convener.io.conll.writer import UNSUPPORTED_CHARACTERS
+from convener.io.formats import LabeledData
+from convener.io.report import Issues
+from convener.packed import StringArray
 from convener.predictions import Predictions
 from convener.schemes import SCHEMES, Scheme
 from tests.generators import Kind, contents, returned, same
@@ -33,10 +33,10 @@ def saved(folder: Path, raw: str | bytes, name: str = "x.conll") -> Path:
     return file
 
 
-def carried(content: Content) -> Content:
+def carried(content: LabeledData) -> LabeledData:
     """The content without what CoNLL leaves out."""
     data = content.data if isinstance(content, Predictions) else content
-    assume(not any(UNFIT.search(word) for word in (*data.tokens, *data.tags.types)))
+    assume(not any(UNSUPPORTED_CHARACTERS.search(word) for word in (*data.tokens, *data.tags.types)))
     data = replace(data, text=None)
     if isinstance(content, Dataset):
         return data
@@ -45,7 +45,7 @@ def carried(content: Content) -> Content:
 
 @QUIET
 @given(content=contents(Kind(partial=True)))
-def test_what_is_written_comes_back(content: Content) -> None:
+def test_what_is_written_comes_back(content: LabeledData) -> None:
     content = carried(content)
     with TemporaryDirectory() as room:
         assert same(returned(content, conll.FORMAT, Path(room, "x.conll")), content)
@@ -54,7 +54,7 @@ def test_what_is_written_comes_back(content: Content) -> None:
 @pytest.mark.parametrize("scheme", SCHEMES)
 @QUIET
 @given(content=contents(Kind()))
-def test_every_scheme_comes_back(scheme: Scheme, content: Content) -> None:
+def test_every_scheme_comes_back(scheme: Scheme, content: LabeledData) -> None:
     content = carried(content)
     joined = scheme == "io" and has_neighbours(content)
     with TemporaryDirectory() as room:
@@ -67,7 +67,7 @@ def test_every_scheme_comes_back(scheme: Scheme, content: Content) -> None:
         assert same(cio.read_content(file), content)
 
 
-def has_neighbours(content: Content) -> bool:
+def has_neighbours(content: LabeledData) -> bool:
     """Whether two spans of one type touch in some column."""
     data = content.data if isinstance(content, Predictions) else content
     columns = [*data.votes.T, *([] if data.gold is None else [data.gold])]
@@ -87,7 +87,7 @@ def test_our_own_file_to_the_letter(tmp_path: Path) -> None:
         {"a b": [[(1, 2, "PER")], None], "c": [None, []]},
         gold=[[(0, 2, "PER")], []],
     )
-    data = replace(data, documents=Strings.of(["d\t1", "é"]))
+    data = replace(data, doc_ids=StringArray.from_list(["d\t1", "é"]))
     cio.write(data, tmp_path / "x.conll", scheme="iobes")
     assert (tmp_path / "x.conll").read_text(encoding="utf-8") == (
         '# convener = {"types": ["PER"], "silence": {"a b": "O", "c": "O"}, '
@@ -98,9 +98,7 @@ def test_our_own_file_to_the_letter(tmp_path: Path) -> None:
     assert cio.read(tmp_path / "x.conll") == data
 
 
-@pytest.mark.parametrize(
-    "word", ["#", "# empty", "# a b", "-DOCSTART-", "# doc_id = 4", "O", " ", "\ufeff"]
-)
+@pytest.mark.parametrize("word", ["#", "# empty", "# a b", "-DOCSTART-", "# doc_id = 4", "O", " ", "\ufeff"])
 @pytest.mark.parametrize("gold", [True, False])
 def test_tokens_that_look_like_something_else(tmp_path: Path, word: str, gold: bool) -> None:
     data = Dataset.from_spans(["PER"], [[word, "x"], [word]], {}, gold=[[], []] if gold else None)
@@ -113,7 +111,7 @@ def test_scores_stand_on_each_token_of_their_span(tmp_path: Path) -> None:
     labels = Predictions(
         data=data,
         labels=np.array([1, 2, 0], np.int16),
-        scores=np.array([0.1], np.float32),
+        span_scores=np.array([0.1], np.float32),
         model="by hand",
         settings={"rate": 0.5},
     )
@@ -144,12 +142,12 @@ def test_a_foreign_file(tmp_path: Path, end: str) -> None:
     assert data.tags.types == ("ORG", "PER")
     assert data.gold.tolist() == [1, 0, 0, 3, 4]
     assert data.sources == ()
-    assert data.documents.to_list() == ["doc-0", "doc-1"]
+    assert data.doc_ids.to_list() == ["doc-0", "doc-1"]
 
 
 def test_a_document_may_begin_late(tmp_path: Path) -> None:
     data = cio.read(saved(tmp_path, "a\tB-X\n\n-DOCSTART-\tO\n\nb\tO\n-DOCSTART-\tO\nc\tO\n"))
-    assert data.documents.to_list() == ["doc-0", "doc-1", "doc-2"]
+    assert data.doc_ids.to_list() == ["doc-0", "doc-1", "doc-2"]
 
 
 def test_columns_are_named(tmp_path: Path) -> None:
@@ -176,26 +174,24 @@ def test_one_column_is_text_without_gold(tmp_path: Path) -> None:
         cio.read(tmp_path / "x.conll")
 
 
-@pytest.mark.parametrize(
-    "tags", ["B-X I-X O B-X B-X", "B-X E-X O S-X S-X", "B-X L-X O U-X U-X", "B_X M_X O W_X B-X"]
-)
+@pytest.mark.parametrize("tags", ["B-X I-X O B-X B-X", "B-X E-X O S-X S-X", "B-X L-X O U-X U-X", "B_X M_X O W_X B-X"])
 def test_schemes_are_read_without_their_names(tmp_path: Path, tags: str) -> None:
     lines = "".join(f"w {tag}\n" for tag in tags.split())
-    report = Report()
-    data = cio.read(saved(tmp_path, lines), report=report)
+    report = Issues()
+    data = cio.read(saved(tmp_path, lines), issues=report)
     assert data.gold.tolist() == [1, 2, 0, 1, 1]
     assert (len(report) == 0) == ("W_X" not in tags)
 
 
 def test_illegal_tags_are_noted_with_their_line(tmp_path: Path) -> None:
     file = saved(tmp_path, "# c\na O\n# inside\nb I-X\nc I-X\n\nd I-X\ne O\nf B-X\n")
-    report = Report()
-    assert cio.read(file, report=report).gold.tolist() == [0, 1, 2, 1, 0, 1]
+    report = Issues()
+    assert cio.read(file, issues=report).gold.tolist() == [0, 1, 2, 1, 0, 1]
     assert [str(case) for case in report] == [
         f"{file}:4: illegal tag (gold): I-X taken as a span's part",
         f"{file}:7: illegal tag (gold): I-X taken as a span's part",
     ]
-    assert cio.read(file, report=Report(), on_illegal="drop").gold.tolist() == [0, 0, 0, 0, 0, 1]
+    assert cio.read(file, issues=Issues(), on_illegal="drop").gold.tolist() == [0, 0, 0, 0, 0, 1]
     with pytest.raises(DataError) as caught:
         cio.read(file, on_illegal="error")
     assert str(caught.value) == f"{file}:4: illegal tag 'I-X' of gold (2 in all)"
@@ -205,12 +201,12 @@ def test_illegal_tags_are_noted_with_their_line(tmp_path: Path) -> None:
 def test_spans_of_io_and_iob1_may_begin_with_i(tmp_path: Path, policy: str) -> None:
     """Each column of a foreign file is judged by itself."""
     rows = "a I-X O\nb I-X I-X\nc B-X I-X\n\nd O I-Y\n"
-    report = Report()
+    report = Issues()
     data = cio.read(
         saved(tmp_path, rows),
         columns=("token", "source:iob1", "gold"),
         on_illegal=policy,
-        report=report,
+        issues=report,
     )
     assert data.votes[:, 0].tolist() == [1, 2, 1, 0]
     assert data.gold.tolist() == [0, 1, 2, 3]
@@ -271,7 +267,7 @@ BROKEN = [
 def test_a_broken_file_is_one_clear_line(tmp_path: Path, raw: Any, message: str) -> None:
     file = saved(tmp_path, raw)
     with pytest.raises(DataError) as caught:
-        cio.read(file, report=Report())
+        cio.read(file, issues=Issues())
     assert str(caught.value) == f"{file}{message}"
 
 
@@ -290,24 +286,19 @@ def test_types_that_no_tag_can_hold(tmp_path: Path) -> None:
 
 
 def test_the_io_scheme_joins_neighbours_only_when_told(tmp_path: Path) -> None:
-    data = Dataset.from_spans(
-        ["PER"], [["x"], ["a", "b"]], {}, gold=[[], [(0, 1, "PER"), (1, 2, "PER")]]
-    )
+    data = Dataset.from_spans(["PER"], [["x"], ["a", "b"]], {}, gold=[[], [(0, 1, "PER"), (1, 2, "PER")]])
     with pytest.raises(FormatError) as caught:
         cio.write(data, tmp_path / "x.conll", scheme="io")
     assert str(caught.value) == (
-        "x.conll: sentence 1: the io scheme would join two neighbouring spans; "
-        "choose another scheme or set lossy"
+        "x.conll: sentence 1: the io scheme would join two neighbouring spans; choose another scheme or set lossy"
     )
     cio.write(data, tmp_path / "x.conll", scheme="io", lossy=True)
     assert cio.read(tmp_path / "x.conll").gold.tolist() == [0, 1, 2]
 
 
-def test_more_different_lines_than_are_remembered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(conll_lines, "KEPT", 3)
-    monkeypatch.setattr(conll_lines, "CHUNK", 70)
+def test_more_different_lines_than_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conll_lines, "MAX_CACHED_ENDINGS", 3)
+    monkeypatch.setattr(conll_lines, "CHUNK_BYTES", 70)
     lines = [f"w{number}\tlemma{number}\t{'B-X' if number % 3 else 'O'}" for number in range(50)]
     data = cio.read(saved(tmp_path, "\n".join(lines)))
     assert data.gold.tolist() == [int(number % 3 > 0) for number in range(50)]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from convener.errors import DataError
-from convener.io.files import decoded, neighbours, whole
+from convener.io.files import atomic_write, decode_utf8, sibling_files
 
 
 def listing(folder: Path) -> dict[str, str]:
@@ -15,7 +15,7 @@ def listing(folder: Path) -> dict[str, str]:
 
 
 def test_a_file_and_what_is_beside_it_arrive_together(tmp_path: Path) -> None:
-    with whole(tmp_path / "a" / "x.json") as draft:
+    with atomic_write(tmp_path / "a" / "x.json") as draft:
         draft.write_text("main")
         draft.with_name("meta.json").write_text("side")
         assert list((tmp_path / "a").glob("*.json")) == []
@@ -25,7 +25,7 @@ def test_a_file_and_what_is_beside_it_arrive_together(tmp_path: Path) -> None:
 
 def written(path: Path, *, fails: bool = False, **texts: str) -> None:
     """Write x.json, meta.json, ... in one go; then fail if told to."""
-    with whole(path) as draft:
+    with atomic_write(path) as draft:
         for name, text in texts.items():
             draft.with_name(f"{name}.json").write_text(text)
         if fails:
@@ -47,9 +47,7 @@ def test_a_failing_move_puts_the_neighbours_back(tmp_path: Path) -> None:
     assert listing(tmp_path) == {"meta.json": "old meta"}
 
 
-def test_a_move_that_breaks_half_way_is_undone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_move_that_breaks_half_way_is_undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "x.json").write_text("old")
     (tmp_path / "meta.json").write_text("old meta")
     move = Path.replace
@@ -69,10 +67,10 @@ def test_a_folder_replaces_a_folder_but_a_file_does_not(tmp_path: Path) -> None:
     target = tmp_path / "corpus"
     target.mkdir()
     (target / "old").write_text("old")
-    with pytest.raises(DataError, match="it is a folder"), whole(target) as draft:
+    with pytest.raises(DataError, match="it is a folder"), atomic_write(target) as draft:
         draft.write_text("file")
     assert listing(target) == {"old": "old"}
-    with whole(target) as draft:
+    with atomic_write(target) as draft:
         draft.mkdir()
         (draft / "old").write_text("replaced")
         (draft / "new").write_text("new")
@@ -86,7 +84,7 @@ def test_a_folder_with_other_things_in_it_is_never_replaced(tmp_path: Path) -> N
     (target / "inner" / "thesis").write_text("years of work")
 
     def replace() -> None:
-        with whole(target) as draft:
+        with atomic_write(target) as draft:
             (draft / "inner").mkdir(parents=True)
             (draft / "inner" / "new").write_text("new")
 
@@ -98,13 +96,13 @@ def test_a_folder_with_other_things_in_it_is_never_replaced(tmp_path: Path) -> N
 
 def test_neighbours_are_seen_where_the_draft_is_and_where_it_goes(tmp_path: Path) -> None:
     (tmp_path / "meta.json").write_text("")
-    with whole(tmp_path / "x.json") as draft:
+    with atomic_write(tmp_path / "x.json") as draft:
         draft.write_text("")
-        assert neighbours(draft, "meta.json") == [tmp_path / "meta.json"]
-        assert neighbours(draft, "other.json") == []
+        assert sibling_files(draft, "meta.json") == [tmp_path / "meta.json"]
+        assert sibling_files(draft, "other.json") == []
 
 
 def test_bytes_that_are_no_text_are_named_by_line() -> None:
-    assert decoded(b"\xef\xbb\xbfab", "f") == "ab"
+    assert decode_utf8(b"\xef\xbb\xbfab", "f") == "ab"
     with pytest.raises(DataError, match=r"^f:2: not UTF-8 text \(byte 0xff\)$"):
-        decoded(b"a\n\xff", "f")
+        decode_utf8(b"a\n\xff", "f")

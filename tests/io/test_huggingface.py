@@ -21,11 +21,11 @@ from convener.corpus import Corpus
 from convener.data import Dataset, Text
 from convener.errors import DataError, FormatError, UnknownNameError
 from convener.io import huggingface
-from convener.io.formats import Content
-from convener.io.huggingface import folder, from_table, writer
+from convener.io.formats import LabeledData
+from convener.io.huggingface import folder, from_arrow, writer
 from convener.io.options import ReadOptions
-from convener.io.report import Report
-from convener.packed import Strings
+from convener.io.report import Issues
+from convener.packed import StringArray
 from convener.predictions import Predictions
 from tests.generators import Kind, contents, returned, same
 
@@ -41,16 +41,14 @@ def table(**changes: Any) -> Any:
 
 @settings(max_examples=60, deadline=None)
 @given(content=contents(Kind(partial=True, illegal=True, empty_words=True)))
-def test_everything_comes_back(content: Content, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_everything_comes_back(content: LabeledData, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.mktemp("hf") / "d.hf"
     assert same(returned(content, huggingface.FORMAT, path), content)
 
 
 @settings(max_examples=15, deadline=None)
 @given(content=contents(Kind(partial=True, illegal=True)))
-def test_datasets_opens_what_we_write(
-    content: Content, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_datasets_opens_what_we_write(content: LabeledData, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.mktemp("hf") / "d.hf"
     cio.write(content, path)
     loaded = datasets.load_from_disk(str(path))
@@ -68,23 +66,19 @@ def test_datasets_opens_what_we_write(
         assert loaded.features["ner_tags"].feature.names == names
         assert list(chain(*loaded[:]["ner_tags"])) == tagged.tolist()
     if data.text is not None:
-        assert loaded[:]["text"] == data.text.text.to_list()
+        assert loaded[:]["text"] == data.text.sentences.to_list()
     if isinstance(content, Predictions) and content.probabilities is not None:
         rows = np.array(list(chain(*loaded[:]["soft_labels"])), np.float32)
         assert np.array_equal(rows.reshape(-1, len(names)), content.probabilities)
 
 
 def test_many_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "BATCH", 200)
+    monkeypatch.setattr(writer, "BATCH_BYTES", 200)
     sentences = [["wörd"] * (n % 4) for n in range(50)]
-    data = Dataset.from_spans(
-        ["A"], sentences, {"a": [[(0, 1, "A")] if words else None for words in sentences]}
-    )
+    data = Dataset.from_spans(["A"], sentences, {"a": [[(0, 1, "A")] if words else None for words in sentences]})
     labels = Predictions(data=data, labels=np.maximum(data.votes[:, 0], 0), model="m")
     spans = len(labels.spans)
-    scored = Predictions(
-        data=data, labels=labels.labels, scores=np.linspace(0, 1, spans, dtype=np.float32)
-    )
+    scored = Predictions(data=data, labels=labels.labels, span_scores=np.linspace(0, 1, spans, dtype=np.float32))
     path = tmp_path / "d.hf"
     assert same(returned(scored, huggingface.FORMAT, path), scored)
     assert len(datasets.load_from_disk(str(path)).data.to_batches()) > 5
@@ -122,16 +116,16 @@ def test_others_folders_parquet_files_and_tables(tmp_path: Path) -> None:
     theirs = foreign()
     theirs.save_to_disk(str(tmp_path / "folder"))
     theirs.to_parquet(str(tmp_path / "d.parquet"))
-    report = Report()
-    data = cio.read(tmp_path / "folder", report=report)
+    report = Issues()
+    data = cio.read(tmp_path / "folder", issues=report)
     assert data.tokens.to_list() == ["Ada", "L.", "x"]
     assert data.gold.tolist() == [1, 2, 0]
     assert data.tags.types == ("PER", "LOC")
     assert data.sources == ()
     assert [(case.kind, case.detail) for case in report] == [("ignored", "id")]
-    assert cio.read(tmp_path / "d.parquet", report=report) == data
-    assert from_table(theirs.with_format("arrow")[:], report=report) == data
-    sliced = from_table(theirs.select([1, 0]).with_format("arrow")[:], report=report)
+    assert cio.read(tmp_path / "d.parquet", issues=report) == data
+    assert from_arrow(theirs.with_format("arrow")[:], issues=report) == data
+    sliced = from_arrow(theirs.select([1, 0]).with_format("arrow")[:], issues=report)
     assert isinstance(sliced, Dataset)
     assert sliced.tokens.to_list() == ["Ada", "L.", "x"]
     assert sliced.lengths.tolist() == [0, 3]
@@ -139,7 +133,7 @@ def test_others_folders_parquet_files_and_tables(tmp_path: Path) -> None:
 
 def test_a_table_in_memory_may_be_sliced_and_of_any_layout() -> None:
     whole = pa.concat_tables([table(), table()]).slice(1, 4)
-    data = from_table(whole)
+    data = from_arrow(whole)
     assert isinstance(data, Dataset)
     assert data.tokens.to_list() == ["x", "Ada", "L."]
     assert data.lengths.tolist() == [0, 1, 2, 0]
@@ -151,31 +145,27 @@ def test_a_table_in_memory_may_be_sliced_and_of_any_layout() -> None:
             "labels": pa.array(TABLE["ner_tags"], pa.large_list(pa.large_string())),
         }
     )
-    assert from_table(large) == from_table(table())
+    assert from_arrow(large) == from_arrow(table())
     coded = table(
-        ner_tags=pa.ListArray.from_arrays(
-            [0, 2, 2, 3], pa.array(["B-PER", "I-PER", "O"]).dictionary_encode()
-        )
+        ner_tags=pa.ListArray.from_arrays([0, 2, 2, 3], pa.array(["B-PER", "I-PER", "O"]).dictionary_encode())
     )
-    assert from_table(coded) == from_table(table())
+    assert from_arrow(coded) == from_arrow(table())
 
 
 def test_strings_in_any_scheme_and_what_is_illegal() -> None:
-    report = Report()
-    data = from_table(table(ner_tags=[["B-PER", "E-PER"], [], ["I-LOC"]]), report=report)
+    report = Issues()
+    data = from_arrow(table(ner_tags=[["B-PER", "E-PER"], [], ["I-LOC"]]), issues=report)
     assert isinstance(data, Dataset)
     assert data.tags.types == ("LOC", "PER")
     assert data.gold is not None
     assert data.gold.tolist() == [3, 4, 1]
-    assert [str(case) for case in report] == [
-        "table: row 2: illegal tag (ner_tags): I-LOC taken as a span's part"
-    ]
+    assert [str(case) for case in report] == ["table: row 2: illegal tag (ner_tags): I-LOC taken as a span's part"]
     with pytest.raises(DataError, match="table: row 2: illegal tag 'I-LOC' of ner_tags"):
-        from_table(table(ner_tags=[["B-PER", "O"], [], ["I-LOC"]]), on_illegal="error")
+        from_arrow(table(ner_tags=[["B-PER", "O"], [], ["I-LOC"]]), on_illegal="error")
 
 
 def test_tags_in_the_io_scheme_are_no_illegal_ones() -> None:
-    data = from_table(table(ner_tags=[["I-PER", "I-PER"], [], ["I-LOC"]]), on_illegal="error")
+    data = from_arrow(table(ner_tags=[["I-PER", "I-PER"], [], ["I-LOC"]]), on_illegal="error")
     assert isinstance(data, Dataset)
     assert data.gold is not None
     assert data.gold.tolist() == [3, 4, 1]
@@ -194,7 +184,7 @@ def test_votes_of_others(tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match="no source 'c'"):
         cio.read(path, sources="c")
     numbers = {"votes:a": [[-1, 1], [], [0]]}
-    found = from_table(table(ner_tags=None, **numbers), types=("X",))
+    found = from_arrow(table(ner_tags=None, **numbers), types=("X",))
     assert isinstance(found, Dataset)
     assert found.votes.tolist() == [[-1], [1], [0]]
 
@@ -202,15 +192,15 @@ def test_votes_of_others(tmp_path: Path) -> None:
 def test_soft_labels_tell_labels_from_gold() -> None:
     rows = [[[0.1, 0.8, 0.1]] * 2, [], [[0.9, 0.1, 0.0]]]
     labelled = foreign_labels(soft_labels=rows, scores=[[0.5], [], []])
-    found = from_table(labelled)
+    found = from_arrow(labelled)
     assert isinstance(found, Predictions)
     assert found.labels.tolist() == [1, 2, 0]
     assert found.probabilities is not None
     assert found.probabilities.shape == (3, 3)
-    assert found.scores is not None
-    assert found.scores.tolist() == [0.5]
-    report = Report()
-    strings = from_table(table(soft_labels=rows), report=report)
+    assert found.span_scores is not None
+    assert found.span_scores.tolist() == [0.5]
+    report = Issues()
+    strings = from_arrow(table(soft_labels=rows), issues=report)
     assert isinstance(strings, Predictions)
     assert strings.probabilities is None
     assert report.counts() == {"ignored": 1}
@@ -229,19 +219,19 @@ def test_text_of_others() -> None:
         "chars": [[[0, 3], [4, 6]], [], [[0, 1]]],
         "doc_id": [7, 7, 8],
     }
-    data = from_table(table(**columns))
+    data = from_arrow(table(**columns))
     assert isinstance(data, Dataset)
     assert data.text == Text(
-        Strings.of(["Ada L.", "", "x"]),
+        StringArray.from_list(["Ada L.", "", "x"]),
         np.array([[0, 3], [4, 6], [0, 1]], np.int32),
         np.zeros(3, np.int64),
     )
-    assert data.documents is not None
-    assert data.documents.to_list() == ["7", "7", "8"]
+    assert data.doc_ids is not None
+    assert data.doc_ids.to_list() == ["7", "7", "8"]
     with pytest.raises(DataError, match="row 0: chars 2-6 do not follow those before in the text"):
-        from_table(table(**columns | {"chars": [[[0, 3], [2, 6]], [], [[0, 1]]]}))
-    report = Report()
-    from_table(table(text=columns["text"]), report=report)
+        from_arrow(table(**columns | {"chars": [[[0, 3], [2, 6]], [], [[0, 1]]]}))
+    report = Issues()
+    from_arrow(table(text=columns["text"]), issues=report)
     assert [(case.kind, case.detail) for case in report] == [("ignored", "text")]
 
 
@@ -272,7 +262,7 @@ def test_text_of_others() -> None:
 )  # fmt: skip
 def test_malformed_tables_are_refused_in_one_line(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError) as caught:
-        from_table(table(**changes))
+        from_arrow(table(**changes))
     assert str(caught.value) == f"table: {message}"
 
 
@@ -285,16 +275,16 @@ def test_parts_of_speech_are_refused_by_the_files_name(tmp_path: Path) -> None:
 
 def test_numbers_out_of_range_and_types_not_asked_for() -> None:
     with pytest.raises(DataError, match="row 2: ner_tags: expected numbers from 0 to below 3, got"):
-        from_table(table(ner_tags=[[0, 1], [], [3]]), types=("X",))
+        from_arrow(table(ner_tags=[[0, 1], [], [3]]), types=("X",))
     with pytest.raises(DataError, match="row 0: no entity type 'PER'; available: LOC"):
-        from_table(table(), types=("LOC",))
+        from_arrow(table(), types=("LOC",))
 
 
 def test_a_spoilt_folder_is_refused(tmp_path: Path) -> None:
     data = Dataset.from_spans(["A"], [["x"]], {"a": [[(0, 1, "A")]]})
     good, path = tmp_path / "good.hf", tmp_path / "bad.hf"
     cio.write(data, good)
-    arrow = folder.DATA
+    arrow = folder.DATA_FILE
     for file, raw, message in (
         ("state.json", None, r"state.json: no such file; expected a folder of Dataset.save_to_dis"),
         ("state.json", b"{", "state.json: not JSON"),
@@ -326,7 +316,7 @@ def test_broken_bytes_never_surprise(tmp_path: Path) -> None:
     data = Dataset.from_spans(["A"], [["x", "é"]], {"a": [[(0, 1, "A")]]}, gold=[[]])
     path = tmp_path / "d.hf"
     cio.write(data, path)
-    file = path / folder.DATA
+    file = path / folder.DATA_FILE
     good, rng = file.read_bytes(), np.random.default_rng(0)
     for _ in range(150):
         raw = bytearray(good)
@@ -334,7 +324,7 @@ def test_broken_bytes_never_surprise(tmp_path: Path) -> None:
             raw[at] = rng.integers(256)
         file.write_bytes(raw)
         try:
-            huggingface.read(path, ReadOptions(), Report())
+            huggingface.read(path, ReadOptions(), Issues())
         except DataError as error:
             assert "\n" not in str(error)  # noqa: PT017
 

@@ -15,9 +15,9 @@ import convener.io as cio
 from convener.data import Dataset, Text
 from convener.errors import DataError, FormatError, UnknownNameError
 from convener.io import jsonl
-from convener.io.formats import Content
-from convener.io.report import Report
-from convener.packed import Strings
+from convener.io.formats import LabeledData
+from convener.io.report import Issues
+from convener.packed import StringArray
 from convener.predictions import Predictions
 from tests.generators import Kind, contents, returned, same
 
@@ -31,7 +31,7 @@ def saved(folder: Path, *records: Any) -> Path:
 
 @settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
 @given(content=contents(Kind()))
-def test_what_is_written_comes_back(content: Content) -> None:
+def test_what_is_written_comes_back(content: LabeledData) -> None:
     with TemporaryDirectory() as room:
         assert same(returned(content, jsonl.FORMAT, Path(room, "x.jsonl")), content)
 
@@ -39,16 +39,19 @@ def test_what_is_written_comes_back(content: Content) -> None:
 def test_our_own_record_to_the_letter(tmp_path: Path) -> None:
     data = Dataset(
         tags=cio.read(saved(tmp_path, {"text": "é", "label": [[0, 1, "PER"]]})).tags,
-        tokens=Strings.of(["Zoë", "ran"]),
+        tokens=StringArray.from_list(["Zoë", "ran"]),
         offsets=np.array([0, 2]),
         sources=("a", "b"),
         votes=np.array([[1, -1], [0, -1]], np.int16),
         silence=("O", "abstain"),
-        text=Text(Strings.of(["Zoë  ran"]), np.array([[0, 3], [5, 8]], np.int32), np.array([7])),
-        documents=Strings.of(["d"]),
+        text=Text(StringArray.from_list(["Zoë  ran"]), np.array([[0, 3], [5, 8]], np.int32), np.array([7])),
+        doc_ids=StringArray.from_list(["d"]),
     )
     labels = Predictions(
-        data=data, labels=np.array([1, 2], np.int16), scores=np.array([0.1], np.float32), model="m"
+        data=data,
+        labels=np.array([1, 2], np.int16),
+        span_scores=np.array([0.1], np.float32),
+        model="m",
     )
     cio.write(labels, tmp_path / "x.jsonl")
     assert (tmp_path / "x.jsonl").read_text(encoding="utf-8") == (
@@ -96,7 +99,7 @@ def test_what_other_tools_write(tmp_path: Path, name: str) -> None:
     assert data.tags.types == ("PER",)
     assert data.gold.tolist() == [1, 0, 0] * 2
     assert (data.text is None) == ("text" not in FOREIGN[name])
-    assert data.documents is None
+    assert data.doc_ids is None
 
 
 def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
@@ -106,8 +109,8 @@ def test_a_byte_order_mark_is_no_part_of_the_text(tmp_path: Path) -> None:
 
 def test_misaligned_and_overlapping_spans_are_noted(tmp_path: Path) -> None:
     file = saved(tmp_path, {"text": "Ada ran.", "label": [[0, 2, "PER"], [0, 7, "LOC"]]})
-    report = Report()
-    assert cio.read(file, report=report).gold.tolist() == [1, 2, 0]
+    report = Issues()
+    assert cio.read(file, issues=report).gold.tolist() == [1, 2, 0]
     assert [str(case) for case in report] == [
         f"{file}:1: misaligned (gold): 0-2 became 0-3",
         f"{file}:1: overlap (gold): kept 0-2 LOC, dropped 0-1 PER",
@@ -118,11 +121,11 @@ def test_misaligned_and_overlapping_spans_are_noted(tmp_path: Path) -> None:
 
 def test_illegal_tags_are_noted_with_their_line(tmp_path: Path) -> None:
     good, bad = FOREIGN["tags"], {"tokens": ["a", "b"], "ner_tags": ["O", "I-PER"]}
-    report = Report()
+    report = Issues()
     file = saved(tmp_path, good, b"", bad)
-    assert cio.read(file, report=report).gold.tolist() == [1, 0, 0, 0, 1]
+    assert cio.read(file, issues=report).gold.tolist() == [1, 0, 0, 0, 1]
     where = f"{file}:3: token 1: illegal tag (gold)"
-    assert str(report.cases[0]) == f"{where}: I-PER taken as a span's part"
+    assert str(report.items[0]) == f"{where}: I-PER taken as a span's part"
 
 
 def test_tags_in_the_io_scheme_are_no_illegal_ones(tmp_path: Path) -> None:
@@ -164,7 +167,7 @@ def test_lone_surrogates_are_escaped(tmp_path: Path) -> None:
 def test_tokens_without_characters_of_their_own_are_refused(tmp_path: Path) -> None:
     data = Dataset.from_spans(["PER"], [["x"], ["a", "b"]], {})
     for chars in ([[0, 1], [0, 1], [1, 1]], [[0, 1], [0, 2], [1, 2]]):
-        text = Text(Strings.of(["x", "ab"]), np.array(chars, np.int32), np.zeros(2, np.int64))
+        text = Text(StringArray.from_list(["x", "ab"]), np.array(chars, np.int32), np.zeros(2, np.int64))
         with pytest.raises(FormatError, match=r"^x\.jsonl: sentence 1: token 1 has no characters"):
             cio.write(Dataset(**{**vars(data), "text": text}), tmp_path / "x.jsonl")
 
@@ -224,7 +227,7 @@ BROKEN: list[tuple[Any, str]] = [
 def test_a_broken_file_is_one_clear_line(tmp_path: Path, record: Any, message: str | None) -> None:
     file = saved(tmp_path, record)
     with pytest.raises(DataError) as caught:
-        cio.read(file, report=Report())
+        cio.read(file, issues=Issues())
     if message is not None:
         assert str(caught.value) == f"{file}{message}"
     assert str(caught.value).startswith(str(file))
@@ -268,11 +271,10 @@ def test_what_prodigy_rejected_is_left_out_and_said(tmp_path: Path) -> None:
     path = tmp_path / "p.jsonl"
     span = '"spans": [{"start": 0, "end": 3, "label": "PER"}]'
     path.write_text(
-        f'{{"text": "Ada left", {span}, "answer": "accept"}}\n'
-        f'{{"text": "Bob left", {span}, "answer": "reject"}}\n'
+        f'{{"text": "Ada left", {span}, "answer": "accept"}}\n{{"text": "Bob left", {span}, "answer": "reject"}}\n'
     )
-    report = Report()
-    assert len(cio.read(path, report=report)) == 1
+    report = Issues()
+    assert len(cio.read(path, issues=report)) == 1
     assert report.counts() == {"left out": 1}
 
 

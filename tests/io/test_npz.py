@@ -14,26 +14,26 @@ import convener.io as cio
 from convener.data import Dataset
 from convener.errors import DataError, FormatError, UnknownNameError
 from convener.io import npz
-from convener.io.formats import Content
+from convener.io.formats import LabeledData
 from convener.io.options import ReadOptions
-from convener.io.report import Report
+from convener.io.report import Issues
 from convener.predictions import Predictions
 from tests.generators import Kind, contents, returned, same
 
 VOTES = np.array([[1, -1], [2, 0], [0, 1]])
 
 
-def read_arrays(tmp_path: Path, report: Report | None = None, **arrays: Any) -> Any:
+def read_arrays(tmp_path: Path, report: Issues | None = None, **arrays: Any) -> Any:
     options = arrays.pop("options", {})
     path = tmp_path / "m.npz"
     with path.open("wb") as file:
         np.savez(file, **arrays)
-    return npz.read(path, ReadOptions(**options), Report() if report is None else report)
+    return npz.read(path, ReadOptions(**options), Issues() if report is None else report)
 
 
 @settings(max_examples=60, deadline=None)
 @given(content=contents(Kind(partial=True, illegal=True, empty_words=True)))
-def test_everything_comes_back(content: Content, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_everything_comes_back(content: LabeledData, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.mktemp("npz") / "m.npz"
     assert same(returned(content, npz.FORMAT, path), content)
 
@@ -61,7 +61,7 @@ def test_a_vote_matrix_alone(tmp_path: Path) -> None:
 
 
 def test_a_vote_matrix_with_all_that_may_come_with_it(tmp_path: Path) -> None:
-    report = Report()
+    report = Issues()
     data = read_arrays(
         tmp_path,
         report,
@@ -93,7 +93,7 @@ def test_a_npy_file(tmp_path: Path) -> None:
 
 def test_stray_labels(tmp_path: Path) -> None:
     votes, lengths = np.array([[2], [2], [0]]), np.array([3])
-    report = Report()
+    report = Issues()
     assert read_arrays(tmp_path, report, L=votes, lengths=lengths).votes[:, 0].tolist() == [1, 2, 0]
     assert [str(case) for case in report] == [
         f"{tmp_path / 'm.npz'}: row 0: illegal tag (source-0): I-TYPE-0 taken as a span's part"
@@ -102,16 +102,14 @@ def test_stray_labels(tmp_path: Path) -> None:
     assert dropped.votes[:, 0].tolist() == [0, 0, 0]
     with pytest.raises(DataError) as caught:
         read_arrays(tmp_path, L=votes, lengths=lengths, options={"on_illegal": "error"})
-    assert str(caught.value) == (
-        f"{tmp_path / 'm.npz'}: row 0: illegal tag 'I-TYPE-0' of source-0 (1 in all)"
-    )
+    assert str(caught.value) == (f"{tmp_path / 'm.npz'}: row 0: illegal tag 'I-TYPE-0' of source-0 (1 in all)")
 
 
 def test_many_stray_labels_are_counted(tmp_path: Path) -> None:
-    report = Report()
+    report = Issues()
     read_arrays(tmp_path, report, L=np.full((150, 1), 2))
     assert len(report) == 101
-    assert report.cases[-1].detail == "50 more from here on: each taken as a span's part"
+    assert report.items[-1].detail == "50 more from here on: each taken as a span's part"
 
 
 def test_options(tmp_path: Path) -> None:
@@ -183,9 +181,7 @@ def test_malformed_matrices_are_refused_in_one_line(
 @pytest.fixture
 def own(tmp_path: Path) -> Path:
     data = Dataset.from_spans(["A"], [["é", "y"], []], {"a": [[(0, 1, "A")], None]})
-    labels = Predictions(
-        data=data, labels=np.array([1, 0], np.int16), probabilities=np.eye(3, dtype=np.float32)[:2]
-    )
+    labels = Predictions(data=data, labels=np.array([1, 0], np.int16), probabilities=np.eye(3, dtype=np.float32)[:2])
     cio.write(labels, tmp_path / "own.npz")
     return tmp_path / "own.npz"
 
@@ -212,15 +208,13 @@ def own(tmp_path: Path) -> Path:
          "expected convener of uint8 and 1 dimensions, got <U1 and 1"),
     ],
 )  # fmt: skip
-def test_our_own_arrays_are_checked(
-    own: Path, changes: dict[str, Any], message: str | None
-) -> None:
+def test_our_own_arrays_are_checked(own: Path, changes: dict[str, Any], message: str | None) -> None:
     with np.load(own) as archive:
         arrays = {name: archive[name] for name in archive.files} | changes
     with own.open("wb") as file:
         np.savez(file, **{name: array for name, array in arrays.items() if array is not None})
     with pytest.raises(DataError) as caught:
-        npz.read(own, ReadOptions(), Report())
+        npz.read(own, ReadOptions(), Issues())
     assert "\n" not in str(caught.value)
     assert str(caught.value).startswith(f"{own}: ")
     if message is not None:
@@ -257,7 +251,7 @@ def test_broken_bytes_never_surprise(own: Path) -> None:
             raw[at] = rng.integers(256)
         own.write_bytes(raw)
         try:
-            npz.read(own, ReadOptions(), Report())
+            npz.read(own, ReadOptions(), Issues())
         except DataError as error:
             assert "\n" not in str(error)  # noqa: PT017
 

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 
 import convener as cv
 from convener.io import formats, read_content
-from convener.io.formats import Content
-from convener.packed import Strings, offsets_of
+from convener.io.formats import LabeledData
+from convener.packed import StringArray, lengths_to_offsets
 from tests.generators import Kind, contents, same
 
 SUFFIXES = {
@@ -29,34 +29,35 @@ SUFFIXES = {
 }
 
 
-def kept(content: Content, names: tuple[str, str]) -> Content:
+def kept(content: LabeledData, names: tuple[str, str]) -> LabeledData:
     """The content without what one of the formats cannot carry."""
-    carries = formats.by_name(names[0]).carries & formats.by_name(names[1]).carries
+    carries = formats.get_format(names[0]).capabilities & formats.get_format(names[1]).capabilities
     data = content.data if isinstance(content, cv.Predictions) else content
     if "text" not in carries:
         data = replace(data, text=None)
     if "documents" not in carries:
-        data = replace(data, documents=None)
+        data = replace(data, doc_ids=None)
     if isinstance(content, cv.Dataset):
         return data
-    changes = {part: None for part in ("probabilities", "scores") if part not in carries}
+    fields = {"probabilities": "probabilities", "scores": "span_scores"}
+    changes = {field: None for part, field in fields.items() if part not in carries}
     return replace(content, data=data, **changes)
 
 
-def there_and_back(content: Content, path: Path) -> Content:
+def there_and_back(content: LabeledData, path: Path) -> LabeledData:
     cv.write(content, path)
     return read_content(path)
 
 
 def test_every_format_is_tried() -> None:
-    writable = {form.name for form in formats.available() if form.suffixes}
+    writable = {form.name for form in formats.list_formats() if form.suffixes}
     assert writable == set(SUFFIXES.values())
 
 
 @pytest.mark.parametrize(("first", "second"), list(product(SUFFIXES, SUFFIXES)))
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(content=contents(Kind(spaces=False)))
-def test_through_two_formats_and_back(first: str, second: str, content: Content) -> None:
+def test_through_two_formats_and_back(first: str, second: str, content: LabeledData) -> None:
     content = kept(content, (SUFFIXES[first], SUFFIXES[second]))
     with TemporaryDirectory() as room:
         once = there_and_back(content, Path(room) / f"a{first}")
@@ -68,8 +69,8 @@ def test_through_two_formats_and_back(first: str, second: str, content: Content)
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_a_sentence_of_5000_tokens(suffix: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    words = Strings.of(["Ada", "北京", "🙂", "e\u0301", "of"])
-    offsets = offsets_of([3, 5000, 1])
+    words = StringArray.from_list(["Ada", "北京", "🙂", "e\u0301", "of"])
+    offsets = lengths_to_offsets([3, 5000, 1])
     tags = cv.TagSet(("PER", "LOC"))
 
     def labels() -> np.ndarray:

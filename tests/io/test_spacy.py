@@ -21,10 +21,10 @@ import convener.io as cio
 from convener.data import Dataset, Text
 from convener.errors import DataError, FormatError
 from convener.io import spacy as form
-from convener.io.formats import Content
+from convener.io.formats import LabeledData
 from convener.io.options import ReadOptions
-from convener.io.report import Report
-from convener.packed import Strings
+from convener.io.report import Issues
+from convener.packed import StringArray
 from convener.predictions import Predictions
 from tests.generators import Kind, contents, returned, same
 
@@ -45,7 +45,7 @@ def doc(*words: str, groups: dict[str, list[tuple[int, int, str]]] | None = None
 
 @settings(max_examples=60, deadline=None)
 @given(content=contents(Kind(partial=True, illegal=True)))
-def test_everything_comes_back(content: Content, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_everything_comes_back(content: LabeledData, tmp_path_factory: pytest.TempPathFactory) -> None:
     if isinstance(content, Predictions) and "convener" in content.data.sources:
         return
     path = tmp_path_factory.mktemp("spacy") / "d.spacy"
@@ -67,14 +67,14 @@ def labels() -> Predictions:
         {"names": [[(0, 2, "PER")], []], "crowd": [[(0, 1, "PER")], None]},
     )
     whole = Text(
-        Strings.of([text, "Nobody"]),
+        StringArray.from_list([text, "Nobody"]),
         np.concatenate([chars, np.array([(0, 6)], np.int32)]),
         np.array([0, 23], np.int64),
     )
     return Predictions(
         data=replace(data, text=whole),
         labels=np.array([1, 2, 0, 0, 0, 0], np.int16),
-        scores=np.array([0.75], np.float32),
+        span_scores=np.array([0.75], np.float32),
         model="by hand",
     )
 
@@ -106,7 +106,9 @@ def test_it_trains_a_spacy_pipeline(tmp_path: Path, labels: Predictions) -> None
 def test_text_that_words_and_spaces_do_not_make_is_kept(tmp_path: Path) -> None:
     data = Dataset.from_spans(["A"], [["a", "b"], []], {})
     text = Text(
-        Strings.of([" a\u3000 b", " "]), np.array([[1, 2], [4, 5]], np.int32), np.zeros(2, np.int64)
+        StringArray.from_list([" a\u3000 b", " "]),
+        np.array([[1, 2], [4, 5]], np.int32),
+        np.zeros(2, np.int64),
     )
     data = replace(data, text=text)
     assert returned(data, form.FORMAT, tmp_path / "d.spacy") == data
@@ -116,7 +118,7 @@ def test_foreign_groups_become_sources_and_entities_gold(tmp_path: Path) -> None
     first = doc("Ada", "Lovelace", "wrote", groups={"sc": [(0, 2, "PER")], "b": []})
     first.ents = [Span(first, 0, 2, label="PER")]
     second = doc("Nobody", groups={"sc": []})
-    report = Report()
+    report = Issues()
     path = box(tmp_path, first, second)
     data = form.read(path, ReadOptions(), report)
     assert isinstance(data, Dataset)
@@ -126,31 +128,29 @@ def test_foreign_groups_become_sources_and_entities_gold(tmp_path: Path) -> None
     assert data.gold.tolist() == [1, 2, 0, 0]
     assert data.silence == ("O", "O")
     assert data.text is not None
-    assert data.text.text.to_list() == ["Ada Lovelace wrote ", "Nobody "]
-    assert [str(case) for case in report] == [
-        f"{path}: document 1: gold (gold): no entities are set; taken as none"
-    ]
+    assert data.text.sentences.to_list() == ["Ada Lovelace wrote ", "Nobody "]
+    assert [str(case) for case in report] == [f"{path}: document 1: gold (gold): no entities are set; taken as none"]
 
 
 def test_foreign_overlaps_scores_and_options(tmp_path: Path) -> None:
     one = doc("a", "b", "c", groups={"sc": [(0, 1, "X"), (0, 3, "Y")], "t": []})
     one.spans["sc"].attrs["scores"] = np.array([0.5, 0.6])
-    path, report = box(tmp_path, one), Report()
+    path, report = box(tmp_path, one), Issues()
     data = form.read(path, ReadOptions(types=("Y", "X"), sources=("sc",)), report)
     assert isinstance(data, Dataset)
     assert data.votes[:, 0].tolist() == [1, 2, 2]
     assert data.gold is None
     assert sorted(case.kind for case in report) == ["ignored", "overlap"]
     with pytest.raises(DataError, match="document 0: spans 0-1 X and 0-3 Y of sc overlap"):
-        form.read(path, ReadOptions(on_overlap="error"), Report())
+        form.read(path, ReadOptions(on_overlap="error"), Issues())
     with pytest.raises(DataError, match="document 0: no entity type 'Y'"):
-        form.read(path, ReadOptions(types=("X",)), Report())
+        form.read(path, ReadOptions(types=("X",)), Issues())
 
 
 def test_a_missing_group_is_o_where_silence_says_so(tmp_path: Path) -> None:
     path = box(tmp_path, doc("a", groups={"s": [(0, 1, "X")]}), doc("b"))
-    absent = form.read(path, ReadOptions(), Report())
-    said = form.read(path, ReadOptions(silence="O"), Report())
+    absent = form.read(path, ReadOptions(), Issues())
+    said = form.read(path, ReadOptions(silence="O"), Issues())
     assert isinstance(absent, Dataset)
     assert isinstance(said, Dataset)
     assert (absent.votes[1, 0], said.votes[1, 0]) == (-1, 0)
@@ -161,9 +161,7 @@ def test_what_spacy_cannot_hold_is_refused_by_name(tmp_path: Path, labels: Predi
         cio.write(Dataset.from_spans(["A"], [["x"], ["y", ""]], {}), tmp_path / "d.spacy")
     with pytest.raises(FormatError, match="token 0 is not Unicode text"):
         cio.write(Dataset.from_spans(["A"], [["\ud800"]], {}), tmp_path / "d.spacy")
-    data = labels.data.select_sources(["names"]).with_sources(
-        ("convener",), labels.data.votes[:, :1], ("O",)
-    )
+    data = labels.data.select_sources(["names"]).with_sources(("convener",), labels.data.votes[:, :1], ("O",))
     with pytest.raises(FormatError, match="cannot hold a source named 'convener'"):
         cio.write(replace(labels, data=data), tmp_path / "d.spacy")
     assert returned(data, form.FORMAT, tmp_path / "d.spacy") == data  # a dataset may have it
@@ -209,7 +207,7 @@ def test_a_spoilt_file_of_ours_is_refused(
     cio.write(labels, path)
     edited(path, change)
     with pytest.raises(DataError) as caught:
-        form.read(path, ReadOptions(), Report())
+        form.read(path, ReadOptions(), Issues())
     assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)
     if message is not None:
@@ -221,16 +219,16 @@ def test_missing_probabilities_are_refused(tmp_path: Path, labels: Predictions) 
     cio.write(replace(labels, probabilities=np.full((6, 3), 1 / 3, np.float32)), path)
     edited(path, lambda one: one.user_data["convener"].pop("probabilities"))
     with pytest.raises(DataError, match="expected probabilities of 6 tokens x 3 labels, got 0"):
-        form.read(path, ReadOptions(), Report())
+        form.read(path, ReadOptions(), Issues())
 
 
 def test_malformed_foreign_files(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"d.spacy: no documents"):
-        form.read(box(tmp_path), ReadOptions(), Report())
+        form.read(box(tmp_path), ReadOptions(), Issues())
     with pytest.raises(DataError, match=r"d.spacy: no entity types"):
-        form.read(box(tmp_path, doc("a")), ReadOptions(), Report())
+        form.read(box(tmp_path, doc("a")), ReadOptions(), Issues())
     with pytest.raises(DataError, match="document 0: span 0-1 of s has no label"):
-        form.read(box(tmp_path, doc("a", groups={"s": [(0, 1, "")]})), ReadOptions(), Report())
+        form.read(box(tmp_path, doc("a", groups={"s": [(0, 1, "")]})), ReadOptions(), Issues())
 
 
 def test_junk_is_no_docbin(tmp_path: Path, labels: Predictions) -> None:
@@ -263,6 +261,6 @@ def test_broken_bytes_never_surprise(tmp_path: Path, labels: Predictions) -> Non
             raw[at] = rng.integers(256)
         path.write_bytes(zlib.compress(bytes(raw)))
         try:
-            form.read(path, ReadOptions(), Report())
+            form.read(path, ReadOptions(), Issues())
         except DataError as error:
             assert "\n" not in str(error)  # noqa: PT017

@@ -78,44 +78,44 @@ def test_words_of_other_scripts(text: str, words: list[str]) -> None:
 
 @given(st.dictionaries(st.text("abc", max_size=3), PROSE, max_size=3))
 def test_every_word_knows_its_place(texts: dict[str, str]) -> None:
-    data = cv.split_text(texts)
+    data = cv.tokenize(texts)
     if not len(data):
         assert not "".join(texts.values()).strip()
         return
     assert data.text is not None
-    assert data.documents is not None
+    assert data.doc_ids is not None
     for number in range(len(data)):
-        whole, start = texts[data.documents[number]], int(data.text.starts[number])
-        said = data.text.text[number]
+        whole, start = texts[data.doc_ids[number]], int(data.text.doc_offsets[number])
+        said = data.text.sentences[number]
         assert whole[start : start + len(said)] == said
-        places = data.text.chars[data.offsets[number] : data.offsets[number + 1]].tolist()
+        places = data.text.token_offsets[data.offsets[number] : data.offsets[number + 1]].tolist()
         assert [said[a:b] for a, b in places] == data[number].tokens
-    assert set(data.documents) <= set(texts)
+    assert set(data.doc_ids) <= set(texts)
 
 
 def test_texts_come_alone_in_lists_and_by_name() -> None:
-    assert list(cv.split_text("A b.").documents or ()) == ["0"]
-    assert list(cv.split_text(["A.", "B."]).documents or ()) == ["0", "1"]
-    assert list(cv.split_text({"x": "A.", "y": "By. Co."}).documents or ()) == ["x", "y", "y"]
-    assert cv.split_text("A", types=["PER"]).tags.types == ("PER",)
-    assert len(cv.split_text([])) == 0
+    assert list(cv.tokenize("A b.").doc_ids or ()) == ["0"]
+    assert list(cv.tokenize(["A.", "B."]).doc_ids or ()) == ["0", "1"]
+    assert list(cv.tokenize({"x": "A.", "y": "By. Co."}).doc_ids or ()) == ["x", "y", "y"]
+    assert cv.tokenize("A", types=["PER"]).tags.types == ("PER",)
+    assert len(cv.tokenize([])) == 0
     with pytest.raises(DataError, match="text 1: expected a string, got int"):
-        cv.split_text(["a", 5])  # type: ignore[list-item]
+        cv.tokenize(["a", 5])  # type: ignore[list-item]
 
 
 def test_spacy_cuts_if_asked() -> None:
-    data = cv.split_text("She  can't go. He  can.\n\n", spacy="en")
+    data = cv.tokenize("She  can't go. He  can.\n\n", spacy_pipeline="en")
     assert [sentence.tokens for sentence in data] == [
         ["She", "ca", "n't", "go", "."],
         ["He", "can", "."],
     ]
     assert data.text is not None
-    assert data.text.text.to_list() == ["She  can't go.", "He  can."]
-    assert data.text.starts.tolist() == [0, 15]
-    assert len(cv.split_text("  ", spacy="en")) == 0
+    assert data.text.sentences.to_list() == ["She  can't go.", "He  can."]
+    assert data.text.doc_offsets.tolist() == [0, 15]
+    assert len(cv.tokenize("  ", spacy_pipeline="en")) == 0
     for name in ("xx7", "no_such_pipeline"):
         with pytest.raises(ConfigError, match=f"no spaCy pipeline or language {name!r}"):
-            cv.split_text("a", spacy=name)
+            cv.tokenize("a", spacy_pipeline=name)
 
 
 # Files
@@ -129,10 +129,10 @@ def written(tmp_path: Path, text: str, name: str = "texts.txt") -> Path:
 
 def test_a_line_is_a_document_or_what_stands_between_empty_lines(tmp_path: Path) -> None:
     lines = cv.read(written(tmp_path, "Ada left. She wrote\nBob came too\n"))
-    assert list(lines.documents) == ["texts-1", "texts-1", "texts-2"]
+    assert list(lines.doc_ids) == ["texts-1", "texts-1", "texts-2"]
     blocks = cv.read(written(tmp_path, "Ada left\nfor Oslo.\n\n \nBob stayed\n"))
-    assert list(blocks.documents) == ["texts-1", "texts-2"]
-    assert blocks.text.text.to_list() == ["Ada left\nfor Oslo.", "Bob stayed"]
+    assert list(blocks.doc_ids) == ["texts-1", "texts-2"]
+    assert blocks.text.sentences.to_list() == ["Ada left\nfor Oslo.", "Bob stayed"]
 
 
 def test_reading_may_use_spacy(tmp_path: Path) -> None:
@@ -156,14 +156,14 @@ def test_reading_may_use_spacy(tmp_path: Path) -> None:
     ],
 )
 def test_raw_text_is_told_from_columns(tmp_path: Path, text: str, name: str) -> None:
-    assert formats.for_reading(written(tmp_path, text)).name == name
+    assert formats.detect_format(written(tmp_path, text)).name == name
 
 
 def test_raw_text_cannot_be_written(tmp_path: Path, toy: cv.Dataset) -> None:
     full = toy.take(toy.lengths > 0)
     with pytest.raises(FormatError, match="can only be read"):
         cv.write(full, tmp_path / "x.txt", format="raw")
-    assert formats.for_writing(tmp_path / "x.txt").name == "conll"
+    assert formats.format_for_suffix(tmp_path / "x.txt").name == "conll"
 
 
 def test_types_are_those_asked_for(tmp_path: Path) -> None:

@@ -19,10 +19,10 @@ import convener.io as cio
 from convener.data import Dataset
 from convener.errors import DataError, FormatError, UnknownNameError
 from convener.io import table
-from convener.io.formats import Content
+from convener.io.formats import LabeledData
 from convener.io.options import ReadOptions
-from convener.io.report import Report
-from convener.packed import Strings
+from convener.io.report import Issues
+from convener.packed import StringArray
 from convener.predictions import Predictions
 from tests.generators import Kind, contents, returned, same
 
@@ -35,24 +35,22 @@ d2,bob,,,,
 """
 
 
-def read_text(tmp_path: Path, text: str, report: Report | None = None, **options: Any) -> Any:
+def read_text(tmp_path: Path, text: str, report: Issues | None = None, **options: Any) -> Any:
     path = tmp_path / "t.csv"
     path.write_bytes(text.encode())
-    return table.read(path, ReadOptions(**options), Report() if report is None else report)
+    return table.read(path, ReadOptions(**options), Issues() if report is None else report)
 
 
 def read_frame(tmp_path: Path, columns: dict[str, Any], **options: Any) -> Any:
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table(columns), path)
-    return table.read(path, ReadOptions(**options), Report())
+    return table.read(path, ReadOptions(**options), Issues())
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 @settings(max_examples=60, deadline=None)
 @given(content=st.one_of(contents(Kind()), contents(Kind(empty_words=True))))
-def test_everything_comes_back(
-    suffix: str, content: Content, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_everything_comes_back(suffix: str, content: LabeledData, tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.mktemp("table") / f"t{suffix}"
     assert same(returned(content, table.FORMAT, path), content)
 
@@ -61,7 +59,7 @@ def test_a_crowd_as_csv(tmp_path: Path) -> None:
     data = read_text(tmp_path, CROWD)
     assert data.sources == ("ann", "bob")
     assert data.silence == ("abstain", "abstain")
-    assert data.documents.to_list() == ["d1", "d2"]
+    assert data.doc_ids.to_list() == ["d1", "d2"]
     assert data.tokens.to_list() == ["Ada", "Lovelace", "wrote", "it", "Nobody", "did"]
     # ann never saw d2 and abstains; bob saw it and marked nothing.
     assert data.votes.tolist() == [[1, 1], [2, 0], [0, 0], [0, 0], [-1, 0], [-1, 0]]
@@ -81,13 +79,9 @@ def test_delimiters_marks_and_line_ends(tmp_path: Path, mark: str) -> None:
 
 
 def test_text_may_stand_in_span_rows_and_hold_line_breaks(tmp_path: Path) -> None:
-    text = (
-        "doc_id,source,start,end,label,text\n"
-        'd,a,4,8,X,"one\ntwo2 three"\n'
-        'd,b,0,3,X,"one\ntwo2 three"\n'
-    )
+    text = 'doc_id,source,start,end,label,text\nd,a,4,8,X,"one\ntwo2 three"\nd,b,0,3,X,"one\ntwo2 three"\n'
     data = read_text(tmp_path, text)
-    assert data.text.text.to_list() == ["one\ntwo2 three"]
+    assert data.text.sentences.to_list() == ["one\ntwo2 three"]
     assert data.votes.tolist() == [[-1 + 1, 1], [1, 0], [0, 0]]
 
 
@@ -101,31 +95,25 @@ def test_tokens_without_text_count_tokens(tmp_path: Path) -> None:
 def test_tokens_find_their_place_in_the_text(tmp_path: Path) -> None:
     text = 'doc_id,source,start,end,label,text,tokens\nd,a,3,5,X,a  bc,"[""a"", ""bc""]"\n'
     data = read_text(tmp_path, text)
-    assert data.text.chars.tolist() == [[0, 1], [3, 5]]
+    assert data.text.token_offsets.tolist() == [[0, 1], [3, 5]]
     assert data.votes[:, 0].tolist() == [0, 1]
 
 
 def test_sentences_are_units_where_the_column_exists(tmp_path: Path) -> None:
-    text = (
-        "doc_id,sentence,source,start,end,label,text\n"
-        "d,0,a,0,1,X,a b\nd,1,a,2,3,X,c d\nd,0,b,2,3,X,\n"
-    )
+    text = "doc_id,sentence,source,start,end,label,text\nd,0,a,0,1,X,a b\nd,1,a,2,3,X,c d\nd,0,b,2,3,X,\n"
     data = read_text(tmp_path, text)
-    assert data.documents.to_list() == ["d", "d"]
+    assert data.doc_ids.to_list() == ["d", "d"]
     assert data.votes.tolist() == [[1, 0], [0, 1], [0, -1], [1, -1]]
 
 
 def test_gold_and_labels(tmp_path: Path) -> None:
-    text = (
-        "doc_id,source,start,end,label,text,score\n"
-        "d,labels,0,1,X,a b,0.75\nd,gold,2,3,X,,\nd,ann,2,3,X,,0.5\n"
-    )
-    report = Report()
+    text = "doc_id,source,start,end,label,text,score\nd,labels,0,1,X,a b,0.75\nd,gold,2,3,X,,\nd,ann,2,3,X,,0.5\n"
+    report = Issues()
     found = read_text(tmp_path, text, report)
     assert isinstance(found, Predictions)
     assert found.labels.tolist() == [1, 0]
-    assert found.scores is not None
-    assert found.scores.tolist() == [0.75]
+    assert found.span_scores is not None
+    assert found.span_scores.tolist() == [0.75]
     assert [str(case).split(": ", 1)[1] for case in report] == [
         "ignored (scores): kept only for source 'labels'",
         "ignored (gold): left out beside aggregated labels",
@@ -134,8 +122,8 @@ def test_gold_and_labels(tmp_path: Path) -> None:
 
 def test_scores_of_only_some_labels_are_noted(tmp_path: Path) -> None:
     text = "doc_id,source,start,end,label,text,score\nd,labels,0,1,X,a b,0.75\nd,labels,2,3,X,,\n"
-    report = Report()
-    assert read_text(tmp_path, text, report).scores is None
+    report = Issues()
+    assert read_text(tmp_path, text, report).span_scores is None
     assert [case.detail for case in report] == ["1 of 2 labels have none, so none is kept"]
 
 
@@ -151,9 +139,7 @@ def test_options(tmp_path: Path) -> None:
 
 def test_options_on_a_file_of_ours(tmp_path: Path) -> None:
     data = Dataset.from_spans(["A", "B"], [["x"]], {"a": [[(0, 1, "B")]], "b": [[]]})
-    found = returned(
-        data, table.FORMAT, tmp_path / "t.csv", sources=("a",), types=("B", "A"), silence="abstain"
-    )
+    found = returned(data, table.FORMAT, tmp_path / "t.csv", sources=("a",), types=("B", "A"), silence="abstain")
     assert isinstance(found, Dataset)
     assert found.sources == ("a",)
     assert found.votes.tolist() == [[1]]
@@ -162,7 +148,7 @@ def test_options_on_a_file_of_ours(tmp_path: Path) -> None:
 
 def test_overlaps_and_misaligned_spans_are_noted(tmp_path: Path) -> None:
     text = "doc_id,source,start,end,label,text\nd,a,0,3,X,ab cd\nd,a,0,2,Y,\n"
-    report = Report()
+    report = Issues()
     data = read_text(tmp_path, text, report)
     assert data.votes[:, 0].tolist() == [1, 0]
     where = f"{tmp_path / 't.csv'}: document 'd'"
@@ -177,7 +163,7 @@ def test_overlaps_and_misaligned_spans_are_noted(tmp_path: Path) -> None:
 
 
 def test_columns_it_does_not_know_are_noted(tmp_path: Path) -> None:
-    report = Report()
+    report = Issues()
     read_text(tmp_path, "doc_id,source,start,end,label,text,age\nd,a,0,1,X,a,33\n", report)
     assert [(case.kind, case.detail) for case in report] == [("ignored", "age")]
 
@@ -292,9 +278,7 @@ SPAN = {"doc_id": ["d"], "source": ["a"], "start": [0], "end": [1], "label": ["X
         ({"char_start": ["x"]}, "column char_start: expected whole numbers, got string"),
     ],
 )  # fmt: skip
-def test_malformed_parquet_is_refused_in_one_line(
-    tmp_path: Path, changes: dict[str, Any], message: str
-) -> None:
+def test_malformed_parquet_is_refused_in_one_line(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(DataError) as caught:
         read_frame(tmp_path, SPAN | changes)
     assert str(caught.value) == f"{tmp_path / 't.parquet'}: {message}"
@@ -338,15 +322,13 @@ def test_broken_bytes_never_surprise(tmp_path: Path) -> None:
             raw[at] = rng.integers(256)
         path.write_bytes(raw)
         try:
-            table.read(path, ReadOptions(), Report())
+            table.read(path, ReadOptions(), Issues())
         except DataError as error:
             assert "\n" not in str(error)  # noqa: PT017
 
 
 def test_pandas_reads_what_we_write_and_we_what_it_writes(tmp_path: Path) -> None:
-    data = Dataset.from_spans(
-        ["PER"], [["Ada", "wrote"]], {"names": [[(0, 1, "PER")]]}, gold=[[(0, 1, "PER")]]
-    )
+    data = Dataset.from_spans(["PER"], [["Ada", "wrote"]], {"names": [[(0, 1, "PER")]]}, gold=[[(0, 1, "PER")]])
     cio.write(data, tmp_path / "t.parquet")
     frame = pd.read_parquet(tmp_path / "t.parquet")
     assert frame["source"].fillna("").tolist() == ["", "names", "gold"]
@@ -366,7 +348,7 @@ def test_pandas_reads_what_we_write_and_we_what_it_writes(tmp_path: Path) -> Non
     found = cio.read(tmp_path / "p.parquet")
     assert found == cio.read(tmp_path / "p.csv")
     assert found.votes.tolist() == [[1, 0], [0, 1], [-1, 0]]
-    assert found.documents.to_list() == ["7", "8"]
+    assert found.doc_ids.to_list() == ["7", "8"]
 
 
 def test_rows_of_a_document_need_not_stand_together(tmp_path: Path) -> None:
@@ -398,7 +380,7 @@ def test_what_a_table_cannot_hold_is_refused(tmp_path: Path) -> None:
     labels = Predictions(
         data=Dataset.from_spans(["A"], [["x"]], {}),
         labels=np.array([1], np.int16),
-        scores=np.array([np.nan], np.float32),
+        span_scores=np.array([np.nan], np.float32),
     )
     with pytest.raises(FormatError, match="scores that are not numbers"):
         cio.write(labels, tmp_path / "t.csv")
@@ -426,16 +408,14 @@ def test_facts_are_checked(tmp_path: Path) -> None:
         path = tmp_path / "t.parquet"
         pq.write_table(pa.table(SPAN).replace_schema_metadata(schema), path)
         with pytest.raises(DataError, match=message):
-            table.read(path, ReadOptions(), Report())
+            table.read(path, ReadOptions(), Issues())
 
 
 def test_offsets_count_characters_where_there_is_text(tmp_path: Path) -> None:
     data = read_text(tmp_path, CROWD)
     cio.write(data, tmp_path / "o.csv")
     frame = pd.read_csv(tmp_path / "o.csv")
-    assert frame[frame["source"] == "ann"][["start", "end", "label"]].values.tolist() == [
-        [0.0, 12.0, "PER"]
-    ]
+    assert frame[frame["source"] == "ann"][["start", "end", "label"]].values.tolist() == [[0.0, 12.0, "PER"]]
     for suffix in (".csv", ".parquet"):
         assert returned(data, table.FORMAT, tmp_path / f"o{suffix}") == data
 
@@ -447,7 +427,7 @@ def test_a_long_document_fits_in_a_cell(tmp_path: Path) -> None:
 
 def test_documents_that_only_count_are_kept(tmp_path: Path) -> None:
     data = Dataset.from_spans(["A"], [["x"], ["y"]], {"a": [[], []]})
-    data = replace(data, documents=Strings.of(["0", "1"]))
+    data = replace(data, doc_ids=StringArray.from_list(["0", "1"]))
     for suffix in (".csv", ".parquet"):
         assert returned(data, table.FORMAT, tmp_path / f"t{suffix}") == data
 

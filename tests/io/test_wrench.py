@@ -16,8 +16,8 @@ from convener.corpus import Corpus
 from convener.data import Dataset
 from convener.errors import DataError, FormatError, UnknownNameError
 from convener.io import json_stream, wrench
-from convener.io.formats import Content
-from convener.io.report import Report
+from convener.io.formats import LabeledData
+from convener.io.report import Issues
 from convener.predictions import Predictions
 from tests.generators import Kind, contents, returned, same
 
@@ -54,14 +54,14 @@ def item(**changes: Any) -> dict[str, Any]:
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(content=contents(Kind(partial=True, empty_words=True)))
-def test_tags_come_back(content: Content) -> None:
+def test_tags_come_back(content: LabeledData) -> None:
     with TemporaryDirectory() as room:
         assert same(returned(content, wrench.FORMAT, Path(room, "x.json")), content)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(content=contents(Kind(empty_words=True)))
-def test_spans_come_back(content: Content) -> None:
+def test_spans_come_back(content: LabeledData) -> None:
     with TemporaryDirectory() as room:
         assert same(returned(content, wrench.FORMAT, Path(room, "train.json")), content)
 
@@ -75,7 +75,7 @@ def test_both_spellings_say_the_same(tmp_path: Path, items: Any) -> None:
     assert data.votes.tolist() == [[1, -1, 3], [0, -1, 4], [0, -1, 0]]
     assert data.gold.tolist() == [1, 2, 0]
     assert data.lengths.tolist() == [3, 0]
-    assert data.documents is None
+    assert data.doc_ids is None
 
 
 @pytest.mark.parametrize("items", [SPANS, TAGS], ids=["spans", "tags"])
@@ -119,7 +119,7 @@ def test_its_own_meta_comes_first(tmp_path: Path) -> None:
 
 def test_ids_that_do_not_count_are_documents(tmp_path: Path) -> None:
     items = {"p1": SPANS["0"], "p2": SPANS["1"]}
-    assert cio.read(saved(tmp_path, items)).documents.to_list() == ["p1", "p2"]
+    assert cio.read(saved(tmp_path, items)).doc_ids.to_list() == ["p1", "p2"]
 
 
 def test_gold_may_be_missing_everywhere(tmp_path: Path) -> None:
@@ -129,17 +129,15 @@ def test_gold_may_be_missing_everywhere(tmp_path: Path) -> None:
 
 def test_overlaps_and_illegal_tags_are_noted(tmp_path: Path) -> None:
     spans = item(label=[[0, 2, "PER"], [1, 3, "PER"]])
-    report = Report()
-    cio.read(saved(tmp_path, spans), report=report)
-    assert str(report.cases[0]) == (
-        f"{tmp_path}/train.json: item '0': overlap (gold): kept 0-2 PER, dropped 1-3 PER"
-    )
+    report = Issues()
+    cio.read(saved(tmp_path, spans), issues=report)
+    assert str(report.items[0]) == (f"{tmp_path}/train.json: item '0': overlap (gold): kept 0-2 PER, dropped 1-3 PER")
     tags = item(label=["B-LOC", "I-PER", "O"])
-    report = Report()
-    assert cio.read(saved(tmp_path, tags), report=report).gold.tolist() == [3, 1, 0]
+    report = Issues()
+    assert cio.read(saved(tmp_path, tags), issues=report).gold.tolist() == [3, 1, 0]
     where = f"{tmp_path}/train.json: item '0' token 1: illegal tag"
-    assert str(report.cases[0]) == f"{where} (gold): I-PER taken as a span's part"
-    dropped = cio.read(tmp_path / "train.json", report=Report(), on_illegal="drop")
+    assert str(report.items[0]) == f"{where} (gold): I-PER taken as a span's part"
+    dropped = cio.read(tmp_path / "train.json", issues=Issues(), on_illegal="drop")
     assert dropped.gold.tolist() == [3, 0, 0]
     with pytest.raises(DataError, match=r"token 1: illegal tag 'I-PER' of gold \(1 in all\)$"):
         cio.read(tmp_path / "train.json", on_illegal="error")
@@ -147,9 +145,7 @@ def test_overlaps_and_illegal_tags_are_noted(tmp_path: Path) -> None:
 
 def test_tags_in_the_io_scheme_are_no_illegal_ones(tmp_path: Path) -> None:
     weak = [["O", "I-PER", "B-PER"], ["O", "I-PER", "O"], ["O", "B-PER", "O"]]
-    data = cio.read(
-        saved(tmp_path, item(label=["O", "I-PER", "I-PER"], weak_labels=weak)), on_illegal="error"
-    )
+    data = cio.read(saved(tmp_path, item(label=["O", "I-PER", "I-PER"], weak_labels=weak)), on_illegal="error")
     assert data.gold.tolist() == [0, 1, 2]
     assert data.votes.tolist() == [[1, 0], [0, 0], [0, 0]]
     saved(tmp_path, item(weak_labels=weak))
@@ -164,10 +160,10 @@ def test_thousands_of_illegal_tags_are_counted_not_listed(tmp_path: Path) -> Non
     size = 1500
     label = ["I-PER", "O", "B-LOC"] * size
     one = {"label": label, "data": {"text": ["w"] * len(label)}, "weak_labels": [[], [], []]}
-    report = Report()
-    cio.read(saved(tmp_path, {"0": one}), report=report)
+    report = Issues()
+    cio.read(saved(tmp_path, {"0": one}), issues=report)
     assert len(report) == 101
-    assert report.cases[-1].detail.startswith("1400 more from here on")
+    assert report.items[-1].detail.startswith("1400 more from here on")
 
 
 # ~ stands for "item '0': ".
@@ -256,7 +252,7 @@ BROKEN = [
 def test_a_broken_file_is_one_clear_line(tmp_path: Path, items: Any, message: str) -> None:
     file = saved(tmp_path, items)
     with pytest.raises(DataError) as caught:
-        cio.read(file, report=Report())
+        cio.read(file, issues=Issues())
     assert str(caught.value) == f"{file}: {message}".replace("~", "item '0': ")
 
 
@@ -284,9 +280,7 @@ def test_a_broken_meta_is_one_clear_line(tmp_path: Path, meta: Any, message: str
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 7, 64])
-def test_the_size_of_the_chunks_does_not_matter(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int
-) -> None:
+def test_the_size_of_the_chunks_does_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
     items = {
         "é🙂": {"a": [1.5e-3, -12, True, None, '\\ " \n é 🙂'], "b": {}},
         'q"': 12,
@@ -294,13 +288,13 @@ def test_the_size_of_the_chunks_does_not_matter(
     }
     file = tmp_path / "x.json"
     file.write_text("\ufeff" + json.dumps(items, ensure_ascii=False, indent=1), encoding="utf-8")
-    monkeypatch.setattr(json_stream, "CHUNK", chunk)
-    assert dict(json_stream.json_items(file)) == items
+    monkeypatch.setattr(json_stream, "CHUNK_SIZE", chunk)
+    assert dict(json_stream.iter_json_items(file)) == items
     whole = file.read_bytes()
     for end in range(3, len(whole) - 1):
         file.write_bytes(whole[:end])
         with pytest.raises(DataError):
-            dict(json_stream.json_items(file))
+            dict(json_stream.iter_json_items(file))
 
 
 def test_lone_surrogates_survive(tmp_path: Path) -> None:
@@ -349,8 +343,8 @@ def test_votes_with_stray_labels_are_refused_or_written_as_they_are(tmp_path: Pa
         cio.write(stray, tmp_path / "x.json")
     with pytest.warns(match="stray I-"):
         cio.write(stray, tmp_path / "x.json", lossy=True)
-    report = Report()
-    assert cio.read(tmp_path / "x.json", report=report).votes.tolist() == [[1]]
+    report = Issues()
+    assert cio.read(tmp_path / "x.json", issues=report).votes.tolist() == [[1]]
     assert report.counts() == {"illegal tag": 1}
 
 
@@ -395,7 +389,7 @@ def test_the_real_data(
     data = cio.read(real_data / name, split)
     assert (len(data), len(data.tokens), len(data.sources)) == (sentences, tokens, sources)
     assert data.tags.types == types
-    assert data.documents is None
+    assert data.doc_ids is None
     cio.write(data, tmp_path / "x.json")
     assert cio.read(tmp_path / "x.json") == data
 

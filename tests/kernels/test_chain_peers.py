@@ -28,7 +28,7 @@ def test_hmmlearn_agrees(said: tuple[Chain, np.ndarray, np.ndarray, np.ndarray])
     peer = hmm.CategoricalHMM(n_components=4)
     peer.startprob_, peer.transmat_, peer.emissionprob_ = first, np.exp(batch.trans), emission
     peer.n_features = 6
-    ours = chain.posterior(*batch.arrays)
+    ours = chain.forward_backward(*batch.arrays)
     score, posteriors = peer.score_samples(symbols[:, None], LENGTHS)
     np.testing.assert_allclose(ours.log_likelihood.sum(), score)
     np.testing.assert_allclose(ours.marginals, posteriors, atol=1e-10)
@@ -41,7 +41,7 @@ def test_hmmlearn_agrees(said: tuple[Chain, np.ndarray, np.ndarray, np.ndarray])
 def test_dynamax_agrees(said: tuple[Chain, np.ndarray, np.ndarray, np.ndarray]) -> None:
     peer = pytest.importorskip("dynamax.hidden_markov_model")
     batch, first, _, _ = said
-    ours = chain.posterior(*batch.arrays)
+    ours = chain.forward_backward(*batch.arrays)
     counts = chain.expected_counts(*batch.arrays)
     total = np.zeros((4, 4))
     for m in range(len(LENGTHS)):
@@ -52,7 +52,7 @@ def test_dynamax_agrees(said: tuple[Chain, np.ndarray, np.ndarray, np.ndarray]) 
         np.testing.assert_allclose(ours.marginals[rows], after.smoothed_probs, atol=1e-4)
         total += np.asarray(after.trans_probs) if after.trans_probs is not None else 0
     # The first move of each sentence leads from z(0), which the peer does not have.
-    full = chain.posterior(*batch.arrays, pairs=True)
-    assert full.pairs is not None
-    inner = counts.transitions - full.pairs[batch.offsets[:-1]].sum(0)
+    full = chain.forward_backward(*batch.arrays, return_transitions=True)
+    assert full.transition_posteriors is not None
+    inner = counts.transition_counts - full.transition_posteriors[batch.offsets[:-1]].sum(0)
     np.testing.assert_allclose(inner, total, atol=1e-3)

@@ -27,7 +27,7 @@ def test_gradcheck(tau: float, constant: bool, labels: int) -> None:
     for reduce in (torch.Tensor.clone, torch.sum):
 
         def value(*x: torch.Tensor, reduce: Any = reduce) -> torch.Tensor:
-            return reduce(chain_torch.objective(*x, offsets, tau=tau)[0])  # type: ignore[no-any-return]
+            return reduce(chain_torch.chain_objective(*x, offsets, tau=tau)[0])  # type: ignore[no-any-return]
 
         assert torch.autograd.gradcheck(value, inputs)
 
@@ -37,7 +37,7 @@ def test_gradcheck(tau: float, constant: bool, labels: int) -> None:
 def test_kernel_and_twin_agree(batch: Chain, tau: float) -> None:
     *inputs, offsets = tensors(batch)
     weights = torch.linspace(-1, 2, len(offsets) - 1, dtype=torch.float64)
-    ours, flags = chain_torch.objective(*inputs, offsets, tau=tau)
+    ours, flags = chain_torch.chain_objective(*inputs, offsets, tau=tau)
     twin, _ = chain_torch.objective_twin(*inputs, offsets, tau=tau)
     torch.testing.assert_close(ours, twin, rtol=1e-9, atol=1e-9)
     a = torch.autograd.grad((ours * weights).sum(), inputs)
@@ -50,10 +50,10 @@ def test_kernel_and_twin_agree(batch: Chain, tau: float) -> None:
 def test_float32_trains() -> None:
     batch = random_chain(1, 5, [6, 0, 9], dtype=np.float32)
     *inputs, offsets = tensors(batch)
-    value, _ = chain_torch.objective(*inputs, offsets, tau=1.0, threads=2)
+    value, _ = chain_torch.chain_objective(*inputs, offsets, tau=1.0, num_threads=2)
     assert value.dtype == torch.float32
     (-value.mean()).backward()
-    expected = chain.objective(*batch.arrays, tau=1.0).grad_trans / -3
+    expected = chain.chain_objective(*batch.arrays, tau=1.0).grad_transition / -3
     np.testing.assert_allclose(inputs[1].grad.numpy(), expected, rtol=1e-6)
 
 
@@ -61,7 +61,7 @@ def test_both_flag_the_impossible() -> None:
     batch = random_chain(1, 3, [3, 2])
     batch.log_like[1] = -np.inf
     *inputs, offsets = tensors(batch)
-    for kernel in (chain_torch.objective, chain_torch.objective_twin):
+    for kernel in (chain_torch.chain_objective, chain_torch.objective_twin):
         value, flags = kernel(*inputs, offsets)
         assert flags.tolist() == [chain.IMPOSSIBLE, 0]
         assert torch.isfinite(value).all()

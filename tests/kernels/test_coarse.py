@@ -9,9 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convener.kernels.chain import posterior
-from convener.kernels.coarse import fillings, folded, settled, widened
-from convener.kernels.evidence import expected_emissions, log_evidence, sparse_votes
+from convener.kernels.chain import forward_backward
+from convener.kernels.coarse import (
+    assign_coarse_counts,
+    coarse_emission,
+    complete_coarse_spans,
+    fold_coarse_counts,
+)
+from convener.kernels.evidence import expected_emission_counts, log_evidence, sparsify_votes
 
 SETS = [
     [[1, 3], [2, 4]],  # some entity
@@ -55,27 +60,27 @@ def test_evidence_and_expected_counts_are_those_of_enumeration(
             total += weight
             for t, k in heard:
                 expected[k, path[t + 1], said[t, k]] += weight
-    sparse = sparse_votes(votes)
-    log_like = log_evidence(sparse, np.log(widened(emissions, allowed)), dtype=np.float64)
-    found = posterior(np.log(begin), np.log(moves), log_like, np.array([0, length]))
+    sparse = sparsify_votes(votes)
+    log_like = log_evidence(sparse, np.log(coarse_emission(emissions, allowed)), dtype=np.float64)
+    found = forward_backward(np.log(begin), np.log(moves), log_like, np.array([0, length]))
     assert found.log_likelihood[0] == pytest.approx(np.log(total), abs=1e-6)
-    counts = expected_emissions(sparse, found.marginals, symbols=len(allowed))
-    np.testing.assert_allclose(folded(counts, emissions, allowed), expected / total, atol=1e-6)
+    counts = expected_emission_counts(sparse, found.marginals, num_symbols=len(allowed))
+    np.testing.assert_allclose(fold_coarse_counts(counts, emissions, allowed), expected / total, atol=1e-6)
 
 
 def test_without_coarse_symbols_nothing_changes() -> None:
     rng = np.random.default_rng(0)
     counts, emissions = rng.random((2, 5, 5)), rng.dirichlet(np.ones(5), (2, 5))
     labels = np.eye(5, dtype=bool)
-    np.testing.assert_array_equal(widened(emissions, labels), emissions)
-    np.testing.assert_array_equal(folded(counts, emissions, labels), counts)
-    assert settled(counts, np.ones(5), labels, np.full(2, 0.9)) is counts
+    np.testing.assert_array_equal(coarse_emission(emissions, labels), emissions)
+    np.testing.assert_array_equal(fold_coarse_counts(counts, emissions, labels), counts)
+    assert assign_coarse_counts(counts, np.ones(5), labels, np.full(2, 0.9)) is counts
 
 
 def test_a_label_never_said_takes_its_share_of_nothing() -> None:
     counts, emissions = np.zeros((1, 5, 6)), np.zeros((1, 5, 5))
     counts[0, 0, 5] = 4
-    found = folded(counts, emissions, allowed_with([1, 3]))
+    found = fold_coarse_counts(counts, emissions, allowed_with([1, 3]))
     np.testing.assert_allclose(found[0, 0], [0, 2, 0, 2, 0])
 
 
@@ -84,7 +89,7 @@ def test_a_coarse_vote_is_presumed_to_say_the_truth_it_allows() -> None:
     allowed = allowed_with([1, 3], [2, 4])
     counts = np.zeros((1, 5, 7))
     counts[0, 1, 5], counts[0, 3, 5], counts[0, 0, 5], counts[0, 0, 0] = 6, 2, 4, 50
-    found = settled(counts, np.array([88.0, 5, 0, 2, 0]), allowed, np.array([0.9]))
+    found = assign_coarse_counts(counts, np.array([88.0, 5, 0, 2, 0]), allowed, np.array([0.9]))
     by_hand = np.zeros((5, 5))
     by_hand[0] = [50, 4 * 6 / 9, 0, 4 * 3 / 9, 0]  # as labels are: 5 + 1 to 2 + 1
     by_hand[1, 1], by_hand[3, 3] = 6, 2
@@ -97,7 +102,7 @@ def test_a_vote_that_may_be_o_is_presumed_right_as_often_as_its_precision_says()
     counts = np.zeros((2, 5, 7))
     counts[0, 1, 5], counts[0, 0, 5] = 3, 30
     counts[1, 0, 0] = 100  # the other source never says so
-    found = settled(counts, np.array([88.0, 5, 0, 2, 0]), allowed, np.array([0.8, 0.8]))
+    found = assign_coarse_counts(counts, np.array([88.0, 5, 0, 2, 0]), allowed, np.array([0.8, 0.8]))
     assert found[0, 1, 1] == pytest.approx((3 + 1) * 4)
     assert found[0, 2, 2] == pytest.approx((0 + 1) * 4)
     assert found[0, 1, [0, 3, 4]].sum() == pytest.approx(3)
@@ -110,7 +115,7 @@ def test_spans_that_only_coarse_votes_mark_are_each_type_in_turn() -> None:
     offsets = np.array([0, 5, 5, 9])
     labels = np.array([1, 2, 0, 0, 0, 1, 0, 3, 0], np.int16)
     symbols = np.array([0, 0, 0, 5, 6, 5, 6, 0, 6], np.int16)
-    found = fillings(labels, symbols, allowed, offsets)
+    found = complete_coarse_spans(labels, symbols, allowed, offsets)
     # The span at token 5 grows over the coarse one, as does that at token 7; two of three that
     # remain are of the first type.
     assert [(round(weight, 4), some.tolist()) for weight, some in found] == [
@@ -122,12 +127,12 @@ def test_spans_that_only_coarse_votes_mark_are_each_type_in_turn() -> None:
 def test_a_type_that_is_not_allowed_is_left_to_others() -> None:
     allowed = allowed_with([1, 3], [2, 4], [3], [4])
     labels, symbols = np.array([1, 0, 0, 0], np.int16), np.array([0, 5, 8, 7], np.int16)
-    ((weight, some),) = fillings(labels, symbols, allowed, np.array([0, 4]))
+    ((weight, some),) = complete_coarse_spans(labels, symbols, allowed, np.array([0, 4]))
     # I of the second type cannot go on with the first, and so begins.
     assert (weight, some.tolist()) == (1.0, [1, 1, 3, 3])
 
 
 def test_where_nobody_names_a_type_all_are_alike() -> None:
     labels, symbols = np.zeros(2, np.int16), np.array([0, 5], np.int16)
-    found = fillings(labels, symbols, allowed_with([1, 3]), np.array([0, 2]))
+    found = complete_coarse_spans(labels, symbols, allowed_with([1, 3]), np.array([0, 2]))
     assert [(weight, some.tolist()) for weight, some in found] == [(0.5, [0, 1]), (0.5, [0, 3])]

@@ -15,9 +15,7 @@ from tests.generators import datasets, probability_rows
 
 
 @given(datasets(), st.data())
-def test_the_probability_of_a_type_is_that_of_its_two_labels(
-    data: Dataset, drawn: st.DataObject
-) -> None:
+def test_the_probability_of_a_type_is_that_of_its_two_labels(data: Dataset, drawn: st.DataObject) -> None:
     rows = drawn.draw(probability_rows(len(data.tokens), len(data.tags)))
     types = type_probabilities(rows)
     assert types.shape == (len(rows), len(data.tags.types))
@@ -60,9 +58,7 @@ def test_a_source_is_not_blamed_where_it_abstains() -> None:
 
 
 def test_what_was_never_seen_is_not_a_number() -> None:
-    recall, precision = type_reliability(
-        np.zeros((2, 1), np.int16), np.array([[0, 1], [0, 1]], np.float32)
-    )
+    recall, precision = type_reliability(np.zeros((2, 1), np.int16), np.array([[0, 1], [0, 1]], np.float32))
     assert np.isnan(recall).tolist() == [[True, False]]
     assert recall[0, 1] == 0
     assert np.isnan(precision).all()

@@ -61,7 +61,7 @@ def test_legal_moves_are_kept(constant: bool) -> None:
     start = LEGAL[0]
     free = decode.viterbi(*batch.arrays).labels
     for labels in (
-        decode.viterbi(*batch.arrays, legal=LEGAL, legal_start=start).labels,
+        decode.viterbi(*batch.arrays, legal_transitions=LEGAL, legal_first=start).labels,
         *decode.k_best(*batch.arrays, k=3, legal=LEGAL, legal_start=start).labels[:2],
     ):
         for a, b in zip(batch.offsets[:-1], batch.offsets[1:], strict=True):
@@ -74,7 +74,7 @@ def test_legal_moves_are_kept(constant: bool) -> None:
 
 def test_a_path_comes_back_where_none_is_legal() -> None:
     batch = random_chain(2, 3, [5])
-    best = decode.viterbi(*batch.arrays, legal=np.zeros((3, 3), bool))
+    best = decode.viterbi(*batch.arrays, legal_transitions=np.zeros((3, 3), bool))
     assert np.isfinite(best.scores).all()
     batch.log_like[:] = -np.inf
     assert np.isfinite(decode.viterbi(*batch.arrays).scores).all()
@@ -84,13 +84,13 @@ def test_a_path_comes_back_where_none_is_legal() -> None:
 def test_samples_follow_the_posterior(constant: bool) -> None:
     batch = random_chain(4, 3, [5, 0, 1, 8], constant=constant)
     drawn = decode.samples(*batch.arrays, count=20_000, seed=1)
-    truth = chain.posterior(*batch.arrays, pairs=True)
+    truth = chain.forward_backward(*batch.arrays, return_transitions=True)
     frequency = np.stack([(drawn == j).mean(0) for j in range(3)], 1)
     np.testing.assert_allclose(frequency, truth.marginals, atol=0.015)
     together = np.zeros((3, 3))
     np.add.at(together, (drawn[:, 2], drawn[:, 3]), 1 / len(drawn))
-    assert truth.pairs is not None
-    np.testing.assert_allclose(together, truth.pairs[3], atol=0.015)
+    assert truth.transition_posteriors is not None
+    np.testing.assert_allclose(together, truth.transition_posteriors[3], atol=0.015)
 
 
 def test_samples_repeat_and_do_not_depend_on_neighbours() -> None:
@@ -131,7 +131,7 @@ def test_span_marginals_are_those_of_all_paths(
     ]
     np.random.default_rng(seed).shuffle(spans)
     table = np.array(spans, np.int64).reshape(-1, 4)
-    got = decode.span_marginals(
+    got = decode.span_posteriors(
         *batch.arrays, sentence=table[:, 0], start=table[:, 1], end=table[:, 2], type=table[:, 3]
     )
     truths = [batch.truth(m) for m in range(len(lengths))]
@@ -148,6 +148,6 @@ def test_spans_must_lie_in_their_sentence() -> None:
     columns = {"sentence": 1, "start": 1, "end": 3, "type": 0}
     one = {name: np.array([value]) for name, value in columns.items()}
     with pytest.raises(ValueError, match="length"):
-        decode.span_marginals(*batch.arrays, **one)
+        decode.span_posteriors(*batch.arrays, **one)
     with pytest.raises(ValueError, match="k must"):
         decode.k_best(*batch.arrays, k=0)

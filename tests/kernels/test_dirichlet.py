@@ -13,8 +13,14 @@ from scipy import stats
 from torch import Generator, Tensor
 from torch.distributions import Dirichlet
 
-from convener.kernels.dirichlet import _gamma, _with_rest, log_mean, log_sample, log_sample_twin
-from convener.kernels.said import Said, said_cells
+from convener.kernels.dirichlet import (
+    _gamma,
+    _with_rest,
+    log_dirichlet_mean,
+    log_dirichlet_sample,
+    log_sample_twin,
+)
+from convener.kernels.said import VoteCells, build_vote_cells
 from tests.kernels.test_said import crowds, random_crowd
 
 double = torch.float64
@@ -24,21 +30,21 @@ def seeded(seed: int = 0) -> Generator:
     return Generator().manual_seed(seed)
 
 
-def parts(omega: Tensor, said: Said) -> tuple[Tensor, Tensor]:
+def parts(omega: Tensor, said: VoteCells) -> tuple[Tensor, Tensor]:
     """Columns (C, L) and totals (P, L) of whole concentrations (P, L, L) [pair, latent, said]."""
-    pair, label = torch.tensor(said.pair), torch.tensor(said.label).long()
+    pair, label = torch.tensor(said.source_row), torch.tensor(said.label).long()
     return omega[pair, :, label].reshape(-1, omega.shape[-1]), omega.sum(-1)
 
 
-def repeated(said: list[int], labels: int, times: int) -> Said:
+def repeated(said: list[int], labels: int, times: int) -> VoteCells:
     """One source that says the same labels in many sentences."""
     votes = np.tile(np.array(said, np.int16), times)[:, None]
-    return said_cells(votes, np.arange(times + 1) * len(said), labels)
+    return build_vote_cells(votes, np.arange(times + 1) * len(said), labels)
 
 
-def random_omega(seed: int, said: Said, labels: int, least: float) -> Tensor:
+def random_omega(seed: int, said: VoteCells, labels: int, least: float) -> Tensor:
     rng = np.random.default_rng(seed)
-    shape = len(said.usual), labels, labels
+    shape = len(said.default_cell), labels, labels
     return torch.tensor(least + rng.gamma(0.5, 20, shape), dtype=double)
 
 
@@ -47,19 +53,17 @@ def test_the_mean_is_that_of_the_whole(crowd: tuple[int, list[int], int, int]) -
     _, _, said = random_crowd(*crowd)
     omega = random_omega(crowd[0], said, crowd[3], 0.1)
     means = Dirichlet(omega).mean if len(omega) else omega
-    expected = means[torch.tensor(said.pair), :, torch.tensor(said.label).long()]
-    found = log_mean(*parts(omega, said), said)
+    expected = means[torch.tensor(said.source_row), :, torch.tensor(said.label).long()]
+    found = log_dirichlet_mean(*parts(omega, said), said)
     torch.testing.assert_close(found.exp(), expected.reshape(found.shape))
 
 
 def test_gradcheck_of_the_mean() -> None:
     _, _, said = random_crowd(4, [5, 0, 7], 3, 3)
-    columns, totals = (
-        x.detach().requires_grad_() for x in parts(random_omega(1, said, 3, 1.0), said)
-    )
-    assert torch.autograd.gradcheck(lambda c, t: log_mean(c, t, said), (columns, totals))
+    columns, totals = (x.detach().requires_grad_() for x in parts(random_omega(1, said, 3, 1.0), said))
+    assert torch.autograd.gradcheck(lambda c, t: log_dirichlet_mean(c, t, said), (columns, totals))
     row = totals[:1].detach().requires_grad_()
-    assert torch.autograd.gradcheck(lambda c, t: log_mean(c, t, said), (columns, row))
+    assert torch.autograd.gradcheck(lambda c, t: log_dirichlet_mean(c, t, said), (columns, row))
 
 
 def follows(draws: Tensor, law: Any) -> bool:
@@ -94,7 +98,7 @@ def test_draws_follow_the_dirichlet_law(omega: list[float], spoken: list[int]) -
     said = repeated(spoken, size, times)
     whole = torch.tensor(omega, dtype=double)
     columns = whole[spoken].repeat(times)[:, None].expand(-1, size)
-    drawn = log_sample(columns, whole.sum().expand(1, 1), said, generator=seeded(1))
+    drawn = log_dirichlet_sample(columns, whole.sum().expand(1, 1), said, generator=seeded(1))
     assert torch.isfinite(drawn).all()
     cells = drawn.exp().reshape(times, len(spoken), size).swapaxes(0, 1).reshape(len(spoken), -1)
     for cell, j in zip(cells, spoken, strict=True):
@@ -120,7 +124,7 @@ def test_gradients_are_those_of_the_expectation(least: float) -> None:
     columns = whole[spoken].repeat(times)[:, None].expand(-1, size).clone().requires_grad_()
     totals = whole.sum().expand(times, size).clone().requires_grad_()
     weights = torch.tensor([1.0, -0.5], dtype=double).repeat(times)[:, None]
-    drawn = log_sample(columns, totals, said, generator=seeded(7))
+    drawn = log_dirichlet_sample(columns, totals, said, generator=seeded(7))
     (drawn * weights).sum().backward()
     trigamma = torch.special.polygamma(1, whole)
     expected = weights[:2, 0] * trigamma[spoken]
@@ -144,7 +148,7 @@ def test_gradients_are_those_of_torch() -> None:
     said = repeated([0, 2], size, times)
     columns = whole[[0, 2]].repeat(times)[:, None].expand(-1, size).clone().requires_grad_()
     totals = whole.sum().expand(times, size).clone().requires_grad_()
-    drawn = log_sample(columns, totals, said, generator=seeded(5)).exp()
+    drawn = log_dirichlet_sample(columns, totals, said, generator=seeded(5)).exp()
     worth(drawn.reshape(times, 2, size).swapaxes(1, 2)).sum().backward()
     by_column = columns.grad.reshape(times, 2, size).swapaxes(1, 2).reshape(-1, 2)
     by_total = totals.grad.reshape(-1, 1)
@@ -167,7 +171,7 @@ def test_kernel_and_twin_draw_the_same(
     columns, totals = (x.detach().requires_grad_() for x in parts(omega, said))
     weights = torch.randn(columns.shape, dtype=dtype)
     results = []
-    for sample in (log_sample, log_sample_twin):
+    for sample in (log_dirichlet_sample, log_sample_twin):
         drawn = sample(columns, totals, said, generator=seeded(crowd[0] % 1000))
         assert drawn.dtype == dtype
         assert torch.isfinite(drawn).all()
@@ -183,14 +187,14 @@ def test_kernel_and_twin_draw_the_same(
 
 def test_only_those_that_left_something_out_have_a_rest() -> None:
     votes = np.array([[0, -1, 1], [1, -1, 1], [2, -1, 1]], np.int16)
-    assert _with_rest(said_cells(votes, np.array([0, 3]), 3), 3).tolist() == [2]
+    assert _with_rest(build_vote_cells(votes, np.array([0, 3]), 3), 3).tolist() == [2]
 
 
 def test_a_generator_decides_all() -> None:
     _, _, said = random_crowd(9, [6, 3, 0, 8], 4, 5)
     omega = random_omega(2, said, 5, 2.0).float()
     first, again, other = (
-        log_sample(*parts(omega, said), said, generator=seeded(seed)) for seed in (1, 1, 2)
+        log_dirichlet_sample(*parts(omega, said), said, generator=seeded(seed)) for seed in (1, 1, 2)
     )
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
@@ -202,7 +206,7 @@ def test_a_total_may_be_one_for_all() -> None:
     one = torch.full((1, 5), 5e3, dtype=double, requires_grad=True)
     wide = one.detach().expand(16, 5).clone().requires_grad_()
     for totals in (one, wide):
-        log_sample(columns, totals, said, generator=seeded()).sum().backward()
+        log_dirichlet_sample(columns, totals, said, generator=seeded()).sum().backward()
     torch.testing.assert_close(one.grad, wide.grad.sum(0, keepdim=True))
 
 
@@ -212,7 +216,7 @@ def test_what_is_no_number_never_comes_out() -> None:
     columns = torch.full((400, 5), 1e-3)
     columns[::2] = 1e4
     columns.requires_grad_()
-    drawn = log_sample(columns, torch.full((1, 5), 1e4), said, generator=seeded(2))
+    drawn = log_dirichlet_sample(columns, torch.full((1, 5), 1e4), said, generator=seeded(2))
     drawn.sum().backward()
     assert torch.isfinite(drawn).all()
     assert (drawn[1::2] < -100).any()
@@ -223,9 +227,9 @@ def test_what_is_no_number_never_comes_out() -> None:
 def test_nothing_said_is_nothing_drawn(
     votes: np.ndarray[tuple[int, int], np.dtype[np.int16]],
 ) -> None:
-    said = said_cells(votes.astype(np.int16), np.array([0, 0, len(votes)]), 3)
-    columns, totals = torch.ones(0, 3, requires_grad=True), torch.ones(len(said.usual), 3)
-    for function in (log_sample, log_sample_twin, log_mean):
+    said = build_vote_cells(votes.astype(np.int16), np.array([0, 0, len(votes)]), 3)
+    columns, totals = torch.ones(0, 3, requires_grad=True), torch.ones(len(said.default_cell), 3)
+    for function in (log_dirichlet_sample, log_sample_twin, log_dirichlet_mean):
         drawn = function(columns, totals, said)
         assert drawn.shape == (0, 3)
         drawn.sum().backward()
@@ -234,7 +238,7 @@ def test_nothing_said_is_nothing_drawn(
 def test_a_slice_is_sampled_by_itself() -> None:
     votes, offsets, said = random_crowd(6, [4, 0, 5, 7, 3], 3, 5)
     part = said[2:4]
-    alone = said_cells(votes[offsets[2] : offsets[4]], offsets[2:5] - offsets[2], 5)
+    alone = build_vote_cells(votes[offsets[2] : offsets[4]], offsets[2:5] - offsets[2], 5)
     omega = random_omega(2, part, 5, 2.0)
-    drawn = [log_sample(*parts(omega, x), x, generator=seeded(4)) for x in (part, alone)]
+    drawn = [log_dirichlet_sample(*parts(omega, x), x, generator=seeded(4)) for x in (part, alone)]
     assert torch.equal(*drawn)

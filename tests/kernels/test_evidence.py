@@ -5,12 +5,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from convener.kernels.evidence import expected_emissions, log_evidence, sparse_votes
+from convener.kernels.evidence import expected_emission_counts, log_evidence, sparsify_votes
 
 
-def random_votes(
-    seed: int, tokens: int, sources: int, labels: int
-) -> np.ndarray[tuple[int, int], np.dtype[np.int16]]:
+def random_votes(seed: int, tokens: int, sources: int, labels: int) -> np.ndarray[tuple[int, int], np.dtype[np.int16]]:
     """Sources of every kind: mostly O, mostly silent, and talkative."""
     rng = np.random.default_rng(seed)
     votes = rng.integers(-1, labels, (tokens, sources))
@@ -41,20 +39,18 @@ def test_evidence_and_its_adjoint_are_the_dense_sums(
     for n, k in zip(*np.nonzero(votes >= 0), strict=True):
         evidence[n] += emissions[k, :, votes[n, k]]
         counts[k, :, votes[n, k]] += marginals[n]
-    sparse = sparse_votes(votes)
-    np.testing.assert_allclose(
-        log_evidence(sparse, emissions, dtype=np.float64), evidence, rtol=1e-10, atol=1e-10
-    )
-    np.testing.assert_allclose(expected_emissions(sparse, marginals), counts, atol=1e-10)
+    sparse = sparsify_votes(votes)
+    np.testing.assert_allclose(log_evidence(sparse, emissions, dtype=np.float64), evidence, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(expected_emission_counts(sparse, marginals), counts, atol=1e-10)
 
 
 def test_silence_costs_nothing() -> None:
     votes = np.full((50_000, 40), -1, np.int16)
     votes[:, :3] = 0
     votes[7, 5] = 1
-    sparse = sparse_votes(votes)
+    sparse = sparsify_votes(votes)
     assert len(sparse.source) == 1
-    assert sparse.usual.tolist() == [0] * 3 + [-1] * 37
+    assert sparse.default_vote.tolist() == [0] * 3 + [-1] * 37
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -63,12 +59,13 @@ def test_threads_change_no_bit(dtype: type) -> None:
     rng = np.random.default_rng(0)
     emissions = np.log(rng.dirichlet(np.ones(5), (5, 5)))
     marginals = rng.dirichlet(np.ones(5), 60_000).astype(dtype)
-    sparse = sparse_votes(votes)
+    sparse = sparsify_votes(votes)
     for n in (2, 3):
         np.testing.assert_array_equal(
             log_evidence(sparse, emissions, dtype=dtype),
-            log_evidence(sparse, emissions, dtype=dtype, threads=n),
+            log_evidence(sparse, emissions, dtype=dtype, num_threads=n),
         )
         np.testing.assert_array_equal(
-            expected_emissions(sparse, marginals), expected_emissions(sparse, marginals, threads=n)
+            expected_emission_counts(sparse, marginals),
+            expected_emission_counts(sparse, marginals, num_threads=n),
         )

@@ -17,15 +17,9 @@ def parts(rows: int, width: int, outputs: int, dtype: torch.dtype) -> list[torch
     return [torch.randn(x, generator=chance, dtype=dtype, requires_grad=True) for x in shapes]
 
 
-@given(
-    st.integers(0, 40), st.integers(1, 9), st.integers(1, 67), st.sampled_from(["single", "double"])
-)
-def test_values_and_gradients_are_those_of_torch(
-    rows: int, width: int, outputs: int, precision: str
-) -> None:
-    given = parts(
-        rows, width, outputs, getattr(torch, {"single": "float"}.get(precision, "double"))
-    )
+@given(st.integers(0, 40), st.integers(1, 9), st.integers(1, 67), st.sampled_from(["single", "double"]))
+def test_values_and_gradients_are_those_of_torch(rows: int, width: int, outputs: int, precision: str) -> None:
+    given = parts(rows, width, outputs, getattr(torch, {"single": "float"}.get(precision, "double")))
     weights = torch.randn(rows, outputs, dtype=given[0].dtype)
     results = []
     for layer in (linear, functional.linear):

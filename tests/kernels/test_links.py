@@ -7,12 +7,17 @@ from itertools import product
 import numpy as np
 import pytest
 
-from convener.kernels.chain import posterior
-from convener.kernels.links import extended, link_evidence, linked_moves, same_label
+from convener.kernels.chain import forward_backward
+from convener.kernels.links import (
+    continues_span,
+    extend_over_links,
+    link_evidence,
+    linked_transition_logits,
+)
 
 
 def test_together_means_one_span_or_both_outside() -> None:
-    same = same_label(5)
+    same = continues_span(5)
     assert set(zip(*np.nonzero(same), strict=True)) == {(0, 0), (1, 2), (2, 2), (3, 4), (4, 4)}
 
 
@@ -27,9 +32,9 @@ def test_the_chain_equals_one_that_lists_every_path(seed: int) -> None:
     log_like = rng.normal(size=(count, size)).astype(np.float32)
     links = rng.random((count, 2)) < 0.6
     accuracy = np.array([0.9, 0.7])
-    logits, like = linked_moves(moves, link_evidence(links, accuracy), log_like, offsets)
-    found = posterior(np.log(begin), logits.astype(float), like.astype(float), offsets)
-    same = same_label(size)
+    logits, like = linked_transition_logits(moves, link_evidence(links, accuracy), log_like, offsets)
+    found = forward_backward(np.log(begin), logits.astype(float), like.astype(float), offsets)
+    same = continues_span(size)
     for number, length in enumerate(lengths):
         first = int(offsets[number])
         marginals, total = np.zeros((length, size)), 0.0
@@ -51,5 +56,5 @@ def test_the_chain_equals_one_that_lists_every_path(seed: int) -> None:
 def test_spans_grow_over_links_both_ways_but_not_over_sentences() -> None:
     labels = np.array([0, 1, 0, 0, 0, 0, 3, 0], np.int16)
     linked = np.array([1, 1, 1, 0, 1, 1, 0, 1], bool)
-    grown = extended(labels, linked, np.array([0, 4, 8]))
+    grown = extend_over_links(labels, linked, np.array([0, 4, 8]))
     assert grown.tolist() == [1, 2, 2, 0, 0, 0, 3, 4]

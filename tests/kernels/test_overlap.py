@@ -6,11 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convener.kernels.overlap import longest_first, rivals
+from convener.kernels.overlap import longest_first, resolve_overlaps
 
-span_rows = st.lists(
-    st.tuples(st.integers(0, 2), st.integers(0, 8), st.integers(1, 4)), max_size=12
-)
+span_rows = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 8), st.integers(1, 4)), max_size=12)
 
 
 def overlap(one: tuple[int, int, int], two: tuple[int, int, int]) -> bool:
@@ -31,23 +29,21 @@ def rivals_by_hand(rows: list[tuple[int, int, int]], order: list[int]) -> list[i
 
 
 @given(span_rows, st.data())
-def test_a_span_gives_way_to_one_taken_before_it(
-    rows: list[tuple[int, int, int]], data: st.DataObject
-) -> None:
+def test_a_span_gives_way_to_one_taken_before_it(rows: list[tuple[int, int, int]], data: st.DataObject) -> None:
     order = data.draw(st.permutations(range(len(rows))))
     sentence, start, length = np.array(rows, np.int64).reshape(-1, 3).T
-    found = rivals(sentence, start, start + length, np.array(order, np.int64))
+    found = resolve_overlaps(sentence, start, start + length, np.array(order, np.int64))
     assert found.tolist() == rivals_by_hand(rows, order)
 
 
 def test_touching_spans_and_spans_of_other_sentences_stay() -> None:
     sentence, start, end = np.array([[0, 0, 2], [0, 2, 4], [1, 1, 3]]).T
-    assert rivals(sentence, start, end, np.arange(3)).tolist() == [-1, -1, -1]
+    assert resolve_overlaps(sentence, start, end, np.arange(3)).tolist() == [-1, -1, -1]
 
 
 def test_a_span_that_gave_way_bars_nobody() -> None:
     sentence, start, end = np.array([[0, 0, 3], [0, 2, 6], [0, 4, 7]]).T
-    assert rivals(sentence, start, end, np.arange(3)).tolist() == [-1, 0, -1]
+    assert resolve_overlaps(sentence, start, end, np.arange(3)).tolist() == [-1, 0, -1]
 
 
 @given(span_rows, st.data())

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convener.kernels.said import Said, log_evidence, log_evidence_twin, said_cells
+from convener.kernels.said import VoteCells, build_vote_cells, log_evidence, log_evidence_twin
 from tests.kernels.test_evidence import random_votes
 
 Votes = np.ndarray[tuple[int, int], np.dtype[np.int16]]
@@ -24,13 +24,11 @@ crowds = st.tuples(
 )
 
 
-def random_crowd(
-    seed: int, lengths: list[int], sources: int, labels: int
-) -> tuple[Votes, Offsets, Said]:
+def random_crowd(seed: int, lengths: list[int], sources: int, labels: int) -> tuple[Votes, Offsets, VoteCells]:
     """Sentences, some of them empty, of sources of every kind."""
     offsets = np.cumsum([0, *lengths]).astype(np.int64)
     votes = random_votes(seed, int(offsets[-1]), sources, labels)
-    return votes, offsets, said_cells(votes, offsets, labels)
+    return votes, offsets, build_vote_cells(votes, offsets, labels)
 
 
 def listed(votes: Votes, offsets: Offsets) -> list[tuple[int, int, int]]:
@@ -63,19 +61,14 @@ def test_cells_are_the_labels_said(crowd: tuple[int, list[int], int, int]) -> No
     votes, offsets, said = random_crowd(*crowd)
     expected = listed(votes, offsets)
     sources = votes.shape[1]
-    found = [
-        (int(p) // sources, int(p) % sources, int(j))
-        for p, j in zip(said.pair, said.label, strict=True)
-    ]
+    found = [(int(p) // sources, int(p) % sources, int(j)) for p, j in zip(said.source_row, said.label, strict=True)]
     assert found == expected
     assert said.counts.sum() == len(expected)
     assert len(said) == len(offsets) - 1
 
 
 @given(crowds, st.sampled_from([torch.float32, torch.float64]))
-def test_evidence_is_the_dense_sum(
-    crowd: tuple[int, list[int], int, int], dtype: torch.dtype
-) -> None:
+def test_evidence_is_the_dense_sum(crowd: tuple[int, list[int], int, int], dtype: torch.dtype) -> None:
     votes, offsets, said = random_crowd(*crowd)
     rng = np.random.default_rng(crowd[0])
     values = torch.tensor(rng.normal(size=(len(said.label), crowd[3])), dtype=dtype)
@@ -99,16 +92,14 @@ def test_gradcheck(sources: int) -> None:
 
 
 @given(crowds, st.integers(0, 6), st.integers(0, 6))
-def test_a_slice_stands_alone(
-    crowd: tuple[int, list[int], int, int], first: int, last: int
-) -> None:
+def test_a_slice_stands_alone(crowd: tuple[int, list[int], int, int], first: int, last: int) -> None:
     votes, offsets, said = random_crowd(*crowd)
     part = said[first:last][:4]
     within = offsets[first : max(first, last) + 1][:5]
     within = within if len(within) else offsets[-1:]
-    alone = said_cells(votes[within[0] : within[-1]], within - within[0], crowd[3])
+    alone = build_vote_cells(votes[within[0] : within[-1]], within - within[0], crowd[3])
     np.testing.assert_array_equal(part.label, alone.label)
-    np.testing.assert_array_equal(part.pair, alone.pair)
+    np.testing.assert_array_equal(part.source_row, alone.source_row)
     values = torch.randn(len(part.label), crowd[3])
     for evidence in (log_evidence, log_evidence_twin):
         torch.testing.assert_close(evidence(values, part), evidence(values, alone))
@@ -117,7 +108,15 @@ def test_a_slice_stands_alone(
 def test_a_slice_copies_nothing() -> None:
     _, _, said = random_crowd(1, [5] * 8, 4, 5)
     part = said[2:6]
-    for name in ("offsets", "bounds", "label", "usual", "changes", "gained", "lost"):
+    for name in (
+        "offsets",
+        "cell_offsets",
+        "label",
+        "default_cell",
+        "exception_offsets",
+        "added_cell",
+        "removed_cell",
+    ):
         assert np.shares_memory(getattr(part, name), getattr(said, name))
     with pytest.raises(ValueError, match="sentences in a row, got a slice with step 2"):
         said[::2]
@@ -127,14 +126,14 @@ def test_silence_costs_nothing() -> None:
     votes = np.zeros((60, 40), np.int16)
     votes[:30, 5:] = -1
     votes[7, 0], votes[8, 9] = 2, 0
-    said = said_cells(votes, np.array([0, 30, 60]), 3)
-    assert len(said.gained) == 2
+    said = build_vote_cells(votes, np.array([0, 30, 60]), 3)
+    assert len(said.added_cell) == 2
     assert len(said.label) == 5 + 2 + 40
 
 
 def test_a_source_may_say_everything_and_another_nothing() -> None:
     votes = np.array([[0, -1, 1], [1, -1, 1], [2, -1, 1]], np.int16)
-    said = said_cells(votes, np.array([0, 3]), 3)
+    said = build_vote_cells(votes, np.array([0, 3]), 3)
     assert said.label.tolist() == [0, 1, 2, 1]
     assert said.counts.tolist() == [3, 0, 1]
     values = torch.arange(12.0).reshape(4, 3)
@@ -143,4 +142,4 @@ def test_a_source_may_say_everything_and_another_nothing() -> None:
 
 def test_a_vote_out_of_range_is_refused() -> None:
     with pytest.raises(ValueError, match=r"votes must be in \[-1, 3\), got 0 to 3"):
-        said_cells(np.array([[0], [3]], np.int16), np.array([0, 2]), 3)
+        build_vote_cells(np.array([[0], [3]], np.int16), np.array([0, 2]), 3)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from convener.data import Dataset
 from convener.kernels import vote
-from convener.packed import offsets_of
+from convener.packed import lengths_to_offsets
 from tests.generators import datasets, sentence_lengths
 
 
@@ -49,7 +49,7 @@ def majority_by_hand(data: Dataset) -> list[str]:
 
 @given(datasets())
 def test_the_majority_is_that_of_a_loop(data: Dataset) -> None:
-    labels = vote.majority_io(data.votes, data.opinions(), data.offsets, len(data.tags.types))
+    labels = vote.majority_vote_io(data.votes, data.opinions(), data.offsets, len(data.tags.types))
     assert labels.dtype == np.int16
     assert [data.tags.names[label] for label in labels] == majority_by_hand(data)
 
@@ -57,7 +57,7 @@ def test_the_majority_is_that_of_a_loop(data: Dataset) -> None:
 def majority(votes: list[list[int]], *, silence_is_o: bool) -> list[int]:
     array = np.array(votes, np.int16)
     opinions = array > 0 if silence_is_o else array >= 0
-    return vote.majority_io(array, opinions, np.array([0, len(votes)]), 2).tolist()
+    return vote.majority_vote_io(array, opinions, np.array([0, len(votes)]), 2).tolist()
 
 
 def test_ties_go_to_the_last_type() -> None:
@@ -93,15 +93,13 @@ def best_columns(row: list[int]) -> list[int]:
 @given(count_tables())
 def test_the_last_of_the_best_columns_wins(counts: NDArray[np.int32]) -> None:
     expected = [best_columns(row)[-1] for row in counts.tolist()]
-    assert vote.last_of_best(counts).tolist() == expected
+    assert vote.argmax_last(counts).tolist() == expected
 
 
 @given(count_tables(), st.integers(0, 2**40), st.integers(0, 2**63 - 1))
-def test_a_drawn_winner_is_one_of_the_best(
-    counts: NDArray[np.int32], place: int, seed: int
-) -> None:
+def test_a_drawn_winner_is_one_of_the_best(counts: NDArray[np.int32], place: int, seed: int) -> None:
     places = place + np.arange(len(counts))
-    drawn = vote.any_of_best(counts, places, seed).tolist()
+    drawn = vote.argmax_random(counts, places, seed).tolist()
     for row, column in zip(counts.tolist(), drawn, strict=True):
         assert column in best_columns(row)
 
@@ -112,28 +110,28 @@ def test_a_draw_depends_on_place_seed_and_its_own_votes_alone(
 ) -> None:
     places = np.arange(len(counts))
     order = np.array(random.sample(range(len(counts)), len(counts)), np.int64)
-    drawn = vote.any_of_best(counts, places, seed)
-    assert np.array_equal(vote.any_of_best(counts[order], places[order], seed), drawn[order])
+    drawn = vote.argmax_random(counts, places, seed)
+    assert np.array_equal(vote.argmax_random(counts[order], places[order], seed), drawn[order])
     for t in range(len(counts)):
-        alone = vote.any_of_best(counts[t : t + 1], places[t : t + 1], seed)
+        alone = vote.argmax_random(counts[t : t + 1], places[t : t + 1], seed)
         assert alone.tolist() == [drawn[t]]
 
 
 def test_draws_are_fair_and_differ_by_place_and_seed() -> None:
     counts = np.ones((3000, 3), np.int32)
     places = np.arange(3000)
-    by_place = vote.any_of_best(counts, places, 1)
+    by_place = vote.argmax_random(counts, places, 1)
     assert np.bincount(by_place, minlength=3).min() > 900
-    assert not np.array_equal(by_place, vote.any_of_best(counts, places, 2))
-    by_seed = [int(vote.any_of_best(counts[:1], places[:1], seed)[0]) for seed in range(300)]
+    assert not np.array_equal(by_place, vote.argmax_random(counts, places, 2))
+    by_seed = [int(vote.argmax_random(counts[:1], places[:1], seed)[0]) for seed in range(300)]
     assert np.bincount(by_seed, minlength=3).min() > 60
 
 
 def test_scrambled_numbers_do_not_collide_or_turn_negative() -> None:
-    numbers = vote.scrambled(np.arange(20000), 7)
+    numbers = vote.hash_ints(np.arange(20000), 7)
     assert len(np.unique(numbers)) == 20000
     assert numbers.min() >= 0
-    assert vote.scrambled(np.zeros(0, np.int64), 7).tolist() == []
+    assert vote.hash_ints(np.zeros(0, np.int64), 7).tolist() == []
 
 
 @given(sentence_lengths(), st.data())
@@ -145,7 +143,7 @@ def test_runs_of_one_type_are_spans(lengths: list[int], data: st.DataObject) -> 
             goes_on = t > 0 and sentence[t - 1] == kind
             expected.append(0 if kind == 0 else 2 * kind if goes_on else 2 * kind - 1)
     flat = np.array([kind for sentence in kinds for kind in sentence], np.int64)
-    assert vote.runs(flat, offsets_of(lengths)).tolist() == expected
+    assert vote.type_runs_to_bio(flat, lengths_to_offsets(lengths)).tolist() == expected
 
 
 span_rows = st.lists(
@@ -162,15 +160,10 @@ def test_the_union_keeps_the_longest_then_leftmost_then_first(
     best_first = sorted(rows, key=lambda row: (-row[2], row[1], row[3]))
     kept: list[tuple[int, int, int, int]] = []
     for sentence, start, length, kind in best_first:
-        if all(
-            sentence != other or start + length <= begin or begin + size <= start
-            for other, begin, size, _ in kept
-        ):
+        if all(sentence != other or start + length <= begin or begin + size <= start for other, begin, size, _ in kept):
             kept.append((sentence, start, length, kind))
     sentences, starts, lengths, kinds = np.array(rows, np.int64).reshape(-1, 4).T
-    stays = vote.span_union(
-        sentences, starts.astype(np.int32), (starts + lengths).astype(np.int32), kinds
-    )
+    stays = vote.union_spans(sentences, starts.astype(np.int32), (starts + lengths).astype(np.int32), kinds)
     assert sorted(rows[number] for number in stays) == sorted(kept)
 
 
@@ -180,4 +173,4 @@ def test_a_span_begins_where_more_sources_begin_than_go_on() -> None:
     counts[1, 1:3] = 2, 1  # more begin: a new span
     counts[2, 1:3] = 1, 1  # as many go on: the span goes on
     counts[5, 3:5] = 1, 0
-    assert vote.majority_begins(labels, counts).tolist() == [1, 1, 2, 0, 3, 3]
+    assert vote.split_where_majority_begins(labels, counts).tolist() == [1, 1, 2, 0, 3, 3]

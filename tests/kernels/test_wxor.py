@@ -9,15 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convener.kernels.wxor import Disagreement, disagreement
+from convener.kernels.wxor import WXORSums, wxor_sums
 from tests.kernels.test_said import Offsets, Votes, crowds, random_crowd
 
 Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
 
-def summed(
-    votes: Votes, offsets: Offsets, scores: Floats, *, published: bool
-) -> tuple[Floats, Floats]:
+def summed(votes: Votes, offsets: Offsets, scores: Floats, *, published: bool) -> tuple[Floats, Floats]:
     """W before it is divided, and how often each label is said."""
     sources, labels = scores.shape[1:]
     sums, counts = np.zeros((sources, labels, labels)), np.zeros((sources, labels))
@@ -57,18 +55,16 @@ def published_table(sums: Floats, counts: Floats) -> Floats:
 
 
 @given(crowds, st.booleans(), st.sampled_from([np.float32, np.float64]))
-def test_the_table_is_the_nested_loops(
-    crowd: tuple[int, list[int], int, int], published: bool, dtype: type
-) -> None:
+def test_the_table_is_the_nested_loops(crowd: tuple[int, list[int], int, int], published: bool, dtype: type) -> None:
     votes, offsets, _ = random_crowd(*crowd)
     rng = np.random.default_rng(crowd[0])
     scores = rng.random((len(offsets) - 1, votes.shape[1], crowd[3])).astype(dtype)
     sums, counts = summed(votes, offsets, scores, published=published)
-    found = disagreement(votes, offsets, scores, published=published)
+    found = wxor_sums(votes, offsets, scores, published=published)
     np.testing.assert_allclose(found.sums, sums, rtol=1e-6)
     np.testing.assert_array_equal(found.counts, counts)
     expected = (published_table if published else printed_table)(sums, counts)
-    np.testing.assert_allclose(found.table(), expected, rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(found.scores(), expected, rtol=1e-6, atol=1e-12)
 
 
 @given(crowds, st.integers(0, 6))
@@ -77,17 +73,17 @@ def test_parts_add_up(crowd: tuple[int, list[int], int, int], cut: int) -> None:
     cut = min(cut, len(offsets) - 1)
     scores = np.random.default_rng(0).random((len(offsets) - 1, votes.shape[1], crowd[3]))
     middle = offsets[cut]
-    parts = disagreement(votes[:middle], offsets[: cut + 1], scores[:cut]) + disagreement(
+    parts = wxor_sums(votes[:middle], offsets[: cut + 1], scores[:cut]) + wxor_sums(
         votes[middle:], offsets[cut:] - middle, scores[cut:]
     )
-    whole = disagreement(votes, offsets, scores)
-    np.testing.assert_allclose(parts.table(), whole.table(), rtol=1e-9, atol=1e-12)
+    whole = wxor_sums(votes, offsets, scores)
+    np.testing.assert_allclose(parts.scores(), whole.scores(), rtol=1e-9, atol=1e-12)
 
 
 def test_columns_are_distributions_over_what_the_source_says() -> None:
     votes, offsets, _ = random_crowd(5, [9] * 20, 4, 5)
     votes[:, 3] = np.where(votes[:, 3] > 2, 0, votes[:, 3])
-    table = disagreement(votes, offsets, np.full((20, 4, 5), 0.7)).table()
+    table = wxor_sums(votes, offsets, np.full((20, 4, 5), 0.7)).scores()
     assert (table[:, 0] == 0).all()
     assert (table[:, :, 0] == 0).all()
     assert (table[3, 3:] == 0).all()
@@ -103,19 +99,19 @@ def test_columns_are_distributions_over_what_the_source_says() -> None:
 def test_without_marks_the_table_is_empty(votes: Votes, published: bool) -> None:
     offsets = np.array([0, 0, len(votes)])
     scores = np.full((2, 3, 3), 0.5, np.float32)
-    found = disagreement(votes.astype(np.int16), offsets, scores, published=published)
-    np.testing.assert_array_equal(found.table(), np.zeros((3, 3, 3)))
+    found = wxor_sums(votes.astype(np.int16), offsets, scores, published=published)
+    np.testing.assert_array_equal(found.scores(), np.zeros((3, 3, 3)))
 
 
 def test_a_lone_source_disagrees_with_nobody() -> None:
     votes = np.array([[1], [2], [0], [3]], np.int16)
-    found = disagreement(votes, np.array([0, 4]), np.full((1, 1, 5), 0.5))
+    found = wxor_sums(votes, np.array([0, 4]), np.full((1, 1, 5), 0.5))
     assert found.sums.sum() == 0
     # Its softmax is even over what it says.
-    np.testing.assert_allclose(found.table()[0, :, 4], [0, 1 / 3, 1 / 3, 1 / 3, 0])
+    np.testing.assert_allclose(found.scores()[0, :, 4], [0, 1 / 3, 1 / 3, 1 / 3, 0])
 
 
 def test_forms_do_not_mix() -> None:
     zeros = np.zeros((1, 3, 3)), np.zeros((1, 3), np.int64)
     with pytest.raises(ValueError, match="sums of one form"):
-        Disagreement(*zeros) + Disagreement(*zeros, published=True)
+        WXORSums(*zeros) + WXORSums(*zeros, published=True)

@@ -19,19 +19,19 @@ from convener import progress
 from convener.data import ABSTAIN, Dataset
 from convener.errors import ConfigError, ConvenerWarning, DataError
 from convener.lf import (
+    Doc,
     LabelingFunction,
-    View,
     crew,
-    everywhere,
     gazetteer,
     labeling_function,
+    propagate,
     union,
 )
 from convener.lf import texts as texts_module
-from convener.lf.apply import Settings, applied
+from convener.lf.apply import ApplyOptions, apply_with_report
 from convener.lf.function import Span
-from convener.lf.report import Applied
-from convener.packed import Strings
+from convener.lf.report import ApplyResult
+from convener.packed import StringArray
 
 SIZES = (1, 2, 3)
 
@@ -39,7 +39,7 @@ SIZES = (1, 2, 3)
 @pytest.fixture(autouse=True)
 def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a small corpus has many."""
-    monkeypatch.setattr(texts_module, "SHARD", 60)
+    monkeypatch.setattr(texts_module, "SHARD_TOKENS", 60)
 
 
 @pytest.fixture
@@ -47,11 +47,11 @@ def text() -> Dataset:
     """Forty sentences; each begins with its number."""
     sentences = [[f"n{n}", "Ada", "went", "to", "Oslo"][: 2 + n % 4] for n in range(40)]
     data = Dataset.from_spans(["PER", "LOC"], sentences, {})
-    return replace(data, documents=Strings.of(f"d{n % 7}" for n in range(40)))
+    return replace(data, doc_ids=StringArray.from_list(f"d{n % 7}" for n in range(40)))
 
 
 @labeling_function(["PER"])
-def ada(words: View) -> Iterator[Span]:
+def ada(words: Doc) -> Iterator[Span]:
     for number, word in enumerate(words):
         if word == "Ada":
             yield number, number + 1, "PER"
@@ -61,60 +61,60 @@ oslo = gazetteer(["Oslo"], "LOC", name="oslo", on_silence="abstain")
 
 
 @labeling_function(["PER"])
-def raises(words: View) -> Any:
+def raises(words: Doc) -> Any:
     if words[0] == "n5":
         raise KeyError("five")
     return [(1, 2, "PER")]
 
 
 @labeling_function(["PER"])
-def leaves(words: View) -> Any:
+def leaves(words: Doc) -> Any:
     if words[0] == "n6":
         sys.exit("six")
     return [(1, 2, "PER")]
 
 
 @labeling_function(["PER"])
-def wild(words: View) -> Any:
+def wild(words: Doc) -> Any:
     if words[0] == "n7":
         return [(0, 2, "PER"), (1, 3, "PER"), (0, 99, "PER"), ("0", 1, "PER"), (0, 1, "GOD"), 5]
     return [(1, 2, "PER")]
 
 
 @labeling_function(["LOC"], offsets="chars")
-def cuts(view: View) -> Any:
+def cuts(view: Doc) -> Any:
     return [(0, 1, "LOC")] if view[0] == "n8" else None
 
 
 @labeling_function(["PER"])
-def hangs(words: View) -> Any:
+def hangs(words: Doc) -> Any:
     while words[0] == "n9":
         time.sleep(0.01)
     return [(1, 2, "PER")]
 
 
 @labeling_function(["PER"])
-def dies(words: View) -> Any:
+def dies(words: Doc) -> Any:
     if words[0] in ("n10", "n39"):
         os._exit(7)
     return [(1, 2, "PER")]
 
 
 @labeling_function(["PER"])
-def abstains(words: View) -> Any:
+def abstains(words: Doc) -> Any:
     return ABSTAIN if words[0] == "n11" else [(1, 2, "PER")]
 
 
-def rows(result: Applied) -> list[tuple[str, str, str]]:
-    return [(case.source, case.kind, case.where) for case in result.report]
+def rows(result: ApplyResult) -> list[tuple[str, str, str]]:
+    return [(case.source, case.kind, case.where) for case in result.issues]
 
 
-def run(functions: list[LabelingFunction], data: Dataset, **settings: Any) -> Applied:
-    return applied(functions, data, Settings(**({"cache": False} | settings)))
+def run(functions: list[LabelingFunction], data: Dataset, **settings: Any) -> ApplyResult:
+    return apply_with_report(functions, data, ApplyOptions(**({"cache": False} | settings)))
 
 
 def test_votes_are_the_spans(text: Dataset) -> None:
-    data = cv.apply([ada, oslo], text, cache=False)
+    data = cv.apply_lfs([ada, oslo], text, cache=False)
     assert data.sources == ("ada", "oslo")
     assert data.silence == ("O", "abstain")
     for sentence in data:
@@ -123,10 +123,8 @@ def test_votes_are_the_spans(text: Dataset) -> None:
 
 
 @pytest.mark.parametrize("workers", SIZES)
-def test_whatever_a_function_does_costs_only_its_own_votes_there(
-    text: Dataset, workers: int
-) -> None:
-    functions = [ada, raises, leaves, wild, cuts, hangs, dies, abstains, everywhere(ada), oslo]
+def test_whatever_a_function_does_costs_only_its_own_votes_there(text: Dataset, workers: int) -> None:
+    functions = [ada, raises, leaves, wild, cuts, hangs, dies, abstains, propagate(ada), oslo]
     result = run(functions, text, workers=workers, seconds=0.4)
     told = rows(result)
     assert told == [
@@ -139,7 +137,7 @@ def test_whatever_a_function_does_costs_only_its_own_votes_there(
         ("dies", "crash", "document d3, sentence 10"),
         ("dies", "crash", "document d4, sentence 39"),
     ]
-    details = {case.source: case.detail for case in result.report}
+    details = {case.source: case.detail for case in result.issues}
     assert details["raises"].startswith("KeyError: 'five' (test_apply.py:")
     assert details["leaves"].startswith("SystemExit: six (test_apply.py:")
     assert details["hangs"] == "more than 0.4 s"
@@ -147,19 +145,19 @@ def test_whatever_a_function_does_costs_only_its_own_votes_there(
     assert details["cuts"] == "0-1 became 0-2"
     # All other votes are those of functions that never fail.
     data = result.data
-    alone = run([ada, everywhere(ada), oslo], text).data
+    alone = run([ada, propagate(ada), oslo], text).data
     for source in alone.sources:
-        number, other = data.source_number(source), alone.source_number(source)
+        number, other = data.source_index(source), alone.source_index(source)
         np.testing.assert_array_equal(data.votes[:, number], alone.votes[:, other])
     for source, lost in (("raises", {5}), ("leaves", {6}), ("hangs", {9}), ("dies", {10, 39})):
-        column = data.votes[:, data.source_number(source)]
+        column = data.votes[:, data.source_index(source)]
         for number in range(len(data)):
             said = column[data.offsets[number] : data.offsets[number + 1]].tolist()
             fine = [0, 1, 0, 0, 0][: len(said)]
             assert said == ([ABSTAIN] * len(said) if number in lost else fine)
-    assert data[7].votes[:, data.source_number("wild")].tolist() == [1, 2, 0, 0, 0]
-    assert data[8].votes[:, data.source_number("cuts")].tolist() == [3, 0]
-    assert data[11].votes[:, data.source_number("abstains")].tolist() == [ABSTAIN] * 5
+    assert data[7].votes[:, data.source_index("wild")].tolist() == [1, 2, 0, 0, 0]
+    assert data[8].votes[:, data.source_index("cuts")].tolist() == [3, 0]
+    assert data[11].votes[:, data.source_index("abstains")].tolist() == [ABSTAIN] * 5
 
 
 def test_the_report_is_a_table(text: Dataset) -> None:
@@ -185,9 +183,9 @@ def test_the_report_is_a_table(text: Dataset) -> None:
 
 def test_what_a_function_notes_is_counted(text: Dataset) -> None:
     @labeling_function(["PER"])
-    def talks(view: View) -> None:
+    def talks(view: Doc) -> None:
         if view[0] == "n3":
-            view.note("refused", "too long")
+            view.report_issue("refused", "too long")
 
     result = run([talks], text)
     assert rows(result) == [("talks", "refused", "document d3, sentence 3")]
@@ -195,12 +193,12 @@ def test_what_a_function_notes_is_counted(text: Dataset) -> None:
 
 
 def test_the_same_bytes_for_any_number_of_workers(text: Dataset, tmp_path: Path) -> None:
-    functions = [ada, oslo, wild, cuts, raises, everywhere(ada)]
+    functions = [ada, oslo, wild, cuts, raises, propagate(ada)]
     written = []
     for workers in SIZES:
         result = run(functions, text, workers=workers)
         cv.write(result.data, tmp_path / f"{workers}.npz")
-        told = "\n".join(map(str, result.report))
+        told = "\n".join(map(str, result.issues))
         written.append(((tmp_path / f"{workers}.npz").read_bytes(), told))
     assert written[0] == written[1] == written[2]
 
@@ -208,7 +206,7 @@ def test_the_same_bytes_for_any_number_of_workers(text: Dataset, tmp_path: Path)
 def test_a_batch_that_fails_is_asked_text_by_text(text: Dataset) -> None:
     def find_all(views: Any) -> Iterator[list[Span]]:
         for view in views:
-            view.note("seen", view[0])
+            view.report_issue("seen", view[0])
             if view[0] == "n4":
                 raise ValueError("four")
             yield [(0, 1, "LOC")]
@@ -223,14 +221,14 @@ def test_a_batch_that_fails_is_asked_text_by_text(text: Dataset) -> None:
         (find_all, "error", {"workers": 2}),
         (hang_all, "timeout", {"seconds": 0.05}),
     ):
-        batch = LabelingFunction(name="batch", labels=("LOC",), find_all=make)
+        batch = LabelingFunction(name="batch", labels=("LOC",), batch_func=make)
         result = run([batch], text, **settings)
         failed = [row for row in rows(result) if row[1] != "seen"]
         assert failed == [("batch", kind, "document d4, sentence 4")]
         lost = (result.data.votes[:, 0] == ABSTAIN).sum()
         assert lost == len(text[4].tokens)
         if make is find_all:
-            seen = [case for case in result.report if case.kind == "seen"]
+            seen = [case for case in result.issues if case.kind == "seen"]
             assert len(seen) == 40  # each once, though some were asked twice
 
 
@@ -247,7 +245,7 @@ def test_a_batch_that_dies_is_asked_text_by_text(text: Dataset) -> None:
             os._exit(9)
         return [[(0, 1, "LOC")] for _ in views]
 
-    batch = LabelingFunction(name="batch", labels=("LOC",), find_all=die_all)
+    batch = LabelingFunction(name="batch", labels=("LOC",), batch_func=die_all)
     result = run([batch], text, workers=2)
     assert rows(result) == [("batch", "crash", "document d4, sentence 4")]
 
@@ -257,13 +255,13 @@ def test_functions_that_run_alone_stay_in_this_process(text: Dataset) -> None:
     elsewhere: list[LabelingFunction] = []
     for alone in (True, False):
 
-        @labeling_function(["PER"], name=f"alone {alone}", alone=alone)
-        def where(words: View) -> Any:
+        @labeling_function(["PER"], name=f"alone {alone}", in_main_process=alone)
+        def where(words: Doc) -> Any:
             return [(0, 1, "PER")] if os.getpid() == here else None
 
         elsewhere.append(where)
     result = run(elsewhere, text, workers=2)
-    assert [row.spans for row in result.runs] == [40, 0]
+    assert [row.num_spans for row in result.stats] == [40, 0]
 
 
 def test_the_run_stops_if_asked(text: Dataset) -> None:
@@ -277,12 +275,12 @@ def test_the_run_stops_if_asked(text: Dataset) -> None:
 
 def test_what_happened_is_warned_of(text: Dataset) -> None:
     with pytest.warns(ConvenerWarning, match="1 error; first: document d5, sentence 5: error"):
-        cv.apply([raises], text, cache=False)
+        cv.apply_lfs([raises], text, cache=False)
 
 
 def test_a_corpus_goes_split_by_split(text: Dataset) -> None:
     corpus = cv.Corpus(splits={"train": text[:30], "test": text[30:]})
-    voted = cv.apply([ada], corpus, cache=False)
+    voted = cv.apply_lfs([ada], corpus, cache=False)
     assert voted.train.sources == voted.test.sources == ("ada",)
     assert (len(voted.train), len(voted.test)) == (30, 10)
 
@@ -291,8 +289,8 @@ def test_documents_are_seen_whole(text: Dataset) -> None:
     seen: list[tuple[str | None, int]] = []
 
     @labeling_function(["PER"], scope="document")
-    def looks(view: View) -> Any:
-        seen.append((view.document, len(view.sentences)))
+    def looks(view: Doc) -> Any:
+        seen.append((view.doc_id, len(view.sentences)))
         return [(start, start + 1, "PER") for start, end in view.sentences if end > start]
 
     data = run([looks], text).data
@@ -301,35 +299,35 @@ def test_documents_are_seen_whole(text: Dataset) -> None:
 
 
 def test_without_documents_each_sentence_is_one(text: Dataset) -> None:
-    bare = replace(text, documents=None)
+    bare = replace(text, doc_ids=None)
     with pytest.warns(ConvenerWarning, match="ada everywhere sees documents, but the data names"):
-        data = run([everywhere(ada)], bare).data
+        data = run([propagate(ada)], bare).data
     np.testing.assert_array_equal(data.votes, run([ada], bare).data.votes)
 
 
 def test_raw_text_takes_the_types_of_its_functions(text: Dataset) -> None:
-    raw = cv.split_text("Ada went to Oslo.")
-    data = cv.apply([oslo, ada], raw, cache=False)
+    raw = cv.tokenize("Ada went to Oslo.")
+    data = cv.apply_lfs([oslo, ada], raw, cache=False)
     assert data.tags.types == ("LOC", "PER")
     assert data.votes.tolist() == [[0, 3], [0, 0], [0, 0], [1, 0], [0, 0]]
-    kept = cv.apply([ada], cv.split_text("Ada", types=["LOC", "PER"]), cache=False)
+    kept = cv.apply_lfs([ada], cv.tokenize("Ada", types=["LOC", "PER"]), cache=False)
     assert kept.tags.types == ("LOC", "PER")
 
 
 def test_a_label_the_data_does_not_know_is_refused(text: Dataset) -> None:
-    voted = cv.apply([ada], text, cache=False)
+    voted = cv.apply_lfs([ada], text, cache=False)
     strange = gazetteer(["Oslo"], "LOCC", name="strange")
     with pytest.raises(DataError, match="function strange: no entity type 'LOCC'; did you mean"):
-        cv.apply([strange], voted, cache=False)
+        cv.apply_lfs([strange], voted, cache=False)
 
 
 def test_sources_that_are_there_may_stay(text: Dataset) -> None:
-    voted = cv.apply([ada], text, cache=False)
-    both = cv.apply([oslo], voted, cache=False, keep=True)
+    voted = cv.apply_lfs([ada], text, cache=False)
+    both = cv.apply_lfs([oslo], voted, cache=False, keep_sources=True)
     assert (both.sources, both.silence) == (("ada", "oslo"), ("O", "abstain"))
     np.testing.assert_array_equal(both.votes[:, 0], voted.votes[:, 0])
     with pytest.raises(DataError, match="got twice: ada"):
-        cv.apply([ada], voted, cache=False, keep=True)
+        cv.apply_lfs([ada], voted, cache=False, keep_sources=True)
 
 
 @pytest.mark.parametrize("sentences", [[], [[]], [[], ["Ada"], []]])
@@ -351,9 +349,7 @@ def test_empty_sentences_and_none_at_all(sentences: list[list[str]]) -> None:
         ([ada], {"on_error": "ignore"}, "on_error must be report or raise, got 'ignore'"),
     ],
 )
-def test_what_is_asked_is_checked(
-    text: Dataset, functions: Any, settings: dict[str, Any], said: str
-) -> None:
+def test_what_is_asked_is_checked(text: Dataset, functions: Any, settings: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         run(functions, text, **settings)
 
@@ -379,8 +375,8 @@ def test_progress_is_told_in_tokens(text: Dataset, monkeypatch: pytest.MonkeyPat
         def __exit__(self, *_: object) -> None:
             pass
 
-    monkeypatch.setattr(progress, "bar", Bar)
-    run([ada, everywhere(ada)], text)
+    monkeypatch.setattr(progress, "progress_bar", Bar)
+    run([ada, propagate(ada)], text)
     assert [total for total in totals if total] == [2 * len(text.tokens)]
     assert sum(by for _, by in steps) == 2 * len(text.tokens)
     assert {said for said, _ in steps} == {"ada", "ada everywhere"}
@@ -393,7 +389,7 @@ def counted(name: str, limit: int, calls: list[str]) -> LabelingFunction:
     """A function that counts its calls; the limit is part of what it does."""
 
     @labeling_function(["PER"], name=name, version=f"{limit}")
-    def finds(words: View) -> Any:
+    def finds(words: Doc) -> Any:
         calls.append(name)
         return [(0, 1, "PER")] if len(words) > limit else None
 
@@ -404,7 +400,7 @@ def test_editing_one_of_ten_reruns_one(text: Dataset, tmp_path: Path) -> None:
     calls: list[str] = []
     limits = {f"f{n}": n % 4 for n in range(10)}
 
-    def run_all() -> Applied:
+    def run_all() -> ApplyResult:
         calls.clear()
         functions = [counted(name, limit, calls) for name, limit in limits.items()]
         # Two that do the same are one to the cache, whatever their names: told apart by version.
@@ -416,12 +412,12 @@ def test_editing_one_of_ten_reruns_one(text: Dataset, tmp_path: Path) -> None:
     again = run_all()
     assert calls == []
     assert again.data == first.data
-    assert {row.how for row in again.runs} == {"from the cache"}
-    assert {row.seconds for row in again.runs} == {None}
+    assert {row.status for row in again.stats} == {"from the cache"}
+    assert {row.seconds for row in again.stats} == {None}
     limits["f3"] = 0
     edited = run_all()
     assert calls == ["f3"] * 40
-    assert [row.how for row in edited.runs].count("ran") == 1
+    assert [row.status for row in edited.stats].count("ran") == 1
     assert edited.data != first.data
 
 
@@ -430,14 +426,14 @@ def test_the_code_itself_is_the_key(text: Dataset, tmp_path: Path) -> None:
 
     def make(word: str) -> LabelingFunction:
         @labeling_function(["PER"])
-        def finds(words: View) -> Any:
+        def finds(words: Doc) -> Any:
             return [(i, i + 1, "PER") for i, some in enumerate(words) if some == word]
 
         return finds
 
     for word, how in (("Ada", "ran"), ("Ada", "from the cache"), ("went", "ran")):
         result = run([make(word)], text, cache=tmp_path)
-        assert [row.how for row in result.runs] == [how]
+        assert [row.status for row in result.stats] == [how]
         alone = run([make(word)], text)
         assert result.data == alone.data
     assert calls == []
@@ -447,72 +443,70 @@ def test_another_text_is_another_key(text: Dataset, tmp_path: Path) -> None:
     run([ada], text, cache=tmp_path)
     others = [
         text[1:],
-        replace(text, documents=None),
-        replace(text, documents=Strings.of(["x"] * 40)),
-        cv.split_text("Ada went."),
+        replace(text, doc_ids=None),
+        replace(text, doc_ids=StringArray.from_list(["x"] * 40)),
+        cv.tokenize("Ada went."),
     ]
     for other in others:
-        assert run([ada], other, cache=tmp_path).runs[0].how == "ran"
-    voted = cv.apply([oslo], text, cache=False)
-    assert run([ada], voted, cache=tmp_path).runs[0].how == "from the cache"  # votes do not matter
+        assert run([ada], other, cache=tmp_path).stats[0].status == "ran"
+    voted = cv.apply_lfs([oslo], text, cache=False)
+    assert run([ada], voted, cache=tmp_path).stats[0].status == "from the cache"  # votes do not matter
 
 
 def test_reports_are_kept_with_the_votes(text: Dataset, tmp_path: Path) -> None:
     first = run([wild, cuts], text, cache=tmp_path)
     again = run([wild, cuts], text, cache=tmp_path)
-    assert {row.how for row in again.runs} == {"from the cache"}
+    assert {row.status for row in again.stats} == {"from the cache"}
     assert rows(first) == rows(again) != []
-    assert [replace(row, seconds=0, how="") for row in first.runs] == [
-        replace(row, seconds=0, how="") for row in again.runs
+    assert [replace(row, seconds=0, status="") for row in first.stats] == [
+        replace(row, seconds=0, status="") for row in again.stats
     ]
 
 
 def test_failures_are_not_kept(text: Dataset, tmp_path: Path) -> None:
     for _ in range(2):
         result = run([raises], text, cache=tmp_path)
-        assert result.runs[0].how == "not kept: it failed"
+        assert result.stats[0].status == "not kept: it failed"
 
 
 def test_what_is_done_is_kept_before_dear_functions_begin(text: Dataset, tmp_path: Path) -> None:
-    @labeling_function(["PER"], alone=True, version="dear")
-    def dear(words: View) -> Any:
+    @labeling_function(["PER"], in_main_process=True, version="dear")
+    def dear(words: Doc) -> Any:
         raise KeyboardInterrupt
 
     for workers in (1, 2):
         with pytest.raises(KeyboardInterrupt):
             run([dear, ada], text, cache=tmp_path / str(workers), workers=workers)
         result = run([ada], text, cache=tmp_path / str(workers))
-        assert result.runs[0].how == "from the cache"
+        assert result.stats[0].status == "from the cache"
 
 
 def test_what_cannot_be_told_is_not_kept(text: Dataset, tmp_path: Path) -> None:
     stream = sys.__stdout__
 
     @labeling_function(["PER"])
-    def prints(words: View) -> Any:
+    def prints(words: Doc) -> Any:
         return [(0, 1, "PER")] if stream is None else None
 
     result = run([prints], text, cache=tmp_path)
-    assert result.runs[0].how == "not kept: what a _io.TextIOWrapper holds cannot be told"
+    assert result.stats[0].status == "not kept: what a _io.TextIOWrapper holds cannot be told"
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_usual_cache_is_used(
-    text: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_usual_cache_is_used(text: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONVENER_CACHE", str(tmp_path / "usual"))
-    cv.apply([ada], text)
+    cv.apply_lfs([ada], text)
     assert list((tmp_path / "usual" / "votes").glob("*.safetensors"))
 
 
 def test_precision_and_silence_of_functions_become_those_of_sources() -> None:
-    sure = gazetteer(["Oslo"], "LOC", name="sure", precision=0.9)
+    sure = gazetteer(["Oslo"], "LOC", name="sure", prior_precision=0.9)
     unsure = gazetteer(["Rome"], "LOC", name="unsure", on_silence="abstain")
     data = Dataset.from_spans(["LOC"], [["Oslo"]], {"old": [[]]})
-    data = replace(data, precision=(0.2,))
-    assert cv.apply([sure, unsure], data, cache=False).precision == (0.9, None)
-    kept = cv.apply([sure, unsure], data, cache=False, keep=True)
-    assert (kept.precision, kept.silence) == ((0.2, 0.9, None), ("O", "O", "abstain"))
+    data = replace(data, prior_precision=(0.2,))
+    assert cv.apply_lfs([sure, unsure], data, cache=False).prior_precision == (0.9, None)
+    kept = cv.apply_lfs([sure, unsure], data, cache=False, keep_sources=True)
+    assert (kept.prior_precision, kept.silence) == ((0.2, 0.9, None), ("O", "O", "abstain"))
 
 
 def test_coarse_labels_are_added_to_the_types_of_the_data() -> None:
@@ -522,18 +516,18 @@ def test_coarse_labels_are_added_to_the_types_of_the_data() -> None:
     words = [["Ada", "in", "Oslo"], ["Reading", "on"]]
     gold = Dataset.from_spans(["LOC", "PER"], words, {}, gold=[[], []])
     for data in (gold, gold.without_gold()):
-        voted = cv.apply([names, some, no], data, cache=False)
+        voted = cv.apply_lfs([names, some, no], data, cache=False)
         assert voted.tags.types == ("LOC", "PER", "ENT", "NOT-LOC")
         assert voted.coarse == {"ENT": ("LOC", "PER"), "NOT-LOC": ("O", "PER")}
         assert voted.votes.tolist() == [[3, 0, 0], [0, 0, 0], [0, 5, 0], [0, 0, 7], [0, 0, 0]]
-        more = cv.apply([names], voted, cache=False, keep=False)
+        more = cv.apply_lfs([names], voted, cache=False, keep_sources=False)
         assert more.coarse == voted.coarse
-    raw = cv.split_text(["Ada in Oslo"])
-    assert cv.apply([names, some], raw, cache=False).tags.types == ("PER", "ENT")
+    raw = cv.tokenize(["Ada in Oslo"])
+    assert cv.apply_lfs([names, some], raw, cache=False).tags.types == ("PER", "ENT")
     with pytest.raises(DataError, match="no entity type 'ENT'"):
-        cv.apply([gazetteer(["Oslo"], "ENT", name="slip")], gold, cache=False)
+        cv.apply_lfs([gazetteer(["Oslo"], "ENT", name="slip")], gold, cache=False)
     with pytest.raises(DataError, match="'ENT' allows nothing"):
-        cv.apply([some], raw, cache=False)
+        cv.apply_lfs([some], raw, cache=False)
 
 
 def test_a_coarse_label_has_one_meaning() -> None:
@@ -541,4 +535,4 @@ def test_a_coarse_label_has_one_meaning() -> None:
     one = gazetteer(["Oslo"], "X", name="one", coarse={"X": "any"})
     two = gazetteer(["Oslo"], "X", name="two", coarse={"X": "not PER"})
     with pytest.raises(ConfigError, match="two: coarse label 'X' allows 'not PER', but 'any'"):
-        cv.apply([one, two], data, cache=False)
+        cv.apply_lfs([one, two], data, cache=False)

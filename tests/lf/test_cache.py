@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from safetensors import numpy as safetensors
 
-from convener.caching import DAY, prunable
+from convener.caching import SECONDS_PER_DAY, entries_to_prune
 from convener.data import Dataset
 from convener.errors import ConvenerWarning
 from convener.lf import gazetteer
-from convener.lf.apply import Settings, applied
-from convener.lf.cache import Column, entries, keep, kept, remove
-from convener.lf.work import Event
+from convener.lf.apply import ApplyOptions, apply_with_report
+from convener.lf.cache import VoteColumn, entries, load_column, remove, save_column
+from convener.lf.work import LocatedIssue
 
 LABELS = np.array([0, 1, -1], np.int16)
 oslo = gazetteer(["Oslo"], "LOC", name="oslo")
@@ -24,13 +24,13 @@ oslo = gazetteer(["Oslo"], "LOC", name="oslo")
 
 def test_a_column_is_kept_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "votes" / "x.safetensors"
-    column = Column(LABELS, (Event(2, "invalid", "a\nb \ud800 é"),))
-    keep(path, "oslo", column)
-    found = kept(path, 3)
+    column = VoteColumn(LABELS, (LocatedIssue(2, "invalid", "a\nb \ud800 é"),))
+    save_column(path, "oslo", column)
+    found = load_column(path, 3)
     assert found is not None
     np.testing.assert_array_equal(found.labels, LABELS)
-    assert found.events == column.events
-    assert kept(tmp_path / "votes" / "y.safetensors", 3) is None
+    assert found.issues == column.issues
+    assert load_column(tmp_path / "votes" / "y.safetensors", 3) is None
 
 
 @pytest.mark.parametrize(
@@ -48,22 +48,22 @@ def test_a_column_is_kept_as_it_is(tmp_path: Path) -> None:
 )
 def test_a_damaged_file_is_told_and_run_again(tmp_path: Path, raw: bytes) -> None:
     data = Dataset.from_spans(["LOC"], [["in", "Oslo", "."]], {})
-    settings = Settings(cache=tmp_path)
-    first = applied([oslo], data, settings)
+    settings = ApplyOptions(cache=tmp_path)
+    first = apply_with_report([oslo], data, settings)
     (entry,) = entries(tmp_path)
     assert entry.name == "oslo"
     entry.path.write_bytes(raw)
     with pytest.warns(ConvenerWarning, match="damaged.*running again"):
-        again = applied([oslo], data, settings)
+        again = apply_with_report([oslo], data, settings)
     assert again.data == first.data
-    assert applied([oslo], data, settings).runs[0].how == "from the cache"
+    assert apply_with_report([oslo], data, settings).stats[0].status == "from the cache"
 
 
 def test_using_a_column_is_remembered(tmp_path: Path) -> None:
     path = tmp_path / "votes" / "x.safetensors"
-    keep(path, "oslo", Column(LABELS, ()))
+    save_column(path, "oslo", VoteColumn(LABELS, ()))
     os.utime(path, (1000, 1000))
-    kept(path, 3)
+    load_column(path, 3)
     assert path.stat().st_mtime > 1e9
 
 
@@ -71,19 +71,19 @@ def test_what_is_old_or_too_much_can_go(tmp_path: Path) -> None:
     now = path_time = 0.0
     for number, name in enumerate(["new", "old", "older"]):
         path = tmp_path / "votes" / f"{name}.safetensors"
-        keep(path, name, Column(LABELS, ()))
+        save_column(path, name, VoteColumn(LABELS, ()))
         now = now or path.stat().st_mtime
-        path_time = now - number * 10 * DAY
+        path_time = now - number * 10 * SECONDS_PER_DAY
         os.utime(path, (path_time, path_time))
     (tmp_path / "votes" / "broken.safetensors").write_bytes(b"x")
     found = entries(tmp_path)
     assert sorted(entry.name for entry in found) == ["?", "new", "old", "older"]
-    assert [entry.name for entry in prunable(found, older_than=5)] == ["old", "older"]
-    size = max(entry.bytes for entry in found)
-    two = prunable(found, keep_bytes=2 * size)
+    assert [entry.name for entry in entries_to_prune(found, older_than=5)] == ["old", "older"]
+    size = max(entry.size for entry in found)
+    two = entries_to_prune(found, max_bytes=2 * size)
     assert {entry.name for entry in two} == {"old", "older"}
-    assert prunable(found) == []
-    remove(prunable(found, keep_bytes=-1))
+    assert entries_to_prune(found) == []
+    remove(entries_to_prune(found, max_bytes=-1))
     assert entries(tmp_path) == []
     remove(found)  # gone already
     assert entries(tmp_path / "nowhere") == []
@@ -91,7 +91,7 @@ def test_what_is_old_or_too_much_can_go(tmp_path: Path) -> None:
 
 def test_facts_are_plain_json(tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
-    keep(path, "a\ud800", Column(LABELS, ()))
+    save_column(path, "a\ud800", VoteColumn(LABELS, ()))
     raw = path.read_bytes()
     size = int.from_bytes(raw[:8], "little")
     assert json.loads(raw[8 : 8 + size])["__metadata__"]["events"] == "[]"

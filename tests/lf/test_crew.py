@@ -15,77 +15,77 @@ from typing import Any
 import pytest
 
 from convener.data import Dataset
-from convener.lf import View, crew, labeling_function
-from convener.lf.texts import Texts
-from convener.lf.work import CRASH, TIMEOUT, Job, Worker
+from convener.lf import Doc, crew, labeling_function
+from convener.lf.texts import Docs
+from convener.lf.work import CRASH, TIMEOUT, Task, TaskRunner
 
 
 @labeling_function(["A"])
-def slow(words: View) -> Any:
+def slow(words: Doc) -> Any:
     time.sleep(0.05)
     return [(0, 1, "A")]
 
 
 @labeling_function(["A"])
-def stuck(words: View) -> Any:
+def stuck(words: Doc) -> Any:
     if words[0] in ("w3", "w4", "w9"):
         time.sleep(60)
     return [(0, 1, "A")]
 
 
 @pytest.fixture
-def texts() -> Texts:
-    return Texts.of(Dataset.from_spans(["A"], [[f"w{n}"] for n in range(10)], {}), "sentence")
+def texts() -> Docs:
+    return Docs.from_dataset(Dataset.from_spans(["A"], [[f"w{n}"] for n in range(10)], {}), "sentence")
 
 
 def children() -> int:
     return len(multiprocessing.active_children())
 
 
-def test_no_process_is_left_when_one_stops_listening(texts: Texts) -> None:
-    worker = Worker([slow], {"sentence": texts})
-    jobs = [Job(0, number, number + 1) for number in range(10)]
+def test_no_process_is_left_when_one_stops_listening(texts: Docs) -> None:
+    worker = TaskRunner([slow], {"sentence": texts})
+    jobs = [Task(0, number, number + 1) for number in range(10)]
     before = children()
-    found = crew.pieces(worker, jobs, workers=2, seconds=None)
+    found = crew.run_tasks(worker, jobs, num_workers=2, timeout=None)
     assert len(list(islice(found, 2))) == 2
     assert children() > before
     found.close()
     assert children() == before
 
 
-def test_a_text_is_given_up_and_the_rest_is_done(texts: Texts) -> None:
-    worker = Worker([stuck], {"sentence": texts})
-    pieces = list(crew.pieces(worker, [Job(0, 0, 10)], workers=2, seconds=0.2))
+def test_a_text_is_given_up_and_the_rest_is_done(texts: Docs) -> None:
+    worker = TaskRunner([stuck], {"sentence": texts})
+    pieces = list(crew.run_tasks(worker, [Task(0, 0, 10)], num_workers=2, timeout=0.2))
     pieces.sort(key=lambda piece: piece.start)
     assert [text for piece in pieces for text in range(piece.start, piece.stop)] == list(range(10))
-    lost = [event.text for piece in pieces for event in piece.events]
+    lost = [event.doc_index for piece in pieces for event in piece.issues]
     assert lost == [3, 4, 9]
     assert sum(len(piece.spans) for piece in pieces) == 7
 
 
 def test_what_remains_of_a_job() -> None:
-    job = Job(2, 5, 8, singly=True)
-    assert job.around(5) == [Job(2, 6, 8, True)]
-    assert job.around(6) == [Job(2, 5, 6, True), Job(2, 7, 8, True)]
-    assert Job(2, 5, 6).around(5) == []
-    piece = job.given_up(6, CRASH, "gone")
-    assert (piece.start, piece.stop, piece.abstains.tolist()) == (6, 7, [6])
-    assert piece.events[0].kind == CRASH != TIMEOUT
+    job = Task(2, 5, 8, one_by_one=True)
+    assert job.without(5) == [Task(2, 6, 8, True)]
+    assert job.without(6) == [Task(2, 5, 6, True), Task(2, 7, 8, True)]
+    assert Task(2, 5, 6).without(5) == []
+    piece = job.failed_result(6, CRASH, "gone")
+    assert (piece.start, piece.stop, piece.abstained.tolist()) == (6, 7, [6])
+    assert piece.issues[0].kind == CRASH != TIMEOUT
 
 
 def test_a_worker_that_dies_before_it_begins_does_not_go_round_in_circles(
-    texts: Texts, monkeypatch: pytest.MonkeyPatch
+    texts: Docs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parent = os.getpid()
 
-    def views(self: Texts, start: int, stop: int) -> Any:
+    def views(self: Docs, start: int, stop: int) -> Any:
         if os.getpid() != parent:
             os._exit(3)
 
-    monkeypatch.setattr(Texts, "views", views)
-    worker = Worker([slow], {"sentence": texts})
-    pieces = list(crew.pieces(worker, [Job(0, 0, 3)], workers=1, seconds=None))
-    assert sorted(event.text for piece in pieces for event in piece.events) == [0, 1, 2]
+    monkeypatch.setattr(Docs, "make_docs", views)
+    worker = TaskRunner([slow], {"sentence": texts})
+    pieces = list(crew.run_tasks(worker, [Task(0, 0, 3)], num_workers=1, timeout=None))
+    assert sorted(event.doc_index for piece in pieces for event in piece.issues) == [0, 1, 2]
 
 
 SCRIPT = """
@@ -96,15 +96,13 @@ def slow(words):
     open(f"{os.getpid()}.pid", "w").close()
     time.sleep(30)
 data = cv.Dataset.from_spans(["A"], [["w"], ["w"]], {})
-cv.apply([slow], data, workers=2, cache=False)
+cv.apply_lfs([slow], data, num_workers=2, cache=False)
 """
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_when_the_run_ends_its_workers_do(tmp_path: Path, how: signal.Signals) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT], cwd=tmp_path, stderr=subprocess.DEVNULL
-    )
+    process = subprocess.Popen([sys.executable, "-c", SCRIPT], cwd=tmp_path, stderr=subprocess.DEVNULL)
     _wait_until(lambda: list(tmp_path.glob("*.pid")))
     process.send_signal(how)
     process.wait(timeout=20)
@@ -127,22 +125,22 @@ class Member:
     """As much of a process as a queue looks at."""
 
     def __init__(self) -> None:
-        self.jobs: Any = []
+        self.tasks: Any = []
 
 
 def test_who_has_seen_the_texts_goes_on_with_them() -> None:
-    jobs = [Job(function, start, start + 1) for start in range(2) for function in range(3)]
-    queue: Any = crew._Queue(jobs)
+    jobs = [Task(function, start, start + 1) for start in range(2) for function in range(3)]
+    queue: Any = crew._TaskQueue(jobs)
     one, other = Member(), Member()
     taken = [queue.next_for(member) for member in (one, other, one, other)]
-    assert [(job.function, job.start) for job in taken] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert [(job.lf_index, job.start) for job in taken] == [(0, 0), (0, 1), (1, 0), (1, 1)]
     assert queue.next_for(one).start == 0
-    assert queue.next_for(one) == Job(2, 1, 2)  # helps the other
+    assert queue.next_for(one) == Task(2, 1, 2)  # helps the other
     assert queue.next_for(other) is None
     assert not queue
     queue.put_back([])
     assert not queue
-    queue.put_back([Job(5, 0, 1), Job(5, 3, 4)])
+    queue.put_back([Task(5, 0, 1), Task(5, 3, 4)])
     assert queue
-    assert [queue.next_for(other), queue.next_for(one)] == [Job(5, 0, 1), Job(5, 3, 4)]
+    assert [queue.next_for(other), queue.next_for(one)] == [Task(5, 0, 1), Task(5, 3, 4)]
     assert not queue

@@ -9,26 +9,26 @@ from hypothesis import strategies as st
 
 from convener.lf import (
     ABSTAIN,
+    Doc,
     LabelingFunction,
-    View,
     document_majority,
-    everywhere,
     labeling_function,
+    propagate,
 )
 from convener.lf.function import Span
 
 
-def document(*sentences: str) -> View:
+def document(*sentences: str) -> Doc:
     words = [sentence.split() for sentence in sentences]
     bounds, at = [], 0
     for some in words:
         bounds.append((at, at + len(some)))
         at += len(some)
-    return View([word for some in words for word in some], document="d", sentences=bounds)
+    return Doc([word for some in words for word in some], doc_id="d", sentences=bounds)
 
 
 @labeling_function(["PER", "ORG"])
-def marked(view: View) -> Iterator[Span]:
+def marked(view: Doc) -> Iterator[Span]:
     """Words after a mark: p for a person, o for an organisation."""
     for number in range(1, len(view)):
         if view[number - 1] in ("p", "o"):
@@ -37,57 +37,50 @@ def marked(view: View) -> Iterator[Span]:
 
 def test_found_once_is_found_everywhere() -> None:
     view = document("p Ray left", "Ray and p Ada", "so did Ada")
-    assert everywhere(marked).spans(view) == [
+    assert propagate(marked).label(view) == [
         (1, 2, "PER"),
         (3, 4, "PER"),
         (6, 7, "PER"),
         (9, 10, "PER"),
     ]
-    assert everywhere(marked).name == "marked everywhere"
-    assert everywhere(marked).scope == "document"
+    assert propagate(marked).name == "marked everywhere"
+    assert propagate(marked).scope == "document"
 
 
 def test_the_most_frequent_label_is_taken_then_the_first() -> None:
     view = document("p Ray", "o Ray", "o Ray", "Ray")
-    assert {label for *_, label in everywhere(marked).spans(view) or ()} == {"ORG"}
+    assert {label for *_, label in propagate(marked).label(view) or ()} == {"ORG"}
     tie = document("p Ray", "o Ray", "Ray")
-    assert {label for *_, label in everywhere(marked).spans(tie) or ()} == {"PER"}
-    assert document_majority(marked).spans(view) == [(1, 2, "ORG"), (3, 4, "ORG"), (5, 6, "ORG")]
+    assert {label for *_, label in propagate(marked).label(tie) or ()} == {"PER"}
+    assert document_majority(marked).label(view) == [(1, 2, "ORG"), (3, 4, "ORG"), (5, 6, "ORG")]
     assert document_majority(marked).name == "marked by majority"
 
 
 def test_where_it_abstains_nothing_is_found() -> None:
-    silent = LabelingFunction(name="s", labels=("A",), find=lambda view: ABSTAIN)
-    assert everywhere(silent).spans(document("a", "b")) is None
+    silent = LabelingFunction(name="s", labels=("A",), func=lambda view: ABSTAIN)
+    assert propagate(silent).label(document("a", "b")) is None
 
 
 @given(
     st.lists(st.lists(st.sampled_from("abc"), max_size=5), min_size=1, max_size=3),
     st.lists(st.lists(st.sampled_from("abc"), min_size=1, max_size=3), max_size=3),
 )
-def test_occurrences_are_those_of_a_plain_search(
-    sentences: list[list[str]], phrases: list[list[str]]
-) -> None:
+def test_occurrences_are_those_of_a_plain_search(sentences: list[list[str]], phrases: list[list[str]]) -> None:
     """Phrases are said in a first sentence of their own; every place of theirs must be found."""
     texts = [" ".join(words) for words in (*phrases, *sentences)]
     view = document(*texts)
 
     @labeling_function(["X"], scope="document")
-    def first(view: View) -> list[Span]:
+    def first(view: Doc) -> list[Span]:
         return [(*bounds, "X") for bounds in view.sentences[: len(phrases)]]
 
     known = {tuple(phrase) for phrase in phrases}
     expected = []
     for begin, end in view.sentences:
-        places = [
-            (a, b)
-            for a in range(begin, end)
-            for b in range(a + 1, end + 1)
-            if tuple(view[a:b]) in known
-        ]
+        places = [(a, b) for a in range(begin, end) for b in range(a + 1, end + 1) if tuple(view[a:b]) in known]
         kept: list[tuple[int, int]] = []
         for a, b in sorted(places, key=lambda span: (span[0] - span[1], span[0])):
             if not any(a < d and c < b for c, d in kept):
                 kept.append((a, b))
         expected += [(a, b, "X") for a, b in sorted(kept)]
-    assert everywhere(first).spans(view) == expected
+    assert propagate(first).label(view) == expected

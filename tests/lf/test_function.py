@@ -8,11 +8,11 @@ import pytest
 
 import convener as cv
 from convener.errors import ConfigError, ConvenerWarning, DataError
-from convener.lf import ABSTAIN, LabelingFunction, View, labeling_function
+from convener.lf import ABSTAIN, Doc, LabelingFunction, labeling_function
 
 
-@labeling_function(["ORG"], precision=0.8, on_silence="abstain")
-def shouting(words: View) -> Any:
+@labeling_function(["ORG"], prior_precision=0.8, on_silence="abstain")
+def shouting(words: Doc) -> Any:
     if not len(words):
         return ABSTAIN
     return ((i, i + 1, "ORG") for i, word in enumerate(words) if word.isupper())
@@ -21,13 +21,13 @@ def shouting(words: View) -> Any:
 def test_the_decorator_names_and_sets_it() -> None:
     assert isinstance(shouting, cv.LabelingFunction)
     assert (shouting.name, shouting.labels) == ("shouting", ("ORG",))
-    assert (shouting.precision, shouting.on_silence) == (0.8, "abstain")
+    assert (shouting.prior_precision, shouting.on_silence) == (0.8, "abstain")
     assert repr(shouting) == "LabelingFunction('shouting', labels=ORG)"
     assert labeling_function(["A"], name="b")(lambda view: None).name == "b"
 
 
 def test_it_is_called_with_words_a_text_or_a_view() -> None:
-    for words in (["NASA", "flew"], "NASA flew", View(["NASA", "flew"])):
+    for words in (["NASA", "flew"], "NASA flew", Doc(["NASA", "flew"])):
         assert shouting(words) == [(0, 1, "ORG")]
     assert shouting([]) is None
 
@@ -39,17 +39,15 @@ def test_a_call_warns_of_what_a_report_would_tell() -> None:
 
 
 def test_find_may_be_left_out_where_there_is_find_all() -> None:
-    many = LabelingFunction(
-        name="many", labels=("A",), find_all=lambda views: [[(0, len(v), "A")] for v in views]
-    )
+    many = LabelingFunction(name="many", labels=("A",), batch_func=lambda views: [[(0, len(v), "A")] for v in views])
     assert many(["a", "b"]) == [(0, 2, "A")]
-    assert many.answers([View(["a"]), View(["a", "b"])]) == [[(0, 1, "A")], [(0, 2, "A")]]
+    assert many.label_batch([Doc(["a"]), Doc(["a", "b"])]) == [[(0, 1, "A")], [(0, 2, "A")]]
 
 
 def test_find_all_answers_for_each_text() -> None:
-    short = LabelingFunction(name="short", labels=("A",), find_all=lambda views: [[]])
+    short = LabelingFunction(name="short", labels=("A",), batch_func=lambda views: [[]])
     with pytest.raises(DataError, match="each of 2 texts, got 1"):
-        short.answers([View([]), View([])])
+        short.label_batch([Doc([]), Doc([])])
 
 
 @pytest.mark.parametrize(
@@ -63,12 +61,12 @@ def test_find_all_answers_for_each_text() -> None:
         ({"on_silence": "o"}, "on_silence must be one of"),
         ({"on_overlap": "shortest"}, "on_overlap must be one of"),
         ({"on_misaligned": "grow"}, "on_misaligned must be one of"),
-        ({"precision": 1.0}, r"precision must be in \(0, 1\), got 1.0"),
-        ({"find": None}, "give find, find_all or both"),
+        ({"prior_precision": 1.0}, r"precision must be in \(0, 1\), got 1.0"),
+        ({"func": None}, "give find, find_all or both"),
     ],
 )
 def test_what_it_is_made_of_is_checked(changes: dict[str, Any], said: str) -> None:
-    given = {"name": "f", "labels": ("A",), "find": lambda view: None} | changes
+    given = {"name": "f", "labels": ("A",), "func": lambda view: None} | changes
     with pytest.raises((ConfigError, DataError), match=said):
         LabelingFunction(**given)
 
@@ -80,10 +78,10 @@ def test_a_misspelt_setting_is_named() -> None:
 
 def test_the_digest_is_of_what_decides_spans() -> None:
     def make(**settings: Any) -> str:
-        return labeling_function(["A"], **settings)(lambda view: [(0, 1, "A")]).digest()
+        return labeling_function(["A"], **settings)(lambda view: [(0, 1, "A")]).fingerprint()
 
     same = make(name="f")
-    assert make(name="g", precision=0.5, on_silence="abstain") == same
+    assert make(name="g", prior_precision=0.5, on_silence="abstain") == same
     for settings in ({"offsets": "chars"}, {"scope": "document"}, {"on_overlap": "first"}):
         assert make(name="f", **settings) != same
     assert make(name="f", version="1") == make(name="f", version="1") != make(name="f", version="2")

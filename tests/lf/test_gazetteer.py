@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convener.errors import ConfigError
-from convener.lf import View, gazetteer
+from convener.lf import Doc, gazetteer
 from convener.lf.function import Span
-from convener.lf.gazetteer import Matcher
-from convener.lf.version import Unversioned
+from convener.lf.gazetteer import PhraseMatcher
+from convener.lf.version import NotFingerprintable
 from tests.lf.test_words import plain_pieces
 
 # Overlapping phrases, length that changes with case, several pieces in a word, no piece at all.
@@ -33,9 +33,7 @@ def fold(word: str) -> list[str]:
     return plain_pieces(folded)
 
 
-def naive(
-    labelled: dict[str, str], words: list[str], form: Callable[[str], list[str]]
-) -> list[Span]:
+def naive(labelled: dict[str, str], words: list[str], form: Callable[[str], list[str]]) -> list[Span]:
     """Every phrase at every place; then longest first, then leftmost."""
     spelled = {}
     for phrase, label in labelled.items():
@@ -71,7 +69,7 @@ def test_matches_are_those_of_a_naive_matcher(
     found = gazetteer(by_label, ignore_case=ignore_case)
     form = fold if ignore_case else (lambda word: [word])
     expected = [naive(labelled, words, form) for words in sentences]
-    assert found.answers([View(words) for words in sentences]) == expected
+    assert found.label_batch([Doc(words) for words in sentences]) == expected
     assert [found(words) for words in sentences] == expected
 
 
@@ -92,7 +90,7 @@ def test_it_does_not_matter_how_words_are_cut() -> None:
 
 
 def test_lemmas_and_slips() -> None:
-    names = gazetteer(["heart disease", "Allergy"], "D", ignore_case=True, lemma="english", fuzzy=1)
+    names = gazetteer(["heart disease", "Allergy"], "D", ignore_case=True, normalize="english", max_edits=1)
     assert names("Heart diseases, alergies, hart disease, her disease") == [
         (0, 2, "D"),
         (3, 4, "D"),
@@ -104,22 +102,22 @@ def test_lemmas_and_slips() -> None:
 
 def test_a_file_names_it(tmp_path: Path) -> None:
     (tmp_path / "cities.txt").write_text("Oslo\n", encoding="utf-8")
-    cities = gazetteer(tmp_path / "cities.txt", "LOC", precision=0.9)
-    assert (cities.name, cities.labels, cities.precision) == ("cities", ("LOC",), 0.9)
+    cities = gazetteer(tmp_path / "cities.txt", "LOC", prior_precision=0.9)
+    assert (cities.name, cities.labels, cities.prior_precision) == ("cities", ("LOC",), 0.9)
     assert cities("in Oslo") == [(1, 2, "LOC")]
 
 
 def test_what_it_finds_decides_its_version(tmp_path: Path) -> None:
     made = gazetteer(["a"], "X")
-    assert made.digest() == gazetteer(["a"], "X", name="b").digest()
+    assert made.fingerprint() == gazetteer(["a"], "X", name="b").fingerprint()
     others = [
         gazetteer(["b"], "X"),
         gazetteer(["a"], "Y"),
         gazetteer(["a"], "X", ignore_case=True),
-        gazetteer(["a"], "X", lemma="english"),
-        gazetteer(["a"], "X", fuzzy=1),
+        gazetteer(["a"], "X", normalize="english"),
+        gazetteer(["a"], "X", max_edits=1),
     ]
-    assert len({made.digest(), *(other.digest() for other in others)}) == 6
+    assert len({made.fingerprint(), *(other.fingerprint() for other in others)}) == 6
 
 
 def test_a_lemma_that_cannot_be_looked_into_works_but_is_not_kept() -> None:
@@ -129,10 +127,10 @@ def test_a_lemma_that_cannot_be_looked_into_works_but_is_not_kept() -> None:
         stream.write(word)
         return word.rstrip("s")
 
-    cats = gazetteer(["cat"], "X", lemma=lemma)
+    cats = gazetteer(["cat"], "X", normalize=lemma)
     assert cats("cats") == [(0, 1, "X")]
-    with pytest.raises(Unversioned):
-        cats.digest()
+    with pytest.raises(NotFingerprintable):
+        cats.fingerprint()
 
 
 def test_phrases_of_nothing_but_space_mark_nothing() -> None:
@@ -141,7 +139,7 @@ def test_phrases_of_nothing_but_space_mark_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("phrases", "settings", "said"),
-    [([], {}, "without phrases"), (["a"], {"fuzzy": -1}, "fuzzy must be at least 0")],
+    [([], {}, "without phrases"), (["a"], {"max_edits": -1}, "fuzzy must be at least 0")],
 )
 def test_settings_are_checked(phrases: list[str], settings: dict[str, int], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
@@ -150,18 +148,18 @@ def test_settings_are_checked(phrases: list[str], settings: dict[str, int], said
 
 def test_memory_has_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     module = import_module("convener.lf.gazetteer")
-    monkeypatch.setattr(module, "_REMEMBERED", 3)
+    monkeypatch.setattr(module, "_MAX_CACHED_WORDS", 3)
     names = gazetteer(["e", "f"], "X")
     assert names("a b c d e f e") == [(4, 5, "X"), (5, 6, "X"), (6, 7, "X")]
-    monkeypatch.setattr(module, "_MOST", 1)
+    monkeypatch.setattr(module, "_MAX_SYMBOLS", 1)
     with pytest.raises(ConfigError, match="can hold 1 different words"):
-        Matcher({"a": "X", "b": "X"}, lambda word: word.split())
+        PhraseMatcher({"a": "X", "b": "X"}, lambda word: word.split())
 
 
 def test_many_words_reach_beyond_the_surrogates() -> None:
     many = [f"w{number:x}" for number in range(70_000)]
-    matcher = Matcher(dict.fromkeys(many, "X"), lambda word: [word])
-    assert matcher([View(["w0", "wd7fe", "no", "wd7ff", "w1116f"])])[0] == [
+    matcher = PhraseMatcher(dict.fromkeys(many, "X"), lambda word: [word])
+    assert matcher([Doc(["w0", "wd7fe", "no", "wd7ff", "w1116f"])])[0] == [
         (0, 1, "X"),
         (1, 2, "X"),
         (3, 4, "X"),

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import convener as cv
 from convener.errors import ConvenerWarning
-from convener.lf import gazetteer, linking, linking_function
-from convener.lf.linking import PREFIX
+from convener.lf import as_linking, gazetteer, linking_function
+from convener.lf.linking import LINK_PREFIX
 from convener.models.linked_hmm import LinkedHMMConfig
 
 
@@ -31,14 +31,14 @@ def test_the_first_word_has_nothing_to_be_linked_to() -> None:
 
 def test_names_say_that_they_link() -> None:
     names = gazetteer(["New York"], "LOC", name="cities")
-    assert linking(names).name == "link-cities"
-    assert linking(names, name="link-x").name == "link-x"
-    assert LinkedHMMConfig().prefix == PREFIX
+    assert as_linking(names).name == "link-cities"
+    assert as_linking(names, name="link-x").name == "link-x"
+    assert LinkedHMMConfig().prefix == LINK_PREFIX
 
 
 def test_abstaining_is_passed_on() -> None:
     silent = cv.labeling_function(["LOC"], name="s")(lambda view: cv.ABSTAIN)
-    assert linking(silent)(["a"]) is None
+    assert as_linking(silent)(["a"]) is None
 
 
 def test_the_linked_model_hears_them() -> None:
@@ -48,7 +48,7 @@ def test_the_linked_model_hears_them() -> None:
     def capitals(words: Any) -> Any:
         return [i for i in range(1, len(words)) if words[i - 1].istitle() and words[i].istitle()]
 
-    text = cv.split_text(["Ada Lovelace wrote", "she left"] * 30)
-    data = cv.apply([first, capitals], text, cache=False)
-    tags = cv.get("linked-hmm")().fit(data).predict(data).tags()
+    text = cv.tokenize(["Ada Lovelace wrote", "she left"] * 30)
+    data = cv.apply_lfs([first, capitals], text, cache=False)
+    tags = cv.get_model("linked-hmm")().fit(data).predict(data).tags()
     assert tags[0] == ["B-PER", "I-PER", "O"]

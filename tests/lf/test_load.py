@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from convener.errors import DataError, UnknownNameError
-from convener.lf.load import load_functions
+from convener.lf.load import load_lfs
 
 FILE = """
 import beside
@@ -36,7 +36,7 @@ def file(tmp_path: Path) -> Path:
 
 def test_all_functions_in_their_order(file: Path) -> None:
     before = list(sys.path)
-    functions = load_functions(file)
+    functions = load_lfs(file)
     assert [function.name for function in functions] == ["cities", "lakes", "places"]
     assert functions[1]("Como") == [(0, 1, "LOC")]
     assert sys.path == before
@@ -44,21 +44,21 @@ def test_all_functions_in_their_order(file: Path) -> None:
 
 def test_a_list_chooses(file: Path) -> None:
     file.write_text(FILE + "\nFUNCTIONS = [places, _hidden]\n", encoding="utf-8")
-    assert [function.name for function in load_functions(file)] == ["places", "hidden"]
+    assert [function.name for function in load_lfs(file)] == ["places", "hidden"]
 
 
 def test_some_by_name(file: Path) -> None:
-    assert [f.name for f in load_functions(file, ["places", "cities"])] == ["places", "cities"]
+    assert [f.name for f in load_lfs(file, ["places", "cities"])] == ["places", "cities"]
     with pytest.raises(UnknownNameError, match="no labeling function 'citys'; did you mean"):
-        load_functions(file, ["citys"])
+        load_lfs(file, ["citys"])
 
 
 def test_a_neighbour_that_changes_is_seen(file: Path) -> None:
-    before = load_functions(file, ["lakes"])[0].digest()
-    assert load_functions(file, ["lakes"])[0].digest() == before
+    before = load_lfs(file, ["lakes"])[0].fingerprint()
+    assert load_lfs(file, ["lakes"])[0].fingerprint() == before
     (file.parent / "beside.py").write_text('LAKES = {"Garda"}', encoding="utf-8")
     sys.modules.pop("beside")
-    assert load_functions(file, ["lakes"])[0].digest() != before
+    assert load_lfs(file, ["lakes"])[0].fingerprint() != before
 
 
 @pytest.mark.parametrize("way", ["import further", "from further import LAKES"])
@@ -71,7 +71,7 @@ def test_so_is_what_the_neighbour_imports(file: Path, way: str) -> None:
         further.write_text(f"LAKES = {{'{name}'}}\n#{len(digests)}")
         for module in ("beside", "further"):
             sys.modules.pop(module, None)
-        digests.append(load_functions(file, ["lakes"])[0].digest())
+        digests.append(load_lfs(file, ["lakes"])[0].fingerprint())
     sys.modules.pop("further")
     assert digests[1] != digests[2]
 
@@ -90,12 +90,12 @@ def test_so_is_what_the_neighbour_imports(file: Path, way: str) -> None:
 def test_a_file_that_is_wrong_is_named(file: Path, text: str, said: str) -> None:
     file.write_text(text, encoding="utf-8")
     with pytest.raises(DataError, match=f"my-lfs.py: {said}"):
-        load_functions(file)
+        load_lfs(file)
 
 
 def test_no_file_and_no_python(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no such file of labeling functions"):
-        load_functions(tmp_path / "none.py")
+        load_lfs(tmp_path / "none.py")
     (tmp_path / "notes.md").write_text("# notes", encoding="utf-8")
     with pytest.raises(DataError, match=r"expected the suffix \.py"):
-        load_functions(tmp_path / "notes.md")
+        load_lfs(tmp_path / "notes.md")

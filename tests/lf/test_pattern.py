@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convener.errors import ConfigError, ConvenerWarning
-from convener.lf import View, pattern
+from convener.lf import Doc, pattern
 
 CATASTROPHE = r"(a|aa)+$"
 
@@ -19,12 +19,8 @@ CATASTROPHE = r"(a|aa)+$"
 @given(st.text("ab 1.", max_size=12), st.sampled_from([r"a+", r"\d", r"(?<=a)b", r"^a|b$", r"a*"]))
 def test_over_text_it_finds_what_re_finds(text: str, expression: str) -> None:
     found = pattern(expression, "X", on_misaligned="error", on_overlap="error")
-    expected = [
-        (match.start(), match.end(), "X")
-        for match in re.finditer(expression, text)
-        if match.group()
-    ]
-    assert found.find(View.of(text)) == expected
+    expected = [(match.start(), match.end(), "X") for match in re.finditer(expression, text) if match.group()]
+    assert found.func(Doc.from_input(text)) == expected
 
 
 @given(
@@ -33,7 +29,7 @@ def test_over_text_it_finds_what_re_finds(text: str, expression: str) -> None:
 )
 def test_over_words_it_begins_and_ends_with_words(words: list[str], expression: str) -> None:
     whole = re.compile(rf"(?:{expression})")
-    found = pattern(expression, "X", over="tokens")(words)
+    found = pattern(expression, "X", match="tokens")(words)
     expected, at = [], 0
     while at < len(words):
         # As a search over the joined words would, from left to right, first alternative first.
@@ -57,15 +53,13 @@ def test_a_group_is_marked_by_number_or_name() -> None:
 
 
 def test_a_group_over_words_that_cuts_a_word_is_mended_and_noted() -> None:
-    part = pattern(r"(\w)\w*", "X", over="tokens", group=1)
+    part = pattern(r"(\w)\w*", "X", match="tokens", group=1)
     with pytest.warns(ConvenerWarning, match="misaligned: 0-1 became 0-3"):
         assert part("Ada") == [(0, 1, "X")]
 
 
 def test_words_with_space_inside_are_words() -> None:
-    assert pattern(r"a b", "X", over="tokens", on_misaligned="drop").spans(View(["a b"])) == [
-        (0, 1, "X")
-    ]
+    assert pattern(r"a b", "X", match="tokens", on_misaligned="drop").label(Doc(["a b"])) == [(0, 1, "X")]
 
 
 def test_case_is_left_aside_if_asked() -> None:
@@ -74,12 +68,12 @@ def test_case_is_left_aside_if_asked() -> None:
 
 
 def test_a_catastrophe_ends_in_time_and_abstains() -> None:
-    slow = pattern(CATASTROPHE, "X", seconds=0.2)
+    slow = pattern(CATASTROPHE, "X", timeout=0.2)
     began = time.monotonic()
-    view = View.of("a" * 80 + "b")
-    assert slow.spans(view) is None
+    view = Doc.from_input("a" * 80 + "b")
+    assert slow.label(view) is None
     assert time.monotonic() - began < 5
-    (note,) = view.notes
+    (note,) = view.issues
     assert note.kind == "timeout"
     assert "took more than 0.2 s" in note.detail
     assert slow("aa") == [(0, 1, "X")]
@@ -87,21 +81,21 @@ def test_a_catastrophe_ends_in_time_and_abstains() -> None:
 
 def test_the_time_is_for_all_matches_together() -> None:
     # Each match alone is quick enough; together they are not.
-    slow = pattern(r"x|(?:a|aa)+$", "X", seconds=0.3, over="text")
+    slow = pattern(r"x|(?:a|aa)+$", "X", timeout=0.3, match="text")
     text = " ".join(["x", "a" * 27 + "b"] * 400)
-    view = View.of(text)
+    view = Doc.from_input(text)
     began = time.monotonic()
-    assert slow.spans(view) is None
+    assert slow.label(view) is None
     assert time.monotonic() - began < 3
-    assert view.notes[0].kind == "timeout"
+    assert view.issues[0].kind == "timeout"
 
 
 @pytest.mark.parametrize(
     ("expression", "settings", "said"),
     [
         ("(", {}, "p: not a regular expression"),
-        ("a", {"over": "words"}, "over must be text or tokens, got 'words'"),
-        ("a", {"seconds": 0}, "seconds must be positive, got 0"),
+        ("a", {"match": "words"}, "over must be text or tokens, got 'words'"),
+        ("a", {"timeout": 0}, "seconds must be positive, got 0"),
         ("a", {"group": 1}, "has no group 1"),
         ("(a)", {"group": "b"}, "has no group 'b'"),
     ],
@@ -116,11 +110,11 @@ def test_what_it_finds_decides_its_version() -> None:
     changes: list[dict[str, Any]] = [
         {"expression": "(b)"},
         {"label": "Y"},
-        {"over": "tokens"},
+        {"match": "tokens"},
         {"group": 1},
         {"ignore_case": True},
-        {"seconds": 2},
+        {"timeout": 2},
     ]
-    digests = {pattern(**(base | change)).digest() for change in changes}
-    assert len(digests | {pattern(**base).digest()}) == len(changes) + 1
-    assert pattern(**base, name="q").digest() == pattern(**base).digest()
+    digests = {pattern(**(base | change)).fingerprint() for change in changes}
+    assert len(digests | {pattern(**base).fingerprint()}) == len(changes) + 1
+    assert pattern(**base, name="q").fingerprint() == pattern(**base).fingerprint()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from convener.errors import ConfigError, ConvenerWarning, DataError
-from convener.lf.phrases import labelled_phrases
+from convener.lf.phrases import read_phrase_labels
 
 FORMS: dict[str, str] = {
     "a.txt": "Oslo\n  New York \n\nZürich\r\n",
@@ -28,21 +28,21 @@ def test_every_form_is_read(tmp_path: Path, name: str, packed: bool) -> None:
     path = tmp_path / (f"{name}.gz" if packed else name)
     path.write_bytes(gzip.compress(raw) if packed else raw)
     expected = dict.fromkeys(["Oslo", "New York", "Zürich"], "LOC")
-    assert labelled_phrases(path, "LOC", "x") == expected
-    assert labelled_phrases(str(path), "LOC", "x") == expected
+    assert read_phrase_labels(path, "LOC", "x") == expected
+    assert read_phrase_labels(str(path), "LOC", "x") == expected
 
 
 def test_labels_of_their_own_win(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
     path.write_text("Oslo\tLOC\nAda\t\nBob", encoding="utf-8")
-    assert labelled_phrases(path, "PER", "x") == {"Oslo": "LOC", "Ada": "PER", "Bob": "PER"}
+    assert read_phrase_labels(path, "PER", "x") == {"Oslo": "LOC", "Ada": "PER", "Bob": "PER"}
     with pytest.raises(ConfigError, match="x: phrase 'Ada' has no label"):
-        labelled_phrases(path, None, "x")
+        read_phrase_labels(path, None, "x")
 
 
 def test_of_several_labels_the_first_stays() -> None:
     with pytest.warns(ConvenerWarning, match="x: 1 phrases have several labels.*'Ray': PER, not"):
-        found = labelled_phrases({"PER": ["Ray", "Ada"], "LOC": ["Ray", "Ray"]}, None, "x")
+        found = read_phrase_labels({"PER": ["Ray", "Ada"], "LOC": ["Ray", "Ray"]}, None, "x")
     assert found == {"Ray": "PER", "Ada": "PER"}
 
 
@@ -57,7 +57,7 @@ def test_of_several_labels_the_first_stays() -> None:
 )
 def test_what_is_no_list_is_refused(given: Any, said: str) -> None:
     with pytest.raises(DataError, match=f"expected a list of phrases.*{said}"):
-        labelled_phrases(given, "LOC", "x")
+        read_phrase_labels(given, "LOC", "x")
 
 
 @pytest.mark.parametrize(
@@ -75,4 +75,4 @@ def test_a_broken_file_is_named(tmp_path: Path, name: str, raw: bytes | None, sa
     if raw is not None:
         (tmp_path / name).write_bytes(raw)
     with pytest.raises(DataError, match=said):
-        labelled_phrases(tmp_path / name, "LOC", "x")
+        read_phrase_labels(tmp_path / name, "LOC", "x")

@@ -13,21 +13,21 @@ from hypothesis.strategies import DrawFn
 
 from convener.data import ABSTAIN, Dataset, Text
 from convener.errors import DataError
-from convener.io.align import Alignment
-from convener.io.options import Misaligned, Overlap, ReadOptions
-from convener.io.report import Report
-from convener.lf.settle import Span, settled
-from convener.lf.view import View
-from convener.packed import Strings
+from convener.io.align import SpanAligner
+from convener.io.options import MisalignmentPolicy, OverlapPolicy, ReadOptions
+from convener.io.report import Issues
+from convener.lf.settle import Span, validate_spans
+from convener.lf.view import Doc
+from convener.packed import StringArray
 from convener.spans import Spans
 from convener.tags import TagSet
 
 LABELS = ("PER", "LOC")
 
 
-def settle(found: Any, view: View, **policies: Any) -> list[Span] | None:
+def settle(found: Any, view: Doc, **policies: Any) -> list[Span] | None:
     given = {"in_chars": False, "on_overlap": "longest", "on_misaligned": "expand"} | policies
-    return settled(found, view, labels=LABELS, **given)
+    return validate_spans(found, view, labels=LABELS, **given)
 
 
 @st.composite
@@ -44,32 +44,34 @@ def character_spans(draw: DrawFn) -> tuple[str, list[Span]]:
     st.sampled_from(["longest", "first"]),
 )
 def test_characters_become_words_as_when_they_are_read_from_a_file(
-    drawn: tuple[str, list[Span]], misaligned: Misaligned, overlap: Overlap
+    drawn: tuple[str, list[Span]], misaligned: MisalignmentPolicy, overlap: OverlapPolicy
 ) -> None:
     text, spans = drawn
-    view = View.of(text)
+    view = Doc.from_input(text)
     tags = TagSet(LABELS)
     data = Dataset(
         tags=tags,
-        tokens=Strings.of(view.tokens),
+        tokens=StringArray.from_list(view.tokens),
         offsets=np.array([0, len(view)]),
         sources=(),
         votes=np.zeros((len(view), 0), np.int16),
         silence=(),
         text=Text(
-            Strings.of([text]), np.array(view.chars, np.int32).reshape(-1, 2), np.zeros(1, np.int64)
+            StringArray.from_list([text]),
+            np.array(view.token_offsets, np.int32).reshape(-1, 2),
+            np.zeros(1, np.int64),
         ),
     )
-    report = Report()
+    report = Issues()
     options = ReadOptions(on_misaligned=misaligned, on_overlap=overlap)
-    rows = Spans.of((0, a, b, LABELS.index(label)) for a, b, label in spans)
-    labels, _ = Alignment(data, options, report, str).labels(rows, "it")
+    rows = Spans.from_rows((0, a, b, LABELS.index(label)) for a, b, label in spans)
+    labels, _ = SpanAligner(data, options, report, str).labels(rows, "it")
     found = settle(spans, view, in_chars=True, on_misaligned=misaligned, on_overlap=overlap)
     assert found is not None
-    again = Spans.of((0, a, b, LABELS.index(label)) for a, b, label in found)
+    again = Spans.from_rows((0, a, b, LABELS.index(label)) for a, b, label in found)
     assert tags.labels(again, data.offsets).tolist() == labels.tolist()
     told = [case.kind for case in report]
-    noted = [note.kind for note in view.notes]
+    noted = [note.kind for note in view.issues]
     assert noted.count("misaligned") == told.count("misaligned")
     # Spans that became the same words are not in each other's way.
     assert noted.count("overlap") <= told.count("overlap")
@@ -82,7 +84,7 @@ def test_characters_become_words_as_when_they_are_read_from_a_file(
     )
 )
 def test_each_span_is_kept_or_noted(spans: list[Span]) -> None:
-    view = View(["a", "b", "c", "d", "e"])
+    view = Doc(["a", "b", "c", "d", "e"])
     found = settle(spans, view)
     assert found is not None
     valid = {span for span in spans if 0 <= span[0] < span[1] <= 5 and span[2] in LABELS}
@@ -90,7 +92,7 @@ def test_each_span_is_kept_or_noted(spans: list[Span]) -> None:
     assert found == sorted(found)
     cells = [cell for start, end, _ in found for cell in range(start, end)]
     assert len(cells) == len(set(cells))
-    kinds = [note.kind for note in view.notes]
+    kinds = [note.kind for note in view.issues]
     assert kinds.count("invalid") == sum(span not in valid for span in spans)
     assert kinds.count("overlap") == len(valid) - len(found)
     for lost in valid - set(found):  # what gives way gives way to something no shorter
@@ -112,9 +114,9 @@ def test_each_span_is_kept_or_noted(spans: list[Span]) -> None:
     ],
 )
 def test_what_is_no_span_is_left_out_and_noted(given: Any, said: str) -> None:
-    view = View(["a", "b", "c"])
+    view = Doc(["a", "b", "c"])
     assert settle([given, (0, 1, "PER")], view) == [(0, 1, "PER")]
-    (note,) = view.notes
+    (note,) = view.issues
     assert note.kind == "invalid"
     if given != "abc":
         assert said in note.detail
@@ -122,18 +124,18 @@ def test_what_is_no_span_is_left_out_and_noted(given: Any, said: str) -> None:
 
 def test_numbers_of_numpy_are_numbers() -> None:
     given = [(np.int32(0), np.int64(1), "PER"), [np.uint8(0), 1, "PER"]]
-    (span,) = settle(given, View(["a"])) or []
+    (span,) = settle(given, Doc(["a"])) or []
     assert span == (0, 1, "PER")
     assert all(type(item) is int for item in span[:2])
 
 
 def test_a_span_across_sentences_is_left_out_and_noted() -> None:
-    view = View(["a", "b", "c", "d"], sentences=[(0, 2), (2, 2), (2, 4)])
+    view = Doc(["a", "b", "c", "d"], sentences=[(0, 2), (2, 2), (2, 4)])
     assert settle([(1, 3, "PER"), (0, 2, "LOC"), (2, 4, "LOC")], view) == [
         (0, 2, "LOC"),
         (2, 4, "LOC"),
     ]
-    assert [note.detail for note in view.notes] == ["'b c' PER goes beyond its sentence"]
+    assert [note.detail for note in view.issues] == ["'b c' PER goes beyond its sentence"]
 
 
 def generator(*spans: Span, end: Any = None) -> Iterator[Span]:
@@ -155,21 +157,21 @@ def generator(*spans: Span, end: Any = None) -> Iterator[Span]:
     ],
 )
 def test_nothing_and_abstaining_are_two_things(found: Any, expected: Any) -> None:
-    assert settle(found, View(["a"])) == expected
+    assert settle(found, Doc(["a"])) == expected
 
 
 @pytest.mark.parametrize("found", [5, True, "PER", 1.5])
 def test_what_holds_no_spans_is_an_error(found: Any) -> None:
     with pytest.raises(DataError, match="expected spans"):
-        settle(found, View(["a"]))
+        settle(found, Doc(["a"]))
 
 
 def test_of_overlapping_spans_the_first_stays_if_asked() -> None:
-    view = View(["a", "b", "c"])
+    view = Doc(["a", "b", "c"])
     spans = [(1, 2, "PER"), (0, 3, "LOC")]
     assert settle(spans, view, on_overlap="first") == [(1, 2, "PER")]
     assert settle(spans, view) == [(0, 3, "LOC")]
-    assert [note.kind for note in view.notes] == ["overlap", "overlap"]
+    assert [note.kind for note in view.issues] == ["overlap", "overlap"]
 
 
 @pytest.mark.parametrize(
@@ -181,8 +183,8 @@ def test_of_overlapping_spans_the_first_stays_if_asked() -> None:
 )
 def test_both_can_be_errors(policy: str, spans: list[Span], in_chars: bool) -> None:
     with pytest.raises(DataError):
-        settle(spans, View(["aa", "b", "c"]), in_chars=in_chars, **{policy: "error"})
+        settle(spans, Doc(["aa", "b", "c"]), in_chars=in_chars, **{policy: "error"})
 
 
 def test_all_policies_are_known() -> None:
-    assert set(get_args(Misaligned)) == {"expand", "contract", "drop", "error"}
+    assert set(get_args(MisalignmentPolicy)) == {"expand", "contract", "drop", "error"}

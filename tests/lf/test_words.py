@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convener.errors import ConfigError
-from convener.lf.words import Nearest, folded, normal_form, pieces, singular
+from convener.lf.words import NearestWord, fold_case, make_normalizer, singular, split_subtokens
 from tests.generators import words
 
 SPACELESS = ("CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR")
@@ -43,24 +43,24 @@ SIMPLE = st.text("aZé\u0301ßΣя٣7²Ⅷ北京ひカกไ .-'€🙂\u00a0\t_
 
 @given(SIMPLE)
 def test_pieces_are_runs_of_one_kind(text: str) -> None:
-    assert pieces(text) == plain_pieces(text)
+    assert split_subtokens(text) == plain_pieces(text)
 
 
 @given(st.lists(words, max_size=5))
 def test_pieces_lose_nothing_but_space(parts: list[str]) -> None:
     text = unicodedata.normalize("NFC", " ".join(parts))
-    assert "".join(pieces(text)) == "".join(text.split())
+    assert "".join(split_subtokens(text)) == "".join(text.split())
 
 
 @given(st.text(max_size=8))
 def test_case_is_left_aside(word: str) -> None:
-    assert folded(folded(word)) == folded(word)
-    assert folded(word) == unicodedata.normalize("NFC", word.casefold())
+    assert fold_case(fold_case(word)) == fold_case(word)
+    assert fold_case(word) == unicodedata.normalize("NFC", word.casefold())
 
 
 @pytest.mark.parametrize(("one", "other"), [("ß", "SS"), ("İ", "i\u0307"), ("ŉ", "ʼN"), ("Σ", "ς")])
 def test_case_that_changes_length(one: str, other: str) -> None:
-    assert folded(one) == folded(other)
+    assert fold_case(one) == fold_case(other)
 
 
 def test_plurals() -> None:
@@ -76,15 +76,11 @@ def test_plurals() -> None:
 
 def distance(one: str, other: str) -> int:
     """Optimal string alignment, by the book."""
-    table = [
-        [i + j if not i * j else 0 for j in range(len(other) + 1)] for i in range(len(one) + 1)
-    ]
+    table = [[i + j if not i * j else 0 for j in range(len(other) + 1)] for i in range(len(one) + 1)]
     for i in range(1, len(one) + 1):
         for j in range(1, len(other) + 1):
             change = one[i - 1] != other[j - 1]
-            table[i][j] = min(
-                table[i - 1][j] + 1, table[i][j - 1] + 1, table[i - 1][j - 1] + change
-            )
+            table[i][j] = min(table[i - 1][j] + 1, table[i][j - 1] + 1, table[i - 1][j - 1] + change)
             if i > 1 and j > 1 and one[i - 1] == other[j - 2] and one[i - 2] == other[j - 1]:
                 table[i][j] = min(table[i][j], table[i - 2][j - 2] + 1)
     return table[-1][-1]
@@ -98,13 +94,13 @@ def test_the_nearest_word_is_found(known: set[str], word: str, slips: int) -> No
     allowed = min(slips, len(word) // 4)
     near = [(distance(word, item), item) for item in known]
     near = [pair for pair in near if pair[0] <= allowed and allowed]
-    assert Nearest(known, slips=slips)(word) == (min(near)[1] if near else None)
+    assert NearestWord(known, max_edits=slips)(word) == (min(near)[1] if near else None)
 
 
 def test_steps_follow_each_other() -> None:
-    form = normal_form(ignore_case=True, lemma="english")
+    form = make_normalizer(ignore_case=True, normalize="english")
     assert form("Heart-Diseases") == ["heart", "-", "disease"]
-    own = normal_form(ignore_case=False, lemma=lambda word: word.replace("X", " "))
+    own = make_normalizer(ignore_case=False, normalize=lambda word: word.replace("X", " "))
     assert own("aXb X") == ["a", "b"]
     with pytest.raises(ConfigError, match="lemma must be 'english'"):
-        normal_form(ignore_case=False, lemma="german")
+        make_normalizer(ignore_case=False, normalize="german")

@@ -13,9 +13,7 @@ from tests.models.kills import killed_at
 QUICK: dict[str, Any] = {"encoder": "hashing", "epochs": 2}
 
 
-def assert_setting_matters(
-    kind: type[cv.LabelModel], toy: cv.Dataset, setting: dict[str, Any]
-) -> None:
+def assert_setting_matters(kind: type[cv.LabelModel], toy: cv.Dataset, setting: dict[str, Any]) -> None:
     """Another value gives other probabilities, and finite ones."""
     base = QUICK | {"batch": 8}
     usual = kind(**base).fit(toy, toy[:15]).predict(toy).probabilities
@@ -34,7 +32,7 @@ def assert_gold_decides_only_if_allowed(
     late = kind(**how).fit(toy, toy[:0]).predict(toy).labels  # nothing to stop by
 
     def weights(gold: np.ndarray, *, use_gold: bool) -> bytes:
-        model = kind(**how).fit(toy, toy.with_gold(gold), use_gold=use_gold)
+        model = kind(**how).fit(toy, toy.with_gold(gold), use_valid_gold=use_gold)
         return model.fitted.params[part].tobytes()
 
     nothing = np.zeros_like(late)
@@ -51,15 +49,13 @@ def assert_second_fit_goes_on(kind: type[cv.LabelModel], toy: cv.Dataset, part: 
     assert not np.array_equal(after, kind(**QUICK).fit(toy, toy).fitted.params[part])
 
 
-def assert_killed_fit_goes_on(
-    kind: type[cv.LabelModel], toy: cv.Dataset, folder: Path, step: int
-) -> None:
+def assert_killed_fit_goes_on(kind: type[cv.LabelModel], toy: cv.Dataset, folder: Path, step: int) -> None:
     """From its journal, to the same bytes; killed at a step of the optimizer, counted from 1."""
     how = QUICK | {"batch": 16}
     straight = kind(**how).fit(toy, toy).fitted.params
     with killed_at(step):
-        kind(**how).fit(toy, toy, journal=folder)
+        kind(**how).fit(toy, toy, checkpoint_dir=folder)
     assert any(folder.iterdir())
-    again = kind(**how).fit(toy, toy, journal=folder).fitted.params
+    again = kind(**how).fit(toy, toy, checkpoint_dir=folder).fitted.params
     assert all(again[name].tobytes() == straight[name].tobytes() for name in straight)
     assert not any(folder.iterdir())

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import convener as cv
-from convener.models.alt import TAGGER, Alt, Turn
+from convener.models.alt import TAGGER_SOURCE, Alt, Round
 from convener.tagger import Targets
 
 HOW = {"encoder": "hashing", "labels": "majority-vote", "rounds": 1}
@@ -51,7 +51,7 @@ def test_gold_is_seen_only_when_asked_for(words: cv.Dataset, fresh: cv.Dataset) 
     wrong = fresh.with_gold(np.zeros_like(fresh.gold))
 
     def labels(held: cv.Dataset, *, use_gold: bool) -> bytes:
-        model = Alt(**HOW).fit(words, held, use_gold=use_gold)
+        model = Alt(**HOW).fit(words, held, use_valid_gold=use_gold)
         return model.predict(fresh).labels.tobytes()
 
     assert labels(fresh, use_gold=False) == labels(wrong, use_gold=False)
@@ -76,26 +76,26 @@ def test_turns_end_when_nothing_changes(
 
 def test_the_tagger_is_seen_among_the_sources(words: cv.Dataset) -> None:
     model = Alt(**HOW).fit(words)
-    assert model.insides().sources == (*words.sources, TAGGER)
+    assert model.diagnostics().sources == (*words.sources, TAGGER_SOURCE)
     assert [row["source"] for row in model.reliability().to_records()] == list(words.sources)
 
 
 def test_a_saved_model_says_the_same(words: cv.Dataset, tmp_path: Path) -> None:
     model = Alt(**HOW).fit(words)
     model.save(tmp_path / "run")
-    ours, theirs = (each.predict(words) for each in (model, cv.load(tmp_path / "run")))
+    ours, theirs = (each.predict(words) for each in (model, cv.load_model(tmp_path / "run")))
     assert ours.labels.tobytes() == theirs.labels.tobytes()
     np.testing.assert_array_equal(ours.probabilities, theirs.probabilities)
 
 
 def test_a_second_fit_goes_on_with_the_tagger(words: cv.Dataset) -> None:
     model = Alt(**HOW).fit(words).fit(words)
-    assert TAGGER in model.insides().sources
+    assert TAGGER_SOURCE in model.diagnostics().sources
 
 
 def test_a_report_shows_the_added_source(words: cv.Dataset, tmp_path: Path) -> None:
     cv.write_report(Alt(**HOW).fit(words), words, tmp_path / "report.html")
-    assert TAGGER in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert TAGGER_SOURCE in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("labels", ["best-consensus", "alt"])
@@ -107,18 +107,16 @@ def test_models_that_see_gold_or_take_turns_are_refused(labels: str, words: cv.D
 def test_taggers_do_not_speak_of_what_they_learned_from() -> None:
     """Labels by the roll of a die are remembered, and cannot be guessed."""
     rng = np.random.default_rng(0)
-    words = [
-        [f"{n:x}" for n in rng.integers(1 << 40, size=3)] if at % 9 else [] for at in range(90)
-    ]
+    words = [[f"{n:x}" for n in rng.integers(1 << 40, size=3)] if at % 9 else [] for at in range(90)]
     data = cv.encode(cv.Dataset.from_spans(["PER"], words, {}), "hashing", cache=False)
     labels = rng.integers(2, size=len(data.tokens)).astype(np.int16)
     told = Targets(data=data, labels=labels)
     same = {}
     for folds, count in ((1, 90), (2, 90), (100, 5)):  # of five sentences, each is a part
-        turn = Turn({}, told.take(range(count)), told.take([]))
+        turn = Round({}, told.take(range(count)), told.take([]))
         model = Alt(**(HOW | {"folds": folds}))
-        tagger = model._trained("1", turn.train, turn.valid)
-        same[folds] = np.mean(model._crossed(1, turn, tagger) == turn.train.labels)
+        tagger = model._fit_tagger("1", turn.train, turn.valid)
+        same[folds] = np.mean(model._cross_predict(1, turn, tagger) == turn.train.labels)
     assert same[1] > 0.95
     assert 0.3 < same[2] < 0.7
     assert same[100] < 0.9

@@ -9,7 +9,7 @@ import pytest
 
 import convener as cv
 from convener.models import auto
-from convener.models.auto import Auto, Evidence
+from convener.models.auto import Auto, VoteSummary
 
 # The toy data hold a silent source, of which some models rightly warn.
 pytestmark = pytest.mark.filterwarnings("ignore:.*never mark anything")
@@ -34,60 +34,56 @@ def corpus(count: int = 40, **silence: str) -> cv.Dataset:
 def test_a_network_reads_the_text_and_is_itself() -> None:
     data = corpus()
     model = Auto(encoder="hashing", seed=3).fit(data)
-    assert model.chosen == "sparse-chmm"
-    alone = cv.get("sparse-chmm")(encoder="hashing", seed=3).fit(data)
-    np.testing.assert_array_equal(
-        model.predict(data).probabilities, alone.predict(data).probabilities
-    )
+    assert model.selected_model == "sparse-chmm"
+    alone = cv.get_model("sparse-chmm")(encoder="hashing", seed=3).fit(data)
+    np.testing.assert_array_equal(model.predict(data).probabilities, alone.predict(data).probabilities)
     assert model.reliability().rows == alone.reliability().rows
 
 
 def test_people_are_a_crowd() -> None:
     model = Auto(encoder="hashing").fit(corpus(silence="abstain"))
-    assert model.chosen == "bsc"
-    assert "as people do" in model.why()[1]
+    assert model.selected_model == "bsc"
+    assert "as people do" in model.explain()[1]
 
 
 def test_next_to_nothing_is_left_to_a_vote() -> None:
     with pytest.warns(cv.ConvenerWarning, match="only 12 tokens are marked"):
         model = Auto(encoder="hashing").fit(corpus(5))
-    assert model.chosen == "majority-vote"
-    assert "too little is marked" in model.why()[1]
+    assert model.selected_model == "majority-vote"
+    assert "too little is marked" in model.explain()[1]
 
 
 @pytest.mark.filterwarnings("ignore:.*do not trust this fit")
 def test_without_torch_lone_marks_decide(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Auto, "needs_features", False)
-    assert Auto().fit(corpus()).chosen == "majority-vote"
+    assert Auto().fit(corpus()).selected_model == "majority-vote"
     rng = np.random.default_rng(0)
     votes = np.zeros((240, 8), np.int16)
     votes[::6] = 1  # what all agree on, and much that each says alone
     votes[np.arange(240), rng.integers(0, 8, 240)] = 1
     noisy = corpus().with_sources([f"s{k}" for k in range(8)], votes, ["O"] * 8)
-    assert auto.silence_weight(votes, np.ones(240, np.int16), 1) > auto.MOSTLY
+    assert auto.estimate_unmarked_weight(votes, np.ones(240, np.int16), 1) > auto.MAX_FALSE_RATE
     model = Auto()
-    assert model._choice(noisy, np.ones(240, np.int16)) == "hmm"
+    assert model._select_model(noisy, np.ones(240, np.int16)) == "hmm"
 
 
 def test_a_model_that_cannot_be_believed_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
     data = corpus()
-    monkeypatch.setattr(auto, "LEAST_SAME", 2.0)
+    monkeypatch.setattr(auto, "MIN_AGREEMENT", 2.0)
     with pytest.warns(cv.ConvenerWarning, match="not believed; the vote is taken"):
         model = Auto(encoder="hashing").fit(data)
-    assert model.chosen == "majority-vote"
-    assert "not believable" in model.why()[1]
+    assert model.selected_model == "majority-vote"
+    assert "not believable" in model.explain()[1]
     union = cv.MajorityVote(scheme="span").fit(data).predict(data)
     np.testing.assert_array_equal(model.predict(data).labels, union.labels)
 
 
-@pytest.mark.parametrize(
-    ("same", "invented", "believed"), [(81, 0, True), (79, 0, False), (100, 101, False)]
-)
+@pytest.mark.parametrize(("same", "invented", "believed"), [(81, 0, True), (79, 0, False), (100, 101, False)])
 def test_what_is_believed(same: int, invented: int, believed: bool) -> None:
-    seen = Evidence(2, 100, 0.0, 0.0, 100, 100, same, invented)
-    assert seen.believable() is believed
+    seen = VoteSummary(2, 100, 0.0, 0.0, 100, 100, same, invented)
+    assert seen.is_plausible() is believed
     # Where all lone marks look false, a model may drop what only one source marks.
-    assert seen._replace(shared=0.5, false=1.0, same=41, invented=0).believable()
+    assert seen._replace(overlap=0.5, false_rate=1.0, shared_spans=41, unsupported_spans=0).is_plausible()
 
 
 def test_thin_evidence_is_said_aloud() -> None:
@@ -104,22 +100,23 @@ def test_a_choice_is_kept_and_gone_on_with(tmp_path: Path) -> None:
     data = corpus()
     model = Auto(encoder="hashing").fit(data)
     model.save(tmp_path / "m")
-    again = cv.load(tmp_path / "m")
-    assert again.why() == model.why()
-    np.testing.assert_array_equal(
-        again.predict(data).probabilities, model.predict(data).probabilities
-    )
+    again = cv.load_model(tmp_path / "m")
+    assert again.explain() == model.explain()
+    np.testing.assert_array_equal(again.predict(data).probabilities, model.predict(data).probabilities)
     assert isinstance(model.fit(data), Auto)
-    assert model.chosen == "sparse-chmm"
+    assert model.selected_model == "sparse-chmm"
 
 
 def test_what_it_compares_is_counted_right() -> None:
     data = corpus(30)
     model = Auto(encoder="hashing").fit(data)
-    seen = Evidence(*model.fitted.params[auto.EVIDENCE].tolist())
+    seen = VoteSummary(*model.fitted.params[auto.SUMMARY].tolist())
     ours = set(map(tuple, model.predict(data).spans))
     union = set(map(tuple, cv.MajorityVote(scheme="span").fit(data).predict(data).spans))
     keys = [{span[:4] for span in spans} for spans in (ours, union)]
-    assert (seen.found, seen.simple, seen.same) == (*map(len, keys), len(keys[0] & keys[1]))
-    assert (seen.sources, seen.marked) == (2, 30 * 2 + 15)
-    assert seen.shared == pytest.approx(30 / 75)
+    assert (seen.model_spans, seen.baseline_spans, seen.shared_spans) == (
+        *map(len, keys),
+        len(keys[0] & keys[1]),
+    )
+    assert (seen.num_sources, seen.marked_tokens) == (2, 30 * 2 + 15)
+    assert seen.overlap == pytest.approx(30 / 75)

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import convener as cv
-from convener.encode import get
-from convener.features import Encoding, Features, as_stored
+from convener.encode import get_encoder
+from convener.features import EncoderSpec, Features, from_float32
 from convener.io import checkpoint
-from convener.models.base import FeatureConfig, Inference, LabelModel, Params
+from convener.models.base import FeatureConfig, LabelModel, LabelOutput, Params
 
 
 class Spy(LabelModel):
@@ -22,19 +22,19 @@ class Spy(LabelModel):
 
     summary = "a test double"
 
-    def learn(self, train: cv.Dataset, valid: cv.Dataset | None, start: Params | None) -> Params:
+    def _fit(self, train: cv.Dataset, valid: cv.Dataset | None, previous: Params | None) -> Params:
         self.saw = (train.gold is not None, valid is not None and valid.gold is not None)
-        self.start = start
-        return {"fits": np.array([1 if start is None else start["fits"][0] + 1])}
+        self.start = previous
+        return {"fits": np.array([1 if previous is None else previous["fits"][0] + 1])}
 
-    def infer(self, params: Params, data: cv.Dataset) -> Inference:
+    def _infer(self, params: Params, data: cv.Dataset) -> LabelOutput:
         labels = np.zeros(len(data.tokens), np.int16)
-        return Inference(labels, np.eye(len(data.tags), dtype=np.float32)[labels])
+        return LabelOutput(labels, np.eye(len(data.tags), dtype=np.float32)[labels])
 
 
 def test_gold_of_valid_is_shown_only_when_asked_for(toy: cv.Dataset) -> None:
     assert Spy().fit(toy, toy).saw == (False, False)
-    assert Spy().fit(toy, toy, use_gold=True).saw == (False, True)
+    assert Spy().fit(toy, toy, use_valid_gold=True).saw == (False, True)
 
 
 def test_fit_goes_on_from_a_fitted_model(toy: cv.Dataset) -> None:
@@ -71,7 +71,7 @@ def test_types_in_another_order_are_understood(toy: cv.Dataset) -> None:
 
 def test_an_unknown_model_is_named_with_a_suggestion() -> None:
     with pytest.raises(cv.UnknownNameError, match="did you mean 'majority-vote'"):
-        cv.get("majority_vote")
+        cv.get_model("majority_vote")
 
 
 @pytest.mark.parametrize(
@@ -85,30 +85,28 @@ def test_an_unknown_model_is_named_with_a_suggestion() -> None:
         (lambda f: (f / "params.safetensors").write_bytes(b"junk"), "params.safetensors: damaged"),
     ],
 )
-def test_a_damaged_checkpoint_is_named(
-    toy: cv.Dataset, tmp_path: Path, damage: object, message: str
-) -> None:
+def test_a_damaged_checkpoint_is_named(toy: cv.Dataset, tmp_path: Path, damage: object, message: str) -> None:
     folder = tmp_path / "model"
     cv.MajorityVote().fit(toy).save(folder)
     damage(folder)  # type: ignore[operator]
     with pytest.raises(cv.DataError, match=message):
-        cv.load(folder)
+        cv.load_model(folder)
 
 
 def test_saving_over_a_model_replaces_it_whole(toy: cv.Dataset, tmp_path: Path) -> None:
     cv.MajorityVote(scheme="span").fit(toy).save(tmp_path / "m")
     cv.MajorityVote(scheme="bio").fit(toy).save(tmp_path / "m")
-    assert cv.load(tmp_path / "m").config.scheme == "bio"
+    assert cv.load_model(tmp_path / "m").config.scheme == "bio"
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
 
 
 def test_a_checkpoint_is_plain_json_and_safetensors(toy: cv.Dataset, tmp_path: Path) -> None:
     cv.MajorityVote().fit(toy).save(tmp_path / "m")
     assert sorted(path.name for path in (tmp_path / "m").iterdir()) == [
-        checkpoint.FACTS,
-        checkpoint.NUMBERS,
+        checkpoint.METADATA_FILE,
+        checkpoint.ARRAYS_FILE,
     ]
-    facts = json.loads((tmp_path / "m" / checkpoint.FACTS).read_text())
+    facts = json.loads((tmp_path / "m" / checkpoint.METADATA_FILE).read_text())
     assert facts["sources"] == list(toy.sources)
 
 
@@ -120,9 +118,7 @@ def doubled(toy: cv.Dataset) -> cv.Dataset:
     return toy.with_sources(("echo", *toy.sources), votes, ("O", *toy.silence))
 
 
-def test_a_source_that_repeats_another_is_heard_once(
-    toy: cv.Dataset, doubled: cv.Dataset, tmp_path: Path
-) -> None:
+def test_a_source_that_repeats_another_is_heard_once(toy: cv.Dataset, doubled: cv.Dataset, tmp_path: Path) -> None:
     with pytest.warns(cv.ConvenerWarning, match="heard once: good repeats echo"):
         model = cv.HMM().fit(doubled)
     once = cv.HMM().fit(toy.select_sources(["good", "fair"]))
@@ -133,7 +129,7 @@ def test_a_source_that_repeats_another_is_heard_once(
     assert rows["echo", "PER"] == rows["good", "PER"]
     assert len(rows) == len(doubled.sources) * len(toy.tags.types)
     model.save(tmp_path / "m")
-    again = cv.load(tmp_path / "m").predict(doubled)
+    again = cv.load_model(tmp_path / "m").predict(doubled)
     np.testing.assert_array_equal(again.probabilities, found.probabilities)
 
 
@@ -141,12 +137,12 @@ def test_going_on_hears_the_same_sources(doubled: cv.Dataset) -> None:
     with pytest.warns(cv.ConvenerWarning):
         model = cv.HMM(steps=2).fit(doubled)
     model.fit(doubled)
-    assert model.fitted.heard == ("echo", *doubled.sources[2:])
+    assert model.fitted.used_sources == ("echo", *doubled.sources[2:])
 
 
 def test_a_plain_vote_counts_repeats(doubled: cv.Dataset) -> None:
     model = cv.MajorityVote().fit(doubled)
-    assert model.fitted.heard == doubled.sources
+    assert model.fitted.used_sources == doubled.sources
 
 
 # Models that read features
@@ -159,17 +155,17 @@ class Reader(LabelModel):
     Config = FeatureConfig
     needs_features = True
 
-    def learn(self, train: cv.Dataset, valid: cv.Dataset | None, start: Params | None) -> Params:
+    def _fit(self, train: cv.Dataset, valid: cv.Dataset | None, previous: Params | None) -> Params:
         self.train, self.valid = train.features, None if valid is None else valid.features
-        self.start = start
+        self.start = previous
         assert train.features is not None
-        return {"mean": train.features.token_rows().mean(axis=0)}
+        return {"mean": train.features.token_vectors().mean(axis=0)}
 
-    def infer(self, params: Params, data: cv.Dataset) -> Inference:
+    def _infer(self, params: Params, data: cv.Dataset) -> LabelOutput:
         self.seen = data.features
         assert data.features is not None
-        labels = (data.features.token_rows()[:, 0] > params["mean"][0]).astype(np.int16)
-        return Inference(labels, np.eye(len(data.tags), dtype=np.float32)[labels])
+        labels = (data.features.token_vectors()[:, 0] > params["mean"][0]).astype(np.int16)
+        return LabelOutput(labels, np.eye(len(data.tags), dtype=np.float32)[labels])
 
 
 WIDTH = 256
@@ -178,8 +174,8 @@ Parts = tuple[cv.Dataset, cv.Dataset, cv.Dataset]
 
 def hashed(data: cv.Dataset) -> tuple[np.ndarray, np.ndarray]:
     """What the hashing encoder says, as it is stored, in float64."""
-    found = get("hashing").encode(data.tokens, data.offsets)
-    tokens, sentences = (as_stored(rows, "float16").astype(np.float64) for rows in found)
+    found = get_encoder("hashing").encode(data.tokens, data.offsets)
+    tokens, sentences = (from_float32(rows, "float16").astype(np.float64) for rows in found)
     return tokens, sentences
 
 
@@ -199,10 +195,8 @@ def test_a_model_encodes_by_itself_and_sees_standard_features(
     train, *_ = parts
     model = Reader(encoder="hashing").fit(train)
     assert model.train is not None
-    assert model.train.encoding == get("hashing").encoding
-    for rows, raw in zip(
-        (model.train.token_rows(), model.train.sentence_rows()), hashed(train), strict=True
-    ):
+    assert model.train.encoder_spec == get_encoder("hashing").spec
+    for rows, raw in zip((model.train.token_vectors(), model.train.sentence_vectors()), hashed(train), strict=True):
         np.testing.assert_allclose(rows, standard(raw, raw), atol=1e-3)
         moving = raw.std(axis=0) > 1e-6
         assert moving.sum() > WIDTH / 2
@@ -220,7 +214,10 @@ def test_other_data_is_standardised_as_train_was(
     for seen, data in ((model.valid, valid), (model.seen, test)):
         assert seen is not None
         for rows, raw, base in zip(
-            (seen.token_rows(), seen.sentence_rows()), hashed(data), hashed(train), strict=True
+            (seen.token_vectors(), seen.sentence_vectors()),
+            hashed(data),
+            hashed(train),
+            strict=True,
         ):
             np.testing.assert_allclose(rows, standard(raw, base), atol=2e-3)
     assert labels.data.features is None  # what it speaks of is what it was given
@@ -230,34 +227,34 @@ def test_a_saved_model_knows_its_encoder_and_scaling(parts: Parts, tmp_path: Pat
     train, _, test = parts
     model = Reader().fit(cv.encode(train, "hashing", width=64, seed=3))
     model.save(tmp_path / "m")
-    facts = json.loads((tmp_path / "m" / checkpoint.FACTS).read_text())
+    facts = json.loads((tmp_path / "m" / checkpoint.METADATA_FILE).read_text())
     assert facts["encoding"]["name"] == "hashing"
-    assert facts["encoding"]["digest"] == get("hashing", width=64, seed=3).encoding.digest
+    assert facts["encoding"]["digest"] == get_encoder("hashing", width=64, seed=3).spec.digest
     assert facts["encoding"]["settings"]["width"] == 64
-    again = Reader().restore(*checkpoint.read(tmp_path / "m"))
+    again = Reader().load_state(*checkpoint.read_model_files(tmp_path / "m"))
     expected, found = model.predict(test), again.predict(test)  # encoded as train was
     np.testing.assert_array_equal(found.labels, expected.labels)
     assert 0 < expected.labels.mean() < 1
     assert again.seen is not None
-    assert again.seen.width == 64
-    for one, two in zip(again.fitted.scaling, model.fitted.scaling, strict=True):
+    assert again.seen.dim == 64
+    for one, two in zip(again.fitted.standardizer, model.fitted.standardizer, strict=True):
         np.testing.assert_array_equal(one, two)
-    assert again.fitted.encoding == model.fitted.encoding
-    assert again.fitted.encoding.settings == model.fitted.encoding.settings
+    assert again.fitted.encoder_spec == model.fitted.encoder_spec
+    assert again.fitted.encoder_spec.settings == model.fitted.encoder_spec.settings
 
 
 def test_a_model_that_reads_no_features_saves_none(toy: cv.Dataset, tmp_path: Path) -> None:
     model = cv.MajorityVote().fit(cv.encode(toy, "hashing"))
-    assert model.fitted.encoding is None
-    assert model.fitted.scaling is None
+    assert model.fitted.encoder_spec is None
+    assert model.fitted.standardizer is None
     model.save(tmp_path / "m")
-    assert "encoding" not in json.loads((tmp_path / "m" / checkpoint.FACTS).read_text())
-    assert cv.load(tmp_path / "m").fitted.scaling is None
+    assert "encoding" not in json.loads((tmp_path / "m" / checkpoint.METADATA_FILE).read_text())
+    assert cv.load_model(tmp_path / "m").fitted.standardizer is None
 
 
 def test_features_that_are_there_are_used(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
     train, valid, test = (cv.encode(part, "hashing", width=32) for part in parts)
-    for name in ("get", "encode", "again"):
+    for name in ("get_encoder", "encode", "restore_encoder"):
         monkeypatch.delattr(sys.modules["convener.encode"], name)
     model = Reader(encoder="minilm").fit(train, valid)
     model.predict(test)
@@ -265,7 +262,7 @@ def test_features_that_are_there_are_used(parts: Parts, monkeypatch: pytest.Monk
         assert seen is not None
         assert data.features is not None
         assert np.shares_memory(seen.tokens, data.features.tokens)
-    assert model.fitted.encoding == get("hashing", width=32).encoding
+    assert model.fitted.encoder_spec == get_encoder("hashing", width=32).spec
 
 
 def test_data_without_features_is_encoded_as_train_was(
@@ -276,13 +273,13 @@ def test_data_without_features_is_encoded_as_train_was(
     model.predict(test)
     for seen in (model.valid, model.seen):
         assert seen is not None
-        assert seen.encoding == get("hashing", width=32).encoding
+        assert seen.encoder_spec == get_encoder("hashing", width=32).spec
 
 
 def test_another_encoder_is_refused(parts: Parts) -> None:
     train, valid, test = parts
     names = r"test-base was fitted on features of hashing \(\w{12}\); these are of mine \(m\)"
-    mine = Features(*(a.astype(np.float32) for a in hashed(test)), Encoding("mine", "m"))
+    mine = Features(*(a.astype(np.float32) for a in hashed(test)), EncoderSpec("mine", "m"))
     model = Reader(encoder="hashing").fit(train)
     with pytest.raises(cv.MismatchError, match=names):
         model.predict(test.with_features(mine))
@@ -311,9 +308,9 @@ def test_features_of_another_width_are_refused(
 def test_an_encoder_that_changed_since_is_refused(parts: Parts, tmp_path: Path) -> None:
     train, _, test = parts
     Reader(encoder="hashing").fit(train).save(tmp_path / "m")
-    facts, arrays = checkpoint.read(tmp_path / "m")
+    facts, arrays = checkpoint.read_model_files(tmp_path / "m")
     old = facts | {"encoding": facts["encoding"] | {"digest": "0" * 64}}
-    model = Reader().restore(old, arrays)
+    model = Reader().load_state(old, arrays)
     with pytest.raises(cv.ConfigError, match=r"'hashing' is another one now: hashing \(0{12}\)"):
         model.predict(test)
 
@@ -326,16 +323,14 @@ def test_a_fit_that_goes_on_keeps_the_encoder_and_the_scaling(
     before = model.fitted
     model.fit(valid)
     assert model.start is before.params
-    assert model.fitted.scaling is before.scaling
+    assert model.fitted.standardizer is before.standardizer
     assert model.train is not None
-    np.testing.assert_allclose(
-        model.train.token_rows(), standard(hashed(valid)[0], hashed(train)[0]), atol=2e-3
-    )
+    np.testing.assert_allclose(model.train.token_vectors(), standard(hashed(valid)[0], hashed(train)[0]), atol=2e-3)
 
 
 def test_the_encoder_of_a_model_is_a_setting(toy: cv.Dataset) -> None:
     assert Reader().config.encoder == "auto"
     with pytest.raises(cv.UnknownNameError, match="did you mean 'hashing'"):
         Reader(encoder="hashng").fit(toy)
-    assert Reader(encoder="hashing").encoded(toy).features is not None
-    assert cv.MajorityVote().encoded(toy) is toy
+    assert Reader(encoder="hashing").encode(toy).features is not None
+    assert cv.MajorityVote().encode(toy) is toy

@@ -38,7 +38,7 @@ def test_it_learns_from_gold_what_no_source_says() -> None:
     model = BertNER(encoder="hashing", **QUICK).fit(voted(120), voted(30, seed=1))
     test = voted(60, seed=2)
     assert f1(model, test) > 0.97
-    assert not model.finetunes
+    assert not model.fine_tunes
     assert model.predict(test).settings["saw_gold"]
 
 
@@ -54,21 +54,19 @@ def test_in_prediction_it_reads_text_alone() -> None:
 
 def test_a_whole_encoder_is_trained_saved_and_loaded(folder: Path, tmp_path: Path) -> None:
     model = BertNER(encoder=str(folder), epochs=5, lr=5e-3)
-    assert model.finetunes
+    assert model.fine_tunes
     data = cv.encode(voted(120), "hashing", cache=False)  # features that it has no use for
     model.fit(data, voted(30, seed=1)).save(tmp_path / "m")
     test = voted(60, seed=2)
     assert f1(model, test) > 0.9
-    assert model.fitted.encoding is None
-    loaded = cv.load(tmp_path / "m")
-    np.testing.assert_array_equal(
-        loaded.predict(test).probabilities, model.predict(test).probabilities
-    )
+    assert model.fitted.encoder_spec is None
+    loaded = cv.load_model(tmp_path / "m")
+    np.testing.assert_array_equal(loaded.predict(test).probabilities, model.predict(test).probabilities)
 
 
 def test_frozen_features_of_an_encoder_that_could_be_trained(folder: Path) -> None:
     model = BertNER(encoder=str(folder), finetune=False, **QUICK).fit(voted(40))
-    assert model.fitted.encoding is not None
+    assert model.fitted.encoder_spec is not None
     assert model.predict(voted(5)).probabilities is not None
 
 
@@ -87,8 +85,8 @@ def test_fit_on_a_fitted_model_goes_on() -> None:
 def test_a_kill_costs_nothing(tmp_path: Path) -> None:
     whole = BertNER(encoder="hashing", **QUICK).fit(voted(60)).fitted.params
     with killed_at(12):
-        BertNER(encoder="hashing", **QUICK).fit(voted(60), journal=tmp_path)
-    again = BertNER(encoder="hashing", **QUICK).fit(voted(60), journal=tmp_path).fitted.params
+        BertNER(encoder="hashing", **QUICK).fit(voted(60), checkpoint_dir=tmp_path)
+    again = BertNER(encoder="hashing", **QUICK).fit(voted(60), checkpoint_dir=tmp_path).fitted.params
     assert {name: array.tobytes() for name, array in again.items()} == {
         name: array.tobytes() for name, array in whole.items()
     }
@@ -98,7 +96,7 @@ def test_files_outside_of_the_folder_are_refused(tmp_path: Path) -> None:
     model = BertNER(encoder="hashing", epochs=1).fit(voted(10))
     bad = {**model.fitted.params, "../evil": np.zeros(1, np.uint8)}
     with pytest.raises(cv.DataError, match="outside of its folder"):
-        model.infer(bad, voted(1))
+        model._infer(bad, voted(1))
 
 
 @pytest.mark.parametrize("bad", [{"epochs": 0}, {"lr": -1}])

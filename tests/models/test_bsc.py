@@ -11,20 +11,26 @@ import pytest
 import convener as cv
 from benchmarks.crowd.__main__ import measured
 from benchmarks.crowd.generator import crowd as generated
-from convener.kernels.evidence import sparse_votes
-from convener.kernels.history import pair_counts, pair_evidence, pair_votes, presumed_counts
+from convener.kernels.evidence import sparsify_votes
+from convener.kernels.history import (
+    history_counts,
+    history_evidence,
+    prior_counts,
+    with_previous_vote,
+)
 from convener.models import bsc
-from convener.models.bsc import BSC, Counts
-from convener.packed import Strings, offsets_of
-from convener.train.chain import log_begin
-from convener.train.em import Trace, maximise
+from convener.models.bsc import BSC, BSCCounts
+from convener.packed import StringArray, lengths_to_offsets
+from convener.train.chain import default_log_initial
+from convener.train.em import EMTrace, run_em
 
 SIZE = 3
 
 
-def counts_of(model: cv.LabelModel) -> Counts:
+def counts_of(model: cv.LabelModel) -> BSCCounts:
     """What it has counted."""
-    return Counts(*(model.fitted.params[name] for name in Counts._fields))
+    params = model.fitted.params
+    return BSCCounts(params["moves"], params["votes"])
 
 
 def true_worker(hit: float, false: float, overrun: float) -> np.ndarray:
@@ -64,8 +70,8 @@ def generated_chain(sentences: int, seed: int, length: int = 20) -> cv.Dataset:
     votes[rng.random((sentences, 1, len(WORKERS))).repeat(length, axis=1) < 0.2] = -1
     return cv.Dataset(
         tags=cv.TagSet(("PER",)),
-        tokens=Strings.of(["w"] * truth.size),
-        offsets=offsets_of([length] * sentences),
+        tokens=StringArray.from_list(["w"] * truth.size),
+        offsets=lengths_to_offsets([length] * sentences),
         sources=tuple(f"worker-{k}" for k in range(len(WORKERS))),
         votes=votes.reshape(-1, len(WORKERS)),
         silence=("abstain",) * len(WORKERS),
@@ -78,10 +84,10 @@ def chain() -> cv.Dataset:
     return generated_chain(600, seed=1)
 
 
-def by_enumeration(counts: Counts, votes: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+def by_enumeration(counts: BSCCounts, votes: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
     """Marginals (T, L), expected moves (L, L) and log p(x) of one sentence, all paths summed."""
-    moves, worker = (np.exp(logs) for logs in counts.logs())
-    begin, length = np.exp(log_begin(SIZE)), len(votes)
+    moves, worker = (np.exp(logs) for logs in counts.log_probs())
+    begin, length = np.exp(default_log_initial(SIZE)), len(votes)
     marginals, expected, total = np.zeros((length, SIZE)), np.zeros((SIZE, SIZE)), 0.0
     for path in product(range(SIZE), repeat=length + 1):
         weight = begin[path[0]]
@@ -100,7 +106,7 @@ def by_enumeration(counts: Counts, votes: np.ndarray) -> tuple[np.ndarray, np.nd
 
 def test_pairs_begin_with_o_and_skip_abstentions() -> None:
     votes = np.array([[1, -1], [2, 1], [1, -1], [0, 2]], np.int16)
-    pairs = pair_votes(votes, np.array([0, 0, 2, 4, 4]), 3)
+    pairs = with_previous_vote(votes, np.array([0, 0, 2, 4, 4]), 3)
     assert pairs.tolist() == [[1, -1], [5, 1], [1, -1], [3, 2]]
 
 
@@ -108,7 +114,7 @@ def test_evidence_and_counts_are_those_of_plain_loops() -> None:
     rng = np.random.default_rng(2)
     votes = rng.integers(-1, 5, size=(40, 3)).astype(np.int16)
     votes[:, 1] = np.where(rng.random(40) < 0.8, 0, votes[:, 1])
-    pairs = pair_votes(votes, np.array([0, 15, 40]), 5)
+    pairs = with_previous_vote(votes, np.array([0, 15, 40]), 5)
     log_votes = rng.normal(size=(3, 5, 5, 5))
     marginals = rng.dirichlet(np.ones(5), size=40)
     evidence, counts = np.zeros((40, 5)), np.zeros((3, 5, 5, 5))
@@ -116,16 +122,16 @@ def test_evidence_and_counts_are_those_of_plain_loops() -> None:
         last, said = divmod(int(pairs[n, k]), 5)
         evidence[n] += log_votes[k, :, last, said]
         counts[k, :, last, said] += marginals[n]
-    sparse = sparse_votes(pairs)
-    np.testing.assert_allclose(pair_evidence(sparse, log_votes), evidence, atol=1e-12)
-    np.testing.assert_allclose(pair_counts(sparse, marginals), counts, atol=1e-12)
+    sparse = sparsify_votes(pairs)
+    np.testing.assert_allclose(history_evidence(sparse, log_votes), evidence, atol=1e-12)
+    np.testing.assert_allclose(history_counts(sparse, marginals), counts, atol=1e-12)
 
 
 def test_what_is_presumed_leaves_no_row_empty() -> None:
     counts = np.zeros((2, 5, 5, 5))
     counts[0, 0, 0, 0] = 100
     settings = {"false_votes": np.full(2, 10.0), "pooled": 0.0, "diagonal": 0.0}
-    prior = presumed_counts(counts, np.array([3.0, 0.0]), **settings)
+    prior = prior_counts(counts, np.array([3.0, 0.0]), **settings)
     assert (prior > 0).all()
     assert prior[0, 0, 0, 0] > 300
     np.testing.assert_allclose(prior[1, 0, 0, 1:].sum(), 10, atol=0.5)
@@ -143,38 +149,38 @@ def test_the_posterior_is_that_of_enumeration() -> None:
 
 def test_a_step_is_that_of_enumeration(monkeypatch: pytest.MonkeyPatch) -> None:
     data, model = generated_chain(12, seed=4, length=4), BSC(steps=1)
-    pairs = model._pairs(data)
-    first = model._first(data, pairs)
-    prior = model._prior(data, first)
-    each = [by_enumeration(prior.plus(first), sentence.votes) for sentence in data]
-    moves = prior.moves + sum(expected for _, expected, _ in each)
-    votes = prior.votes + pair_counts(pairs, np.concatenate([m for m, _, _ in each]))
+    pairs = model._vote_pairs(data)
+    first = model._initial_counts(data, pairs)
+    prior = model._prior_counts(data, first)
+    each = [by_enumeration(prior.add(first), sentence.votes) for sentence in data]
+    moves = prior.transition + sum(expected for _, expected, _ in each)
+    votes = prior.emission + history_counts(pairs, np.concatenate([m for m, _, _ in each]))
     traces = watched(monkeypatch)
     params = model.fit(data).fitted.params
-    np.testing.assert_allclose(params["moves"], np.where(data.tags.legal, moves, 0), atol=1e-9)
+    np.testing.assert_allclose(params["moves"], np.where(data.tags.legal_transitions, moves, 0), atol=1e-9)
     np.testing.assert_allclose(params["votes"], votes, atol=1e-9)
-    logs = prior.plus(first).logs()
-    beforehand = (prior.votes * logs.votes).sum() + logs.moves[data.tags.legal].sum()
+    logs = prior.add(first).log_probs()
+    beforehand = (prior.emission * logs.emission).sum() + logs.transition[data.tags.legal_transitions].sum()
     value = (sum(score for *_, score in each) + beforehand) / len(data.tokens)
     np.testing.assert_allclose(traces[0].objective[0], value, atol=1e-12)
 
 
-def watched(monkeypatch: pytest.MonkeyPatch) -> list[Trace]:
+def watched(monkeypatch: pytest.MonkeyPatch) -> list[EMTrace]:
     """Traces of all fits from here on."""
-    traces: list[Trace] = []
+    traces: list[EMTrace] = []
 
     def watch(*args: object, **settings: object) -> object:
-        found, trace = maximise(*args, **settings)
+        found, trace = run_em(*args, **settings)
         traces.append(trace)
         return found, trace
 
-    monkeypatch.setattr(bsc, "maximise", watch)
+    monkeypatch.setattr(bsc, "run_em", watch)
     return traces
 
 
 def worker_errors(model: cv.LabelModel) -> np.ndarray:
     """How far the rows that matter are from the truth: known workers, last label O or B."""
-    found = np.exp(counts_of(model).logs().votes)
+    found = np.exp(counts_of(model).log_probs().emission)
     return np.abs(found - WORKERS)[:, [0, 0, 1, 2], [0, 1, 0, 1]]
 
 
@@ -184,13 +190,13 @@ def test_known_workers_are_recovered(chain: cv.Dataset) -> None:
     errors = worker_errors(model)
     assert errors.mean() < 0.03
     assert errors.max() < 0.15
-    moves = np.exp(counts_of(model).logs().moves)
+    moves = np.exp(counts_of(model).log_probs().transition)
     np.testing.assert_allclose(moves, MOVES, atol=0.07)
 
 
 def test_it_beats_majority_vote_and_dawid_skene_on_its_own_data(chain: cv.Dataset) -> None:
     f1 = {
-        name: cv.evaluate(cv.get(name)().fit(chain).predict(chain), chain).f1
+        name: cv.evaluate(cv.get_model(name)().fit(chain).predict(chain), chain).f1
         for name in ("bsc", "dawid-skene", "majority-vote")
     }
     assert f1["bsc"] > f1["dawid-skene"] + 0.02
@@ -198,9 +204,7 @@ def test_it_beats_majority_vote_and_dawid_skene_on_its_own_data(chain: cv.Datase
 
 
 @pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
-def test_the_objective_never_falls(
-    toy: cv.Dataset, chain: cv.Dataset, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_objective_never_falls(toy: cv.Dataset, chain: cv.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     traces = watched(monkeypatch)
     model = BSC(tolerance=0.0).fit(toy)
     model.fit(toy)
@@ -228,12 +232,12 @@ def test_fitting_goes_on_from_what_was_counted(chain: cv.Dataset) -> None:
     before = worker_errors(model).mean()
     model.fit(chain[60:])
     assert worker_errors(model).mean() < before
-    known = counts_of(model).logs().votes[2]
+    known = counts_of(model).log_probs().emission[2]
     votes = chain[:60].votes.copy()
     votes[:, 2] = -1
     with pytest.warns(cv.ConvenerWarning, match="worker-2"):
         model.fit(chain[:60].with_sources(chain.sources, votes, chain.silence))
-    np.testing.assert_allclose(counts_of(model).logs().votes[2], known, atol=1e-12)
+    np.testing.assert_allclose(counts_of(model).log_probs().emission[2], known, atol=1e-12)
 
 
 @pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
@@ -265,9 +269,7 @@ def test_spammers_are_found_and_majority_vote_is_beaten() -> None:
     assert f1 > measured(people, "majority-vote")[0] + 0.02
 
 
-@pytest.mark.parametrize(
-    ("name", "least"), [("LaptopReview", 73.4), ("NCBI-Disease", 78.3), ("BC5CDR", 83.5)]
-)
+@pytest.mark.parametrize(("name", "least"), [("LaptopReview", 73.4), ("NCBI-Disease", 78.3), ("BC5CDR", 83.5)])
 def test_silence_does_not_outvote_on_real_data(real_data: Path, name: str, least: float) -> None:
     corpus = cv.read(real_data / name)
     found = cv.evaluate(BSC().fit(corpus.train).predict(corpus.test), corpus.test).f1

@@ -12,10 +12,10 @@ import torch
 
 import convener as cv
 from convener.models.chmm import CHMM
-from convener.models.majority_vote import start_labels
-from convener.train.heard import said_counts
-from convener.train.packing import Packing
-from convener.train.start import paper_emissions
+from convener.models.majority_vote import initial_labels
+from convener.train.heard import emission_counts
+from convener.train.packing import PackedDataset
+from convener.train.start import paper_emission
 from tests.models.networks import (
     QUICK,
     assert_gold_decides_only_if_allowed,
@@ -35,7 +35,7 @@ def planted(seed: int = 0, sentences: int = 300) -> tuple[cv.Dataset, np.ndarray
     rng = np.random.default_rng(seed)
     assert data.gold is not None
     shown = np.where(rng.random(len(data.gold)) < 0.9, data.gold, 0)
-    words = cv.Strings.of(str(rng.choice(VOCABULARY[label])) for label in shown)
+    words = cv.StringArray.from_list(str(rng.choice(VOCABULARY[label])) for label in shown)
     return replace(data, tokens=words), emissions
 
 
@@ -46,14 +46,14 @@ def f1(model: cv.LabelModel, data: cv.Dataset) -> float:
 @pytest.mark.parametrize("start", ["votes", "paper"])
 def test_it_starts_exactly_from_the_starting_matrices(toy: cv.Dataset, start: str) -> None:
     model = CHMM(encoder="hashing", start=start)
-    data = model.encoded(toy)
-    wanted, net = model.starting(data), model.new_net(data)
-    wanted.give(net)
-    batch = Packing.of(data).batch()
+    data = model.encode(toy)
+    wanted, net = model._initial_matrices(data), model._build_network(data)
+    wanted.initialize(net)
+    batch = PackedDataset.from_dataset(data).batch()
     with torch.no_grad():
-        moves = net.moves(batch).softmax(-1).numpy()
-        emissions = net.logits(batch.tokens).softmax(-1).numpy()
-    for found, expected in ((moves, wanted.moves), (emissions, wanted.emissions)):
+        moves = net.transition_logits(batch).softmax(-1).numpy()
+        emissions = net.emission_logits(batch.tokens).softmax(-1).numpy()
+    for found, expected in ((moves, wanted.transition), (emissions, wanted.emission)):
         np.testing.assert_allclose(expected.sum(axis=-1), 1)
         np.testing.assert_allclose(found, np.broadcast_to(expected, found.shape), atol=1e-5)
 
@@ -61,26 +61,26 @@ def test_it_starts_exactly_from_the_starting_matrices(toy: cv.Dataset, start: st
 def test_a_fit_that_may_not_move_stays_at_the_start(toy: cv.Dataset) -> None:
     still = {"lr": 0, "initial_lr": 0, "emission_lr": 0, "decay": 0}
     model = CHMM(**QUICK, **still, start="paper").fit(toy, toy)
-    expected = paper_emissions(toy)
+    expected = paper_emission(toy)
     np.testing.assert_allclose(model.fitted.params["emissions"], expected, atol=1e-5)
 
 
 def test_the_estimated_start_leaves_few_marks_to_be_false(toy: cv.Dataset) -> None:
     model = CHMM(encoder="hashing", precision=0.8)
-    start = model.starting(toy)
+    start = model._initial_matrices(toy)
     for k in range(len(toy.sources)):
         heard = toy.votes[:, k] >= 0
         marks = np.mean(toy.votes[heard, k] > 0)
-        np.testing.assert_allclose(start.emissions[k, 0, 1:].sum(), 0.2 * marks)
-    counts = said_counts(toy, [(1.0, start_labels(toy))], precision=0.8)
+        np.testing.assert_allclose(start.emission[k, 0, 1:].sum(), 0.2 * marks)
+    counts = emission_counts(toy, [(1.0, initial_labels(toy))], default_precision=0.8)
     shares = counts[0, 1] / counts[0, 1].sum()
-    np.testing.assert_allclose(start.emissions[0, 1], shares, atol=0.05)
+    np.testing.assert_allclose(start.emission[0, 1], shares, atol=0.05)
 
 
 def test_it_recovers_planted_emissions_and_beats_majority_vote() -> None:
     data, emissions = planted()
     model = CHMM(encoder="hashing", lr=1e-2, emission_lr=1e-3, epochs=30).fit(data, data)
-    start, found = model.starting(data).emissions, model.fitted.params["emissions"]
+    start, found = model._initial_matrices(data).emission, model.fitted.params["emissions"]
     assert np.abs(found - emissions).mean() < min(0.055, 0.9 * np.abs(start - emissions).mean())
     assert f1(model, data) > f1(cv.MajorityVote().fit(data), data) + 0.2
 
@@ -146,10 +146,7 @@ def test_a_single_source_and_tiny_data_work(toy: cv.Dataset) -> None:
 
 def test_silence_may_weigh_less(toy: cv.Dataset) -> None:
     some = toy.select_sources(["fair", "poor", "silent"])
-    full, none = (
-        CHMM(**QUICK, silence=weight).fit(some, some).predict(some).probabilities
-        for weight in (1.0, 0.0)
-    )
+    full, none = (CHMM(**QUICK, silence=weight).fit(some, some).predict(some).probabilities for weight in (1.0, 0.0))
     assert full is not None
     assert none is not None
     assert none[:, 0].mean() < full[:, 0].mean()
@@ -157,7 +154,7 @@ def test_silence_may_weigh_less(toy: cv.Dataset) -> None:
 
 def test_emissions_and_reliability_are_tables(toy: cv.Dataset) -> None:
     model = CHMM(**QUICK).fit(toy, toy)
-    table = model.emissions()
+    table = model.emission_table()
     assert table.columns == ("source", "truth", "O", "B-PER", "I-PER", "B-LOC", "I-LOC")
     assert len(table.rows) == len(toy.sources) * len(toy.tags)
     np.testing.assert_allclose([sum(row[2:]) for row in table.rows], 1, atol=1e-6)
@@ -166,20 +163,18 @@ def test_emissions_and_reliability_are_tables(toy: cv.Dataset) -> None:
 
 
 def test_gold_of_valid_decides_only_if_allowed(toy: cv.Dataset) -> None:
-    assert_gold_decides_only_if_allowed(CHMM, toy, "transition.weight")
+    assert_gold_decides_only_if_allowed(CHMM, toy, "transition_layer.weight")
 
 
 def test_a_second_fit_goes_on(toy: cv.Dataset) -> None:
-    assert_second_fit_goes_on(CHMM, toy, "transition.weight")
+    assert_second_fit_goes_on(CHMM, toy, "transition_layer.weight")
 
 
 def test_a_killed_fit_goes_on_from_its_journal(toy: cv.Dataset, tmp_path: Path) -> None:
     assert_killed_fit_goes_on(CHMM, toy, tmp_path, step=5)
 
 
-@pytest.mark.parametrize(
-    "bad", [{"precision": 0}, {"precision": 2}, {"emission_lr": -1}, {"epochs": 0}, {"edge": -1}]
-)
+@pytest.mark.parametrize("bad", [{"precision": 0}, {"precision": 2}, {"emission_lr": -1}, {"epochs": 0}, {"edge": -1}])
 def test_bad_settings_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(cv.ConfigError, match=next(iter(bad))):
         CHMM(**bad)

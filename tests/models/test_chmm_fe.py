@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import convener as cv
-from convener.insides import SEEN
+from convener.insides import DIAGNOSTICS_PREFIX
 from convener.models.chmm_fe import CHMMFE
-from convener.train.start import true_emissions
+from convener.train.start import emission_from_gold
 from tests.models.test_chmm import f1, planted
 
 pytestmark = pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
@@ -36,10 +36,7 @@ def test_emissions_are_those_of_gold_and_stay_so(toy: cv.Dataset) -> None:
 
 
 def test_smoothing_moves_rows_towards_what_a_source_usually_says(toy: cv.Dataset) -> None:
-    some, much = (
-        CHMMFE(**QUICK, smoothing=votes).fit(toy, toy).fitted.params["emissions"]
-        for votes in (0.5, 1e6)
-    )
+    some, much = (CHMMFE(**QUICK, smoothing=votes).fit(toy, toy).fitted.params["emissions"] for votes in (0.5, 1e6))
     assert (some > 0).all()
     np.testing.assert_allclose(some.sum(axis=2), 1, atol=1e-6)
     np.testing.assert_allclose(much[0], np.broadcast_to(much[0, 0], much[0].shape), atol=1e-2)
@@ -47,15 +44,15 @@ def test_smoothing_moves_rows_towards_what_a_source_usually_says(toy: cv.Dataset
 
 def test_only_moves_and_the_start_are_trained(toy: cv.Dataset) -> None:
     model = CHMMFE(**QUICK).fit(toy, toy)
-    names = {name for name in model.fitted.params if not name.startswith(SEEN)} - {"emissions"}
-    moves = {"initial", "transition.weight", "transition.bias", "around", "floor"}
-    assert names == moves | {"log_emissions"}
+    names = {name for name in model.fitted.params if not name.startswith(DIAGNOSTICS_PREFIX)} - {"emissions"}
+    moves = {"initial_logits", "transition_layer.weight", "transition_layer.bias", "context_weight", "illegal_logits"}
+    assert names == moves | {"log_emission"}
 
 
 def test_it_is_better_than_majority_vote_on_planted_data() -> None:
     data, emissions = planted()
     model = CHMMFE(encoder="hashing", lr=1e-2, epochs=10).fit(data, data)
-    assert model.fitted.params["transition.weight"].any()
+    assert model.fitted.params["transition_layer.weight"].any()
     assert np.abs(model.fitted.params["emissions"] - emissions).mean() < 0.03
     assert f1(model, data) > f1(cv.MajorityVote().fit(data), data) + 0.05
 
@@ -70,7 +67,7 @@ def test_it_needs_gold_and_says_so_everywhere(toy: cv.Dataset) -> None:
     with pytest.raises(cv.DataError, match="chmm-fe is a reference that needs gold, and train"):
         CHMMFE(**QUICK).fit(toy.without_gold())
     with pytest.raises(cv.DataError, match="true emissions need gold"):
-        true_emissions(toy.without_gold(), smoothing=1)
+        emission_from_gold(toy.without_gold(), smoothing=1)
     model = CHMMFE(**QUICK).fit(toy)
     assert "saw gold" in str(model.reliability())
     assert model.predict(toy).settings["saw_gold"]

@@ -20,7 +20,7 @@ Marks = list[list[tuple[int, int, str]]]
 
 
 def test_who_hears_coarse_votes() -> None:
-    assert {name for name in cv.available() if cv.get(name).hears_coarse} == HEARING
+    assert {name for name in cv.list_models() if cv.get_model(name).supports_coarse} == HEARING
 
 
 class Town:
@@ -71,8 +71,7 @@ class Town:
     def denials(self) -> Marks:
         """Ordinary words, which are no persons."""
         return [
-            [(at, at + 1, "NOT-PER") for at, word in enumerate(words) if word.startswith("w")]
-            for words in self.words
+            [(at, at + 1, "NOT-PER") for at, word in enumerate(words) if word.startswith("w")] for words in self.words
         ]
 
 
@@ -97,11 +96,11 @@ def test_denials_remove_false_persons(name: str) -> None:
     town = Town(1)
     loud = town.marks(["PER"], 0.6, wrong=0.1)
     before, after = (
-        replace(data, precision=(*[None] * 3, 0.5, *[None] * (len(data.sources) - 4)))
+        replace(data, prior_precision=(*[None] * 3, 0.5, *[None] * (len(data.sources) - 4)))
         for data in (town.data(loud=loud), town.data(loud=loud, denials=town.denials()))
     )
     if name != "chmm":  # elsewhere the precision alone would remove them, or is not needed
-        before, after = replace(before, precision=()), replace(after, precision=())
+        before, after = replace(before, prior_precision=()), replace(after, prior_precision=())
     without, denied = score_of(name, before)["PER"], score_of(name, after)["PER"]
     false = [score.predicted - score.correct for score in (without, denied)]
     assert false[0] > 40
@@ -122,10 +121,8 @@ def coarse(toy: cv.Dataset) -> cv.Dataset:
     return data.with_sources((*data.sources, "only"), votes, (*data.silence, "O"))
 
 
-@pytest.mark.parametrize("name", cv.available())
-def test_the_contract_holds_with_coarse_votes(
-    name: str, coarse: cv.Dataset, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("name", cv.list_models())
+def test_the_contract_holds_with_coarse_votes(name: str, coarse: cv.Dataset, tmp_path: Path) -> None:
     model = fresh(name).fit(coarse, coarse[:9])
     labels = model.predict(coarse)
     assert labels.probabilities is not None
@@ -133,12 +130,12 @@ def test_the_contract_holds_with_coarse_votes(
     np.testing.assert_allclose(labels.probabilities.sum(axis=1), 1, atol=1e-5)
     assert labels.data == coarse.without_gold()
     model.save(tmp_path / "model")
-    loaded = cv.load(tmp_path / "model")
+    loaded = cv.load_model(tmp_path / "model")
     assert bytes_of(loaded.predict(coarse)) == bytes_of(labels)
     assert str(loaded.reliability()) == str(model.reliability())
     for number in (0, 7):
         alone = model.predict_proba(coarse.take([number]))[0]
-        np.testing.assert_allclose(labels.by_sentence()[number], alone, atol=1e-5)
+        np.testing.assert_allclose(labels.probabilities_by_sentence()[number], alone, atol=1e-5)
     rows = model.reliability().to_records()
     assert {row["type"] for row in rows} == {"PER", "LOC"}
     unknown = [row["F1"] is row["recall"] is None for row in rows if row["source"] == "only"]
@@ -147,10 +144,10 @@ def test_the_contract_holds_with_coarse_votes(
     assert len(again.predict(seen(model, coarse[:3])).labels) == len(coarse[:3].tokens)
 
 
-@pytest.mark.parametrize("name", sorted(set(cv.available()) - HEARING))
+@pytest.mark.parametrize("name", sorted(set(cv.list_models()) - HEARING))
 def test_the_others_take_coarse_votes_for_abstentions(name: str, coarse: cv.Dataset) -> None:
     found = fresh(name).fit(coarse).predict(coarse)
-    expected = fresh(name).fit(coarse.fine()).predict(coarse.fine())
+    expected = fresh(name).fit(coarse.without_coarse()).predict(coarse.without_coarse())
     assert bytes_of(found) == bytes_of(expected)
 
 
@@ -164,7 +161,7 @@ def test_labels_that_nobody_says_change_nothing(name: str, toy: cv.Dataset) -> N
 
 def test_coarse_labels_may_be_others_when_predicting(coarse: cv.Dataset) -> None:
     model = fresh("hmm").fit(coarse)
-    renamed = coarse.fine().with_coarse({"SOMETHING": "any"})
+    renamed = coarse.without_coarse().with_coarse({"SOMETHING": "any"})
     votes = np.where((coarse.votes == 5) | (coarse.votes == 6), coarse.votes, renamed.votes)
     quiet = np.where(coarse.votes > 6, np.int16(-1), coarse.votes)
     found = model.predict(renamed.with_sources(renamed.sources, votes, renamed.silence))
@@ -174,23 +171,19 @@ def test_coarse_labels_may_be_others_when_predicting(coarse: cv.Dataset) -> None
 
 def test_what_a_source_denies_it_says(coarse: cv.Dataset) -> None:
     model = fresh("hmm").fit(coarse)
-    assert model.fitted.hearing.negating == ("only",)
+    assert model.fitted.selection.negative_sources == ("only",)
     votes = coarse.votes.copy()
     votes[votes[:, -1] == 0, -1] = -1
     quiet = coarse.with_sources(coarse.sources, votes, coarse.silence)
     assert bytes_of(model.predict(coarse)) == bytes_of(model.predict(quiet))
 
 
-def test_the_objective_of_hmm_never_falls(
-    coarse: cv.Dataset, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    traces, loop = [], hmm.maximise
-    monkeypatch.setattr(
-        hmm, "maximise", lambda *given, **how: traces.append(loop(*given, **how)) or traces[-1]
-    )
+def test_the_objective_of_hmm_never_falls(coarse: cv.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    traces, loop = [], hmm.run_em
+    monkeypatch.setattr(hmm, "run_em", lambda *given, **how: traces.append(loop(*given, **how)) or traces[-1])
     for silence in ("O", "abstain"):
         data = coarse.with_sources(coarse.sources, coarse.votes, (silence,) * 6)
-        cv.get("hmm")(steps=20, tolerance=0).fit(data)
+        cv.get_model("hmm")(steps=20, tolerance=0).fit(data)
     for _, trace in traces:
         assert len(trace.objective) > 3
         assert (np.diff(trace.objective) > -1e-7).all()

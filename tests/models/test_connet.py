@@ -11,7 +11,7 @@ import pytest
 
 import convener as cv
 from convener.models.connet import ConNet
-from convener.models.majority_vote import start_labels
+from convener.models.majority_vote import initial_labels
 from tests.models.networks import (
     QUICK,
     assert_gold_decides_only_if_allowed,
@@ -28,16 +28,16 @@ def test_silence_is_open_where_another_source_marks() -> None:
     words = [["Ada", "Lovelace", "sang", "here"]]
     votes = {"a": [[(0, 1, "PER")]], "b": [[(0, 2, "PER")]], "c": [[]]}
     data = cv.Dataset.from_spans(["PER"], words, votes)
-    told = ConNet()._told(data)
+    told = ConNet()._training_votes(data)
     assert told.votes.tolist() == [[1, 1, -1, 1], [-1, 2, -1, 2], [0, 0, 0, 0], [0, 0, 0, 0]]
-    as_said = ConNet(partial=False)._told(data)
+    as_said = ConNet(partial=False)._training_votes(data)
     assert as_said.votes[:, :3].tolist() == data.votes.tolist()
     opinions = replace(data, silence=("abstain",) * 3)
-    assert ConNet()._told(opinions).votes[:, :3].tolist() == data.votes.tolist()
+    assert ConNet()._training_votes(opinions).votes[:, :3].tolist() == data.votes.tolist()
 
 
 def test_the_consensus_is_that_of_a_simple_vote(toy: cv.Dataset) -> None:
-    np.testing.assert_array_equal(ConNet()._told(toy).votes[:, -1], start_labels(toy))
+    np.testing.assert_array_equal(ConNet()._training_votes(toy).votes[:, -1], initial_labels(toy))
 
 
 def test_there_is_no_consensus_where_only_coarse_votes_speak() -> None:
@@ -46,22 +46,22 @@ def test_there_is_no_consensus_where_only_coarse_votes_speak() -> None:
         [["Ada", "in", "Rome"]],
         {"a": [[(0, 1, "PER")]], "b": [[(0, 1, "ENT"), (2, 3, "ENT")]]},
     ).with_coarse({"ENT": "any"})
-    told = ConNet()._told(data)
+    told = ConNet()._training_votes(data)
     assert told.votes[:, -1].tolist() == [1, 0, -1]
 
 
 def test_attention_alone_is_trained_in_aggregation_unless_thawed(toy: cv.Dataset) -> None:
     def stages(**setting: bool) -> dict[str, tuple[str, ...]]:
         model = ConNet(**QUICK, **setting)
-        data = model.encoded(toy)
-        found = model.stages(model.new_net(data), model.packed(data))
+        data = model.encode(toy)
+        found = model._stages(model._build_network(data), model._pack(data))
         return {stage.name: stage.trains for stage in found}
 
     assert stages() == {
-        "decoupling": ("scorer", "crf", "views"),
+        "decoupling": ("scorer", "crf", "source_matrices"),
         "aggregation": ("attention",),
     }
-    assert set(stages(thaw=True)["aggregation"]) == {"scorer", "crf", "views", "attention"}
+    assert set(stages(thaw=True)["aggregation"]) == {"scorer", "crf", "source_matrices", "attention"}
 
 
 def test_features_find_what_sources_taught_without_hearing_votes() -> None:
@@ -75,10 +75,7 @@ def test_features_find_what_sources_taught_without_hearing_votes() -> None:
 
 def test_votes_help_when_they_are_heard() -> None:
     data, _ = planted()
-    deaf, hearing = (
-        f1(ConNet(encoder="hashing", lr=1e-2, hear=hear).fit(data, data), data)
-        for hear in (False, True)
-    )
+    deaf, hearing = (f1(ConNet(encoder="hashing", lr=1e-2, hear=hear).fit(data, data), data) for hear in (False, True))
     assert hearing > deaf
     assert hearing > f1(cv.MajorityVote().fit(data), data)
 
@@ -97,7 +94,7 @@ def test_a_source_that_names_types_wrongly_gets_a_matrix_of_its_own() -> None:
     data = cv.Dataset.from_spans(["PER", "LOC"], words, votes, gold=right)
     model = ConNet(encoder="hashing", lr=2e-2, partial=False, hear=False).fit(data, data)
     assert f1(model, data) > 0.95
-    views = model.fitted.params["views"]
+    views = model.fitted.params["source_matrices"]
     person, place = 1, 3
     names = [np.diff(view[person, [person, place]]).item() for view in views]
     assert len(names) == 3
@@ -132,7 +129,7 @@ def test_every_setting_changes_the_result(toy: cv.Dataset, setting: dict[str, An
 
 
 def test_gold_of_valid_decides_only_if_allowed(toy: cv.Dataset) -> None:
-    assert_gold_decides_only_if_allowed(ConNet, toy, "scorer.own.weight", hear=False)
+    assert_gold_decides_only_if_allowed(ConNet, toy, "scorer.linear.weight", hear=False)
 
 
 def test_coarse_votes_are_labels_that_may_be_any_of_several() -> None:
@@ -155,7 +152,7 @@ def test_a_killed_fit_goes_on_from_its_journal(toy: cv.Dataset, tmp_path: Path, 
 
 
 def test_a_second_fit_goes_on(toy: cv.Dataset) -> None:
-    assert_second_fit_goes_on(ConNet, toy, "scorer.own.weight")
+    assert_second_fit_goes_on(ConNet, toy, "scorer.linear.weight")
 
 
 @pytest.mark.parametrize("bad", [{"precision": 0}, {"tau": 1.0}, {"epochs": 0}, {"trust": 2}])

@@ -17,14 +17,14 @@ pytestmark = pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning
 ENOUGH: dict[str, dict[str, Any]] = {"bert-ner": {"epochs": 20, "lr": 0.01}}
 
 
-@pytest.fixture(params=cv.available())
+@pytest.fixture(params=cv.list_models())
 def model(request: pytest.FixtureRequest) -> cv.LabelModel:
     return fresh(request.param)
 
 
 def fresh(name: str) -> cv.LabelModel:
     """A new model; one that reads features gets cheap ones, and little time to train."""
-    kind = cv.get(name)
+    kind = cv.get_model(name)
     if not kind.needs_features:
         return kind()
     if name in ENOUGH:
@@ -111,16 +111,14 @@ def test_the_same_seed_repeats_byte_for_byte(model: cv.LabelModel, toy: cv.Datas
 
 def test_save_and_load_give_the_same(model: cv.LabelModel, toy: cv.Dataset, tmp_path: Path) -> None:
     model.fit(toy).save(tmp_path / "model")
-    loaded = cv.load(tmp_path / "model")
+    loaded = cv.load_model(tmp_path / "model")
     assert type(loaded) is type(model)
     assert loaded.config == model.config
     assert bytes_of(loaded.predict(toy)) == bytes_of(model.predict(toy))
     assert str(loaded.reliability()) == str(model.reliability())
 
 
-def test_saving_the_same_fit_twice_gives_the_same_bytes(
-    model: cv.LabelModel, toy: cv.Dataset, tmp_path: Path
-) -> None:
+def test_saving_the_same_fit_twice_gives_the_same_bytes(model: cv.LabelModel, toy: cv.Dataset, tmp_path: Path) -> None:
     model.fit(toy).save(tmp_path / "a")
     fresh(model.name).fit(toy).save(tmp_path / "b")
     for file in ("model.json", "params.safetensors"):
@@ -137,9 +135,7 @@ def test_empty_and_all_abstain_sentences_work(model: cv.LabelModel, toy: cv.Data
         assert len(labels.labels) == len(data.tokens)
 
 
-def test_renamed_and_missing_sources_are_refused_by_name(
-    model: cv.LabelModel, toy: cv.Dataset
-) -> None:
+def test_renamed_and_missing_sources_are_refused_by_name(model: cv.LabelModel, toy: cv.Dataset) -> None:
     model.fit(toy)
     renamed = toy.with_sources(("great", *toy.sources[1:]), toy.votes, toy.silence)
     with pytest.raises(cv.MismatchError, match=r"missing here: good"):
@@ -150,16 +146,12 @@ def test_renamed_and_missing_sources_are_refused_by_name(
 
 def test_other_types_are_refused_by_name(model: cv.LabelModel, toy: cv.Dataset) -> None:
     model.fit(toy)
-    other = cv.Dataset.from_spans(
-        ["DRUG"], [["aspirin"]], {name: [[(0, 1, "DRUG")]] for name in toy.sources}
-    )
+    other = cv.Dataset.from_spans(["DRUG"], [["aspirin"]], {name: [[(0, 1, "DRUG")]] for name in toy.sources})
     with pytest.raises(cv.MismatchError, match="no entity type 'DRUG'"):
         model.predict(other)
 
 
-def test_order_of_sources_in_the_data_does_not_matter(
-    model: cv.LabelModel, toy: cv.Dataset
-) -> None:
+def test_order_of_sources_in_the_data_does_not_matter(model: cv.LabelModel, toy: cv.Dataset) -> None:
     model.fit(toy)
     turned = toy.select_sources(reversed(toy.sources))
     assert bytes_of(model.predict(turned)) == bytes_of(model.predict(toy))
@@ -177,7 +169,7 @@ def test_no_sources_is_an_error(model: cv.LabelModel, toy: cv.Dataset) -> None:
 
 def test_an_unknown_setting_is_an_error_with_a_suggestion(model: cv.LabelModel) -> None:
     with pytest.raises(cv.ConfigError, match="did you mean 'seed'"):
-        cv.get(model.name)(sead=1)
+        cv.get_model(model.name)(sead=1)
 
 
 def test_reliability_names_every_source_and_type(model: cv.LabelModel, toy: cv.Dataset) -> None:
@@ -192,10 +184,7 @@ def test_reliability_names_every_source_and_type(model: cv.LabelModel, toy: cv.D
 
 def test_a_good_source_is_rated_above_a_poor_one(model: cv.LabelModel, toy: cv.Dataset) -> None:
     records = model.fit(toy).reliability().to_records()
-    recall = {
-        name: np.mean([row["recall"] for row in records if row["source"] == name])
-        for name in ("good", "poor")
-    }
+    recall = {name: np.mean([row["recall"] for row in records if row["source"] == name]) for name in ("good", "poor")}
     assert recall["good"] > recall["poor"]
 
 
@@ -216,9 +205,7 @@ def test_duplicate_sources(model: cv.LabelModel, toy: cv.Dataset) -> None:
     assert np.isfinite(labels.probabilities).all()
 
 
-def test_order_of_the_training_data_does_not_change_labels(
-    model: cv.LabelModel, toy: cv.Dataset
-) -> None:
+def test_order_of_the_training_data_does_not_change_labels(model: cv.LabelModel, toy: cv.Dataset) -> None:
     order = np.random.default_rng(1).permutation(len(toy))
     straight = taught(model, toy).predict(toy)
     for data in (toy.take(order), toy.select_sources(reversed(toy.sources))):

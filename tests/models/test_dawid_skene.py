@@ -13,8 +13,8 @@ from benchmarks.crowd.__main__ import measured
 from benchmarks.crowd.generator import crowd as generated
 from convener.models import dawid_skene
 from convener.models.dawid_skene import DawidSkene
-from convener.packed import Strings
-from convener.train.em import Trace, maximise
+from convener.packed import StringArray
+from convener.train.em import EMTrace, run_em
 
 # [source, true, said]: careful, fair, mistakes one type for the other, says anything.
 TRUE = np.array(
@@ -37,7 +37,7 @@ def independent_tokens(tokens: int, seed: int, abstains: float = 0.2) -> cv.Data
     votes = np.where(rng.random(said.shape) < abstains, -1, np.maximum(2 * said - 1, 0))
     return cv.Dataset(
         tags=cv.TagSet(("PER", "LOC")),
-        tokens=Strings.of(["w"] * tokens),
+        tokens=StringArray.from_list(["w"] * tokens),
         offsets=np.arange(tokens + 1),
         sources=("careful", "fair", "muddled", "spammer"),
         votes=votes.astype(np.int16),
@@ -92,18 +92,18 @@ def by_type(labels: cv.Predictions) -> np.ndarray:
 
 
 @pytest.fixture
-def trace(monkeypatch: pytest.MonkeyPatch) -> Callable[[object], list[Trace]]:
+def trace(monkeypatch: pytest.MonkeyPatch) -> Callable[[object], list[EMTrace]]:
     """Makes a model's module leave the traces of its fits."""
 
-    def watch(module: object) -> list[Trace]:
-        left: list[Trace] = []
+    def watch(module: object) -> list[EMTrace]:
+        left: list[EMTrace] = []
 
         def watched(*args: object, **settings: object) -> object:
-            found, trace = maximise(*args, **settings)
+            found, trace = run_em(*args, **settings)
             left.append(trace)
             return found, trace
 
-        monkeypatch.setattr(module, "maximise", watched)
+        monkeypatch.setattr(module, "run_em", watched)
         return left
 
     return watch
@@ -141,18 +141,13 @@ def test_known_confusion_matrices_are_recovered() -> None:
 
 def test_a_muddled_source_is_read_right() -> None:
     data = independent_tokens(5000, seed=4)
-    right = [
-        (model.fit(data).predict(data).labels == data.gold).mean()
-        for model in (DawidSkene(), cv.MajorityVote())
-    ]
+    right = [(model.fit(data).predict(data).labels == data.gold).mean() for model in (DawidSkene(), cv.MajorityVote())]
     assert right[0] > right[1] + 0.03
 
 
 @pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
 @pytest.mark.parametrize("scheme", ["io", "bio"])
-def test_the_objective_never_falls(
-    toy: cv.Dataset, trace: Callable[[object], list[Trace]], scheme: str
-) -> None:
+def test_the_objective_never_falls(toy: cv.Dataset, trace: Callable[[object], list[EMTrace]], scheme: str) -> None:
     traces = trace(dawid_skene)
     DawidSkene(scheme=scheme, tolerance=0.0).fit(toy)
     DawidSkene(scheme=scheme, tolerance=0.0).fit(independent_tokens(300, seed=5))
@@ -217,9 +212,7 @@ def test_spammers_are_found_and_majority_vote_is_beaten() -> None:
     assert f1 > measured(people, "majority-vote")[0] + 0.02
 
 
-@pytest.mark.parametrize(
-    ("name", "least"), [("LaptopReview", 73.27), ("NCBI-Disease", 78.44), ("BC5CDR", 83.4)]
-)
+@pytest.mark.parametrize(("name", "least"), [("LaptopReview", 73.27), ("NCBI-Disease", 78.44), ("BC5CDR", 83.4)])
 def test_silence_does_not_outvote_on_real_data(real_data: Path, name: str, least: float) -> None:
     corpus = cv.read(real_data / name)
     found = cv.evaluate(DawidSkene().fit(corpus.train).predict(corpus.test), corpus.test).f1

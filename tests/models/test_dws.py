@@ -11,7 +11,7 @@ import torch
 
 import convener as cv
 from convener.models.dws import DWS
-from convener.train.packing import Packing
+from convener.train.packing import PackedDataset
 from tests.models.networks import (
     QUICK,
     assert_gold_decides_only_if_allowed,
@@ -29,18 +29,18 @@ PLAIN = {"silence": 1.0, "edge": 0.0, "clash": 0.0, "doubt": 0.0, "trust": 1.0}
 def test_it_starts_from_the_starting_matrices(toy: cv.Dataset, start: str) -> None:
     still = {"lr": 0, "initial_lr": 0, "emission_lr": 0, "decay": 0}
     model = DWS(**QUICK, **still, start=start)
-    wanted = model.starting(toy)
+    wanted = model._initial_matrices(toy)
     fitted = model.fit(toy, toy).fitted.params
-    np.testing.assert_allclose(wanted.moves.sum(axis=1), 1)
-    np.testing.assert_allclose(fitted["emissions"], wanted.emissions, atol=1e-5)
-    legal = toy.tags.legal
-    np.testing.assert_allclose(np.exp(fitted["crf.moves"])[legal], wanted.moves[legal], atol=1e-5)
+    np.testing.assert_allclose(wanted.transition.sum(axis=1), 1)
+    np.testing.assert_allclose(fitted["emissions"], wanted.emission, atol=1e-5)
+    legal = toy.tags.legal_transitions
+    np.testing.assert_allclose(np.exp(fitted["crf.transitions"])[legal], wanted.transition[legal], atol=1e-5)
 
 
 def test_it_recovers_planted_emissions_and_beats_majority_vote() -> None:
     data, emissions = planted()
     model = DWS(encoder="hashing", lr=1e-2, emission_lr=3e-3, epochs=30, **PLAIN).fit(data, data)
-    start, found = model.starting(data).emissions, model.fitted.params["emissions"]
+    start, found = model._initial_matrices(data).emission, model.fitted.params["emissions"]
     assert np.abs(found - emissions).mean() < 0.5 * np.abs(start - emissions).mean()
     assert f1(model, data) > f1(cv.MajorityVote().fit(data), data) + 0.2
 
@@ -86,33 +86,31 @@ def test_it_is_judged_by_the_likelihood_of_held_out_votes_without_dropout(
 ) -> None:
     def unexplained(dropout: float, spread: float) -> float:
         model = DWS(**QUICK, dropout=dropout)
-        data = model.encoded(toy)
-        net = model.new_net(data)
-        model.begin(net, data)
+        data = model.encode(toy)
+        net = model._build_network(data)
+        model._initialize(net, data)
         torch.manual_seed(0)
-        torch.nn.init.normal_(net.scorer.own.weight, std=spread)
+        torch.nn.init.normal_(net.scorer.linear.weight, std=spread)
         with torch.no_grad():
-            return float(model.unexplained(net)(Packing.of(data).batch()))
+            return float(model._held_out_loss(net)(PackedDataset.from_dataset(data).batch()))
 
     assert unexplained(0.0, 0.3) == unexplained(0.5, 0.3)
     assert unexplained(0.0, 0.3) > unexplained(0.0, 0.0)  # noise explains no votes
 
 
 def test_gold_of_valid_decides_only_if_allowed(toy: cv.Dataset) -> None:
-    assert_gold_decides_only_if_allowed(DWS, toy, "scorer.own.weight")
+    assert_gold_decides_only_if_allowed(DWS, toy, "scorer.linear.weight")
 
 
 def test_a_second_fit_goes_on(toy: cv.Dataset) -> None:
-    assert_second_fit_goes_on(DWS, toy, "scorer.own.weight")
+    assert_second_fit_goes_on(DWS, toy, "scorer.linear.weight")
 
 
 def test_a_killed_fit_goes_on_from_its_journal(toy: cv.Dataset, tmp_path: Path) -> None:
     assert_killed_fit_goes_on(DWS, toy, tmp_path, step=5)
 
 
-@pytest.mark.parametrize(
-    "bad", [{"precision": 0}, {"precision": 2}, {"emission_lr": -1}, {"epochs": 0}, {"edge": -1}]
-)
+@pytest.mark.parametrize("bad", [{"precision": 0}, {"precision": 2}, {"emission_lr": -1}, {"epochs": 0}, {"edge": -1}])
 def test_bad_settings_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(cv.ConfigError, match=next(iter(bad))):
         DWS(**bad)

@@ -8,7 +8,7 @@ import pytest
 import convener as cv
 from tests.models.test_hmm import drawn
 
-LinkedHMM = cv.get("linked-hmm")
+LinkedHMM = cv.get_model("linked-hmm")
 
 
 def linked(accuracy: float, seed: int = 0) -> cv.Dataset:
@@ -39,22 +39,19 @@ def test_links_join_what_a_tagger_began() -> None:
     data = phrases()
     with_links = cv.evaluate(LinkedHMM().fit(data).predict(data), data).f1
     plain = data.select_sources(["first"])
-    without = cv.evaluate(cv.get("hmm")().fit(plain).predict(plain), plain).f1
+    without = cv.evaluate(cv.get_model("hmm")().fit(plain).predict(plain), plain).f1
     assert without < 0.2
     assert with_links > 0.7
 
 
 def test_it_learns_how_good_links_are() -> None:
-    good, bad = (
-        LinkedHMM(links=10).fit(linked(accuracy)).fitted.params["accuracy"][0]
-        for accuracy in (0.98, 0.6)
-    )
+    good, bad = (LinkedHMM(links=10).fit(linked(accuracy)).fitted.params["accuracy"][0] for accuracy in (0.98, 0.6))
     assert good > bad + 0.05
 
 
 def test_without_links_it_is_the_plain_model() -> None:
     data, _ = drawn(3)
-    plain = cv.get("hmm")(steps=200, tolerance=1e-9).fit(data).predict(data)
+    plain = cv.get_model("hmm")(steps=200, tolerance=1e-9).fit(data).predict(data)
     with pytest.warns(cv.ConvenerWarning, match="links anything"):
         linked = LinkedHMM(steps=200, tolerance=1e-9).fit(data).predict(data)
     assert np.mean(plain.labels == linked.labels) > 0.99

@@ -25,24 +25,18 @@ def figures(real_data: Path, name: str, model: cv.LabelModel) -> tuple[float, fl
         ("CoNLL", (60.45, 62.62, 61.52)),
     ],
 )
-def test_the_io_scheme_gives_the_papers_row(
-    real_data: Path, name: str, expected: tuple[float, float, float]
-) -> None:
+def test_the_io_scheme_gives_the_papers_row(real_data: Path, name: str, expected: tuple[float, float, float]) -> None:
     assert figures(real_data, name, cv.MajorityVote()) == expected
 
 
-@pytest.mark.parametrize(
-    ("name", "f1"), [("LaptopReview", 73.45), ("NCBI-Disease", 78.85), ("BC5CDR", 83.82)]
-)
+@pytest.mark.parametrize(("name", "f1"), [("LaptopReview", 73.45), ("NCBI-Disease", 78.85), ("BC5CDR", 83.82)])
 def test_by_span_longest_first(real_data: Path, name: str, f1: float) -> None:
     assert figures(real_data, name, cv.MajorityVote(scheme="span"))[2] == f1
 
 
 def vote(votes: dict[str, list[tuple[int, int, str]] | None], **settings: object) -> list[str]:
     """Tags of one sentence of four tokens."""
-    data = cv.Dataset.from_spans(
-        ["PER", "LOC"], [["a", "b", "c", "d"]], {name: [said] for name, said in votes.items()}
-    )
+    data = cv.Dataset.from_spans(["PER", "LOC"], [["a", "b", "c", "d"]], {name: [said] for name, said in votes.items()})
     return cv.MajorityVote(**settings).fit(data).predict(data).tags()[0]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import convener as cv
-from convener.models.majority_vote import simple_labels, start_labels
+from convener.models.majority_vote import baseline_labels, initial_labels
 
 MODELS = (
     "hmm",
@@ -25,9 +25,7 @@ MODELS = (
 pytestmark = pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
 
 
-def contradictions(
-    precision: tuple[float | None, float | None], silence: cv.data.Silence = "O"
-) -> cv.Dataset:
+def contradictions(precision: tuple[float | None, float | None], silence: cv.data.Silence = "O") -> cv.Dataset:
     """Sentences that only a marks, that both mark, with different types, and that only b marks."""
     rng = np.random.default_rng(0)
     words = [[f"w{rng.integers(150)}" for _ in range(10)] for _ in range(160)]
@@ -39,11 +37,11 @@ def contradictions(
         marks["a"].append([(start, start + 1, "PER")] if number % 4 in (1, 2) else [])
         marks["b"].append([(start, start + 1, "LOC")] if number % 4 in (2, 3) else [])
     data = cv.Dataset.from_spans(["PER", "LOC"], words, marks, silence=silence)
-    return replace(data, precision=precision)
+    return replace(data, prior_precision=precision)
 
 
 def fresh(name: str) -> cv.LabelModel:
-    kind = cv.get(name)
+    kind = cv.get_model(name)
     return kind(**({"encoder": "hashing", "epochs": 2} if kind.needs_features else {}))
 
 
@@ -64,24 +62,24 @@ def test_the_start_prefers_the_more_precise(
 ) -> None:
     data = contradictions(precision)
     both = (data.votes > 0).all(axis=1)
-    assert set(start_labels(data, kind)[both].tolist()) == {expected}  # type: ignore[arg-type]
+    assert set(initial_labels(data, kind)[both].tolist()) == {expected}  # type: ignore[arg-type]
     only_a = (data.votes[:, 0] > 0) & ~both
-    assert set(simple_labels(data, kind)[only_a].tolist()) == {1}  # type: ignore[arg-type]
+    assert set(baseline_labels(data, kind)[only_a].tolist()) == {1}  # type: ignore[arg-type]
 
 
 def test_precision_known_of_none_changes_nothing() -> None:
     plain = contradictions((None, None), "abstain")
     alike = contradictions((0.95, 0.95), "abstain")
     for kind in ("union", "majority"):
-        np.testing.assert_array_equal(simple_labels(plain, kind), simple_labels(alike, kind))
+        np.testing.assert_array_equal(baseline_labels(plain, kind), baseline_labels(alike, kind))
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_precision_matters_when_fitting_only(name: str, tmp_path: Path) -> None:
     data = contradictions((0.95, 0.3))
     fresh(name).fit(data).save(tmp_path / "model")
-    model = cv.load(tmp_path / "model")
+    model = cv.load_model(tmp_path / "model")
     same = model.predict(data)
-    other = model.predict(replace(data, precision=(None, 0.9)))
+    other = model.predict(replace(data, prior_precision=(None, 0.9)))
     np.testing.assert_array_equal(same.labels, other.labels)
     np.testing.assert_array_equal(same.probabilities, other.probabilities)

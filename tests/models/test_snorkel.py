@@ -10,15 +10,13 @@ import pytest
 import convener as cv
 from convener.models import snorkel
 from convener.models.snorkel import Snorkel
-from convener.packed import Strings
-from convener.train.em import Trace, maximise
+from convener.packed import StringArray
+from convener.train.em import EMTrace, run_em
 
 ACCURACY = np.array([0.95, 0.85, 0.7, 0.55, 0.4])
 
 
-def one_coin(
-    tokens: int, seed: int, accuracy: np.ndarray = ACCURACY, speaks: float = 0.6
-) -> cv.Dataset:
+def one_coin(tokens: int, seed: int, accuracy: np.ndarray = ACCURACY, speaks: float = 0.6) -> cv.Dataset:
     """Sentences of one token; each source is right with its accuracy, else says any other class."""
     rng = np.random.default_rng(seed)
     truth = rng.integers(4, size=tokens)
@@ -28,7 +26,7 @@ def one_coin(
     votes = np.where(rng.random(shape) < speaks, np.maximum(2 * said - 1, 0), -1)
     return cv.Dataset(
         tags=cv.TagSet(("PER", "LOC", "ORG")),
-        tokens=Strings.of(["w"] * tokens),
+        tokens=StringArray.from_list(["w"] * tokens),
         offsets=np.arange(tokens + 1),
         sources=tuple(f"s{k}" for k in range(len(accuracy))),
         votes=votes.astype(np.int16),
@@ -93,17 +91,15 @@ def test_it_beats_majority_vote_where_sources_differ() -> None:
 
 @pytest.mark.parametrize("balance", ["uniform", "learned"])
 @pytest.mark.parametrize("scheme", ["io", "bio"])
-def test_the_objective_never_falls(
-    monkeypatch: pytest.MonkeyPatch, scheme: str, balance: str
-) -> None:
-    traces: list[Trace] = []
+def test_the_objective_never_falls(monkeypatch: pytest.MonkeyPatch, scheme: str, balance: str) -> None:
+    traces: list[EMTrace] = []
 
     def watched(*args: object, **settings: object) -> object:
-        found, trace = maximise(*args, **settings)
+        found, trace = run_em(*args, **settings)
         traces.append(trace)
         return found, trace
 
-    monkeypatch.setattr(snorkel, "maximise", watched)
+    monkeypatch.setattr(snorkel, "run_em", watched)
     Snorkel(scheme=scheme, balance=balance, tolerance=0.0).fit(one_coin(300, seed=5))
     assert np.diff(traces[0].objective).min() > -1e-9
 
@@ -131,9 +127,7 @@ def test_where_one_type_is_voted_it_wins() -> None:
 def test_a_source_worse_than_chance_does_not_count_against_what_it_says() -> None:
     data = one_coin(5000, seed=8, accuracy=np.array([0.9, 0.9, 0.9, 0.02]))
     model = Snorkel().fit(data)
-    only = data.with_sources(
-        data.sources, np.where([[0, 0, 0, 1]], data.votes, -1).astype(np.int16), data.silence
-    )
+    only = data.with_sources(data.sources, np.where([[0, 0, 0, 1]], data.votes, -1).astype(np.int16), data.silence)
     said = only.votes[:, 3]
     assert (model.predict(only).labels[said >= 0] == said[said >= 0]).all()
 
@@ -177,18 +171,14 @@ def test_fitting_goes_on_from_what_was_counted() -> None:
 
 @pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
 @pytest.mark.parametrize("seed", [0, 1, 2])
-@pytest.mark.parametrize(
-    ("name", "least"), [("LaptopReview", 73.27), ("NCBI-Disease", 78.44), ("BC5CDR", 83.45)]
-)
+@pytest.mark.parametrize(("name", "least"), [("LaptopReview", 73.27), ("NCBI-Disease", 78.44), ("BC5CDR", 83.45)])
 def test_figures_on_real_data(real_data: Path, name: str, least: float, seed: int) -> None:
     corpus = cv.read(real_data / name)
     model = Snorkel(seed=seed).fit(corpus.train)
     assert round(100 * cv.evaluate(model.predict(corpus.test), corpus.test).f1, 2) >= least
 
 
-@pytest.mark.parametrize(
-    "settings", [{"accuracy": 1.0}, {"strength": 0}, {"steps": 0}, {"tolerance": -1}]
-)
+@pytest.mark.parametrize("settings", [{"accuracy": 1.0}, {"strength": 0}, {"steps": 0}, {"tolerance": -1}])
 def test_settings_out_of_range_are_refused(settings: dict[str, float]) -> None:
     with pytest.raises(cv.ConfigError, match=next(iter(settings))):
         Snorkel(**settings)

@@ -10,7 +10,7 @@ import pytest
 import convener as cv
 from convener.models.sparse_chmm import SparseCHMM
 from convener.train.loop import Stage
-from convener.train.sparse import Stages
+from convener.train.sparse import StageBuilder
 from tests.models.kills import killed_at
 
 pytestmark = pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
@@ -20,8 +20,8 @@ PLAIN = {"silence": 1.0, "edge": 0.0}
 
 def names(monkeypatch: pytest.MonkeyPatch, toy: cv.Dataset, **settings: object) -> list[Stage]:
     kept: list[Stage] = []
-    real = Stages.all
-    monkeypatch.setattr(Stages, "all", lambda self: kept.extend(real(self)) or kept)
+    real = StageBuilder.build
+    monkeypatch.setattr(StageBuilder, "build", lambda self: kept.extend(real(self)) or kept)
     SparseCHMM(**(QUICK | settings)).fit(toy, toy)
     return kept
 
@@ -43,8 +43,8 @@ def test_stages_are_a_setting(
     assert [stage.name for stage in found] == expected
     if "addon prior" in expected:
         trained = found[2].trains
-        assert ("transition" in trained) == (stages == "1-23")
-        assert "reliability" not in trained
+        assert ("transition_layer" in trained) == (stages == "1-23")
+        assert "reliability_layer" not in trained
 
 
 def test_the_start_is_exact_where_it_can_be(toy: cv.Dataset) -> None:
@@ -88,9 +88,7 @@ ABLATIONS = [
 
 
 @pytest.mark.parametrize("setting", ABLATIONS, ids=str)
-def test_every_ablation_is_one_setting_and_changes_the_result(
-    toy: cv.Dataset, setting: dict[str, object]
-) -> None:
+def test_every_ablation_is_one_setting_and_changes_the_result(toy: cv.Dataset, setting: dict[str, object]) -> None:
     usual = SparseCHMM(**QUICK).fit(toy, toy[:15]).predict(toy)
     other = SparseCHMM(**(QUICK | setting)).fit(toy, toy[:15]).predict(toy)
     assert other.probabilities is not None
@@ -103,18 +101,16 @@ def test_a_single_source_and_a_single_type_work(toy: cv.Dataset) -> None:
     alone = toy.select_sources(["good"])
     labels = SparseCHMM(**QUICK).fit(alone, alone).predict(alone)
     assert len(labels.spans)
-    people = cv.Dataset.from_spans(
-        ["PER"], [["Ada", "sang"]] * 12, {"a": [[(0, 1, "PER")]] * 12, "b": [[]] * 12}
-    )
+    people = cv.Dataset.from_spans(["PER"], [["Ada", "sang"]] * 12, {"a": [[(0, 1, "PER")]] * 12, "b": [[]] * 12})
     assert len(SparseCHMM(**QUICK).fit(people).predict(people).spans) == 12
 
 
 def test_it_is_better_than_the_poor_sources_it_learns_from() -> None:
-    corpus = cv.demo.corpus()
+    corpus = cv.demo.load_corpus()
     model = SparseCHMM(encoder="hashing", epochs=15).fit(corpus.train, corpus.valid)
     result = cv.evaluate(model.predict(corpus.test), corpus.test)
     sources = [
-        cv.evaluate(cv.get("majority-vote")().fit(one).predict(one), corpus.test).f1
+        cv.evaluate(cv.get_model("majority-vote")().fit(one).predict(one), corpus.test).f1
         for one in (corpus.test.select_sources([name]) for name in corpus.test.sources)
     ]
     assert result.f1 > max(sources)
@@ -122,10 +118,10 @@ def test_it_is_better_than_the_poor_sources_it_learns_from() -> None:
 
 def test_scores_and_emissions_can_be_asked_for(toy: cv.Dataset) -> None:
     model = SparseCHMM(**QUICK).fit(toy, toy)
-    scores = model.scores(toy)
+    scores = model.reliability_scores(toy)
     assert scores.shape == (len(toy), len(toy.sources), len(toy.tags))
     np.testing.assert_allclose(scores[:, :, 1], scores[:, :, 2])  # by entity type
-    table = model.emissions()
+    table = model.emission_table()
     assert len(table.rows) == len(toy.sources) * len(toy.tags)
     sums = [sum(row[2:]) for row in table.rows]
     np.testing.assert_allclose(sums, 1, atol=1e-5)
@@ -138,7 +134,7 @@ def test_gold_of_valid_decides_only_if_allowed(toy: cv.Dataset) -> None:
 
     def probabilities(gold: np.ndarray, *, use_gold: bool) -> bytes:
         valid = toy.with_gold(gold)
-        model = SparseCHMM(**how).fit(toy, valid, use_gold=use_gold)
+        model = SparseCHMM(**how).fit(toy, valid, use_valid_gold=use_gold)
         found = model.predict(toy).probabilities
         assert found is not None
         return found.tobytes()
@@ -150,9 +146,9 @@ def test_gold_of_valid_decides_only_if_allowed(toy: cv.Dataset) -> None:
 def test_a_killed_fit_goes_on_from_its_journal(toy: cv.Dataset, tmp_path: Path) -> None:
     straight = SparseCHMM(**QUICK).fit(toy, toy).predict(toy).probabilities
     with killed_at(4):
-        SparseCHMM(**QUICK).fit(toy, toy, journal=tmp_path)
+        SparseCHMM(**QUICK).fit(toy, toy, checkpoint_dir=tmp_path)
     assert any(tmp_path.iterdir())
-    again = SparseCHMM(**QUICK).fit(toy, toy, journal=tmp_path).predict(toy).probabilities
+    again = SparseCHMM(**QUICK).fit(toy, toy, checkpoint_dir=tmp_path).predict(toy).probabilities
     assert straight is not None
     assert again is not None
     assert straight.tobytes() == again.tobytes()

@@ -10,19 +10,19 @@ import numpy as np
 import torch
 
 import convener as cv
-from convener.train.packing import Batch, Packing
+from convener.train.packing import Batch, PackedDataset
 
 WIDTH = 3
 
 
 def batch_of(data: cv.Dataset, width: int = WIDTH) -> Batch:
     """All of the data in float64, its features cut to a few columns."""
-    batch = Packing.of(data).batch()
+    batch = PackedDataset.from_dataset(data).batch()
     return replace(
         batch,
         tokens=batch.tokens[:, :width].double(),
         sentences=batch.sentences[:, :width].double(),
-        given=batch.given.double(),
+        log_evidence_offset=batch.log_evidence_offset.double(),
     )
 
 

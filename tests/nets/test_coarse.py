@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import convener as cv
-from convener.nets.chmm import CHMMNet, FixedNet
+from convener.nets.chmm import CHMMNetwork, FixedEmissionNetwork
 from tests.nets import test_chmm, test_sparse
 from tests.nets.whole import gradient_is_right
 
@@ -25,12 +25,12 @@ def coarse(encoded: cv.Dataset) -> cv.Dataset:
     return data.with_sources(data.sources, votes, data.silence)
 
 
-@pytest.mark.parametrize("kind", [CHMMNet, FixedNet])
+@pytest.mark.parametrize("kind", [CHMMNetwork, FixedEmissionNetwork])
 def test_evidence_of_chmm_is_a_sum_over_what_votes_allow(coarse: cv.Dataset, kind: Any) -> None:
-    net, batch = test_chmm.net_for(coarse.fine(), kind), test_chmm.batch_of(coarse)
+    net, batch = test_chmm.net_for(coarse.without_coarse(), kind), test_chmm.batch_of(coarse)
     with torch.no_grad():
-        found = net.log_like(batch)
-        allowed = coarse.allowed()
+        found = net.log_evidence(batch)
+        allowed = coarse.allowed_labels()
         for t, row in enumerate(coarse.votes[:20].tolist()):
             for i in range(5):
                 expected = 0.0
@@ -42,11 +42,11 @@ def test_evidence_of_chmm_is_a_sum_over_what_votes_allow(coarse: cv.Dataset, kin
 
 
 def test_evidence_of_sparse_chmm_is_a_sum_over_what_votes_allow(coarse: cv.Dataset) -> None:
-    net, batch = test_sparse.net_for(coarse.fine()), test_sparse.batch_of(coarse)
+    net, batch = test_sparse.net_for(coarse.without_coarse()), test_sparse.batch_of(coarse)
     with torch.no_grad():
         net.wxor.uniform_(0, 0.2)
-        found, emissions = net.log_like(batch), net.emissions(batch.sentences)
-    sentence, allowed = coarse.sentence_of_token(), coarse.allowed()
+        found, emissions = net.log_evidence(batch), net.emission(batch.sentences)
+    sentence, allowed = coarse.sentence_of_token(), coarse.allowed_labels()
     for t, row in enumerate(coarse.votes.tolist()):
         expected = torch.zeros(5, dtype=torch.float64)
         for k, vote in enumerate(row):
@@ -59,9 +59,9 @@ def test_evidence_of_sparse_chmm_is_a_sum_over_what_votes_allow(coarse: cv.Datas
 def test_gradients_pass_through_coarse_votes(coarse: cv.Dataset, draws: bool) -> None:
     data = coarse.take([0, 1])
     for test in (test_chmm, test_sparse):
-        net, batch = test.net_for(data.fine()), test.batch_of(data)  # type: ignore[attr-defined]
+        net, batch = test.net_for(data.without_coarse()), test.batch_of(data)  # type: ignore[attr-defined]
         if draws:
-            net.log_like(batch, torch.Generator().manual_seed(0)).sum().backward()
+            net.log_evidence(batch, torch.Generator().manual_seed(0)).sum().backward()
             grads = [p.grad for p in net.parameters() if p.grad is not None]
             assert grads
             assert all(torch.isfinite(grad).all() for grad in grads)
@@ -70,15 +70,15 @@ def test_gradients_pass_through_coarse_votes(coarse: cv.Dataset, draws: bool) ->
 
 
 def test_a_batch_of_some_sentences_is_a_view(coarse: cv.Dataset) -> None:
-    from convener.train.packing import Packing
+    from convener.train.packing import PackedDataset
 
-    net = test_sparse.net_for(coarse.fine()).float()
-    packing = Packing.of(coarse)
+    net = test_sparse.net_for(coarse.without_coarse()).float()
+    packing = PackedDataset.from_dataset(coarse)
     with torch.no_grad():
-        whole = net.log_like(packing.batch())
-        parts = [net.log_like(packing.batch(at, min(at + 2, len(coarse)))) for at in (0, 2, 4)]
+        whole = net.log_evidence(packing.batch())
+        parts = [net.log_evidence(packing.batch(at, min(at + 2, len(coarse)))) for at in (0, 2, 4)]
     torch.testing.assert_close(torch.cat(parts), whole)
-    silent = packing.with_votes(np.full_like(packing.votes, -1))
+    silent = packing.replace_votes(np.full_like(packing.votes, -1))
     with torch.no_grad():
-        assert not net.log_like(silent.batch()).any()
-    assert replace(packing, parts=None).batch().parts is None
+        assert not net.log_evidence(silent.batch()).any()
+    assert replace(packing, coarse_cells=None).batch().coarse_cells is None

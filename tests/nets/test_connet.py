@@ -7,11 +7,11 @@ import pytest
 import torch
 
 import convener as cv
-from convener.kernels.chain import posterior
+from convener.kernels.chain import forward_backward
 from convener.models.connet import consensus_loss, sources_loss
-from convener.nets.connet import ViewsNet
-from convener.nets.moves import Look
-from convener.train.field import new_field
+from convener.nets.connet import ConNetNetwork
+from convener.nets.moves import ContextConfig
+from convener.train.field import build_crf
 from convener.train.packing import Batch
 from tests.nets.fields import WIDTH, batch_of, paths_of, score_of, shaken, short_sentences
 from tests.nets.whole import gradient_by_weights_is_right
@@ -22,32 +22,32 @@ def short(encoded: cv.Dataset) -> cv.Dataset:
     return short_sentences(encoded)
 
 
-def net_for(data: cv.Dataset, *, hears: bool = True) -> ViewsNet:
-    field, look = new_field(data, legal=True), Look(context=1)
-    net: ViewsNet = shaken(ViewsNet(WIDTH, len(data.sources), field, look, hears=hears))
+def net_for(data: cv.Dataset, *, hears: bool = True) -> ConNetNetwork:
+    field, look = build_crf(data, legal=True), ContextConfig(context_window=1)
+    net: ConNetNetwork = shaken(ConNetNetwork(WIDTH, len(data.sources), field, look, use_votes=hears))
     size = len(data.fine_tags)
-    net.set_emissions(torch.randn(len(data.sources), size, size, dtype=torch.float64))
+    net.set_emission(torch.randn(len(data.sources), size, size, dtype=torch.float64))
     return net
 
 
-def log_labels(net: ViewsNet, view: np.ndarray, batch: Batch, m: int) -> np.ndarray:
+def log_labels(net: ConNetNetwork, view: np.ndarray, batch: Batch, m: int) -> np.ndarray:
     """log p(z | features) of each path of sentence m, seen through a matrix (L, L)."""
     rows = slice(*batch.offsets[m : m + 2])
     with torch.no_grad():
         scores = net.scorer(batch)[rows].numpy() @ view
-        start = net.crf.start.numpy() @ view + net.crf.start_floor.numpy()
-        moves = net.crf.moves.numpy() @ view + net.crf.floor.numpy()
+        start = net.crf.start_transitions.numpy() @ view + net.crf.illegal_start_logits.numpy()
+        moves = net.crf.transitions.numpy() @ view + net.crf.illegal_logits.numpy()
     paths = paths_of(len(view), rows.stop - rows.start)
     energy = np.array([score_of(path, scores, start, moves) for path in paths])
     return energy - np.logaddexp.reduce(energy)
 
 
-def view_of(net: ViewsNet, batch: Batch, m: int) -> np.ndarray:
+def view_of(net: ConNetNetwork, batch: Batch, m: int) -> np.ndarray:
     """A* of sentence m, from the definition."""
     with torch.no_grad():
         logits = net.attention(batch.sentences[m]).numpy()
         share = np.exp(logits) / np.exp(logits).sum()
-        return sum(q * view.numpy() for q, view in zip(share, net.views, strict=True))
+        return sum(q * view.numpy() for q, view in zip(share, net.source_matrices, strict=True))
 
 
 def log_allowed(log_p: np.ndarray, votes: np.ndarray, size: int) -> float:
@@ -65,7 +65,7 @@ def test_decoupling_is_the_likelihood_of_every_sources_labels(short: cv.Dataset)
             short.votes[slice(*short.offsets[m : m + 2]), k],
             len(short.tags),
         )
-        for k, view in enumerate(net.views.detach().numpy())
+        for k, view in enumerate(net.source_matrices.detach().numpy())
         for m in range(len(short))
     ]
     found = sources_loss(net, batch, None)
@@ -96,9 +96,9 @@ def test_aggregation_is_the_likelihood_of_the_last_column(short: cv.Dataset) -> 
 def test_labels_have_the_posterior_of_all_paths(short: cv.Dataset, hears: bool) -> None:
     net, batch = net_for(short, hears=hears), batch_of(short)
     with torch.no_grad():
-        chain = net.log_initial(), net.moves(batch), net.log_like(batch)
-    found = posterior(*(x.numpy() for x in chain), short.offsets).marginals
-    emissions = net.mean_emissions(batch.tokens).numpy()
+        chain = net.log_initial(), net.transition_logits(batch), net.log_evidence(batch)
+    found = forward_backward(*(x.numpy() for x in chain), short.offsets).marginals
+    emissions = net.mean_emission(batch.tokens).numpy()
     np.testing.assert_allclose(emissions.sum(axis=2), 1)
     for m in range(len(short)):
         rows = slice(*short.offsets[m : m + 2])
@@ -122,14 +122,14 @@ def test_the_gradient_by_every_weight_is_right(short: cv.Dataset, loss: object) 
 
 
 def test_all_sources_see_alike_at_first(short: cv.Dataset) -> None:
-    net = ViewsNet(WIDTH, len(short.sources), new_field(short, legal=True)).double()
-    torch.nn.init.normal_(net.crf.moves)
-    torch.nn.init.normal_(net.scorer.own.weight)
+    net = ConNetNetwork(WIDTH, len(short.sources), build_crf(short, legal=True)).double()
+    torch.nn.init.normal_(net.crf.transitions)
+    torch.nn.init.normal_(net.scorer.linear.weight)
     batch = batch_of(short)
     with torch.no_grad():
-        scores, moves = net.crf.field(net.scorer(batch), batch.offsets)
-        for view in net.views:
-            seen = net.seen(net.scorer(batch), view, batch.offsets)
+        scores, moves = net.crf.potentials(net.scorer(batch), batch.offsets)
+        for view in net.source_matrices:
+            seen = net.potentials_through(net.scorer(batch), view, batch.offsets)
             torch.testing.assert_close(seen[0], scores)
             torch.testing.assert_close(seen[1], moves)
-        torch.testing.assert_close(net.consensus(batch)[0], scores)
+        torch.testing.assert_close(net.consensus_potentials(batch)[0], scores)

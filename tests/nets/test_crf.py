@@ -12,16 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convener.kernels import decode
-from convener.kernels.chain import posterior
-from convener.nets.crf import CRF, chain_of, expected_score, log_partition, path_score
-from convener.nets.moves import NEVER
+from convener.kernels.chain import forward_backward
+from convener.nets.crf import CRF, crf_to_chain, expected_score, log_partition, path_score
+from convener.nets.moves import ILLEGAL_LOGIT
 
 Field = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
-def field_of(
-    seed: int, labels: int, lengths: list[int], spread: float, *, by_token: bool, dtype: Any
-) -> Field:
+def field_of(seed: int, labels: int, lengths: list[int], spread: float, *, by_token: bool, dtype: Any) -> Field:
     """Scores that are not normalised in any way, up to `spread` above and below zero."""
     rng = np.random.default_rng(seed)
     offsets = torch.tensor([0, *np.cumsum(np.array(lengths, np.int64))])
@@ -92,9 +90,7 @@ def test_large_scores_are_as_exact(dtype: Any, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("by_token", [False, True])
 def test_gradients(by_token: bool) -> None:
-    scores, moves, offsets = field_of(
-        1, 3, [3, 0, 1, 4], 4.0, by_token=by_token, dtype=torch.float64
-    )
+    scores, moves, offsets = field_of(1, 3, [3, 0, 1, 4], 4.0, by_token=by_token, dtype=torch.float64)
     inputs = scores.requires_grad_(), moves.requires_grad_()
     labels = torch.tensor([0, 1, 2, 1, 0, 0, 2, 1])
     soft = torch.rand(8, 3, dtype=torch.float64).softmax(1)
@@ -134,15 +130,13 @@ def test_sure_labels_are_a_path(field: Field, seed: int) -> None:
     scores, moves, offsets = field
     labels = torch.tensor(np.random.default_rng(seed).integers(0, scores.shape[1], len(scores)))
     sure = torch.eye(scores.shape[1], dtype=torch.float64)[labels]
-    torch.testing.assert_close(
-        expected_score(scores, moves, sure, offsets), path_score(scores, moves, labels, offsets)
-    )
+    torch.testing.assert_close(expected_score(scores, moves, sure, offsets), path_score(scores, moves, labels, offsets))
 
 
 @given(fields(20.0))
 def test_marginals_and_best_paths_are_those_of_all_paths(field: Field) -> None:
-    chain = [x.numpy() for x in (*chain_of(*field), field[2])]
-    marginals = posterior(*chain).marginals
+    chain = [x.numpy() for x in (*crf_to_chain(*field), field[2])]
+    marginals = forward_backward(*chain).marginals
     best = decode.viterbi(*chain)
     for m, (paths, energy) in enumerate(sentences(field)):
         p, rows = np.exp(energy - np.logaddexp.reduce(energy)), slice(*field[2][m : m + 2])
@@ -161,11 +155,11 @@ class TestModule:
         scores, moves, offsets = field_of(2, 3, [2, 0, 3], 2.0, by_token=False, dtype=torch.float64)
         crf = CRF(3, self.LEGAL, self.START).double()
         with torch.no_grad():
-            crf.moves.copy_(moves)
-            crf.start.copy_(torch.tensor([0.3, -1.0, 2.0]))
-        floored = moves + NEVER * (1 - self.LEGAL)
+            crf.transitions.copy_(moves)
+            crf.start_transitions.copy_(torch.tensor([0.3, -1.0, 2.0]))
+        floored = moves + ILLEGAL_LOGIT * (1 - self.LEGAL)
         with_start = scores.clone()
-        with_start[[0, 2]] += torch.tensor([0.3, -1.0, 2.0 + NEVER], dtype=torch.float64)
+        with_start[[0, 2]] += torch.tensor([0.3, -1.0, 2.0 + ILLEGAL_LOGIT], dtype=torch.float64)
         field = with_start, floored, offsets
         written = sentences(field)
         labels = torch.tensor([1, 2, 0, 0, 1])
@@ -182,16 +176,16 @@ class TestModule:
         crf = CRF(3, self.LEGAL, self.START)
         for labels in ([2, 0, 0, 0], [0, 2, 0, 0]):
             value = crf.log_likelihood(scores, torch.tensor(labels * 2), offsets)
-            assert (value < NEVER / 2).all()
+            assert (value < ILLEGAL_LOGIT / 2).all()
             assert torch.isfinite(value).all()
         open_field = CRF(3).log_likelihood(scores, torch.tensor([2, 0, 0, 0] * 2), offsets)
-        assert (open_field > NEVER / 2).all()
+        assert (open_field > ILLEGAL_LOGIT / 2).all()
 
     def test_probabilities_of_all_paths_sum_to_one(self) -> None:
         scores, _, offsets = field_of(4, 3, [3], 1.0, by_token=False, dtype=torch.float64)
         crf = CRF(3).double()
-        torch.nn.init.normal_(crf.moves)
-        torch.nn.init.normal_(crf.start)
+        torch.nn.init.normal_(crf.transitions)
+        torch.nn.init.normal_(crf.start_transitions)
         paths = [torch.tensor(path) for path in product(range(3), repeat=3)]
         total = sum(crf.log_likelihood(scores, path, offsets).exp() for path in paths)
         torch.testing.assert_close(total, torch.ones(1, dtype=torch.float64))
@@ -199,10 +193,10 @@ class TestModule:
     def test_its_chain_has_the_partition_for_likelihood(self) -> None:
         scores, _, offsets = field_of(5, 3, [3, 0, 2], 1.0, by_token=False, dtype=torch.float64)
         crf = CRF(3, self.LEGAL, self.START).double()
-        torch.nn.init.normal_(crf.moves)
-        torch.nn.init.normal_(crf.start)
+        torch.nn.init.normal_(crf.transitions)
+        torch.nn.init.normal_(crf.start_transitions)
         with torch.no_grad():
-            chain = [x.numpy() for x in (*crf.chain(scores, offsets), offsets)]
-            written = sentences((*crf.field(scores, offsets), offsets))
+            chain = [x.numpy() for x in (*crf.to_chain(scores, offsets), offsets)]
+            written = sentences((*crf.potentials(scores, offsets), offsets))
         expected = [np.logaddexp.reduce(energy) for _, energy in written]
-        np.testing.assert_allclose(posterior(*chain).log_likelihood, expected, atol=1e-9)
+        np.testing.assert_allclose(forward_backward(*chain).log_likelihood, expected, atol=1e-9)

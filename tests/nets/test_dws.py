@@ -9,10 +9,10 @@ import pytest
 import torch
 
 import convener as cv
-from convener.kernels.chain import posterior
-from convener.nets.dws import DWSNet
-from convener.nets.moves import Look
-from convener.train.field import new_field, set_moves, votes_loss
+from convener.kernels.chain import forward_backward
+from convener.nets.dws import DWSNetwork
+from convener.nets.moves import ContextConfig
+from convener.train.field import build_crf, set_transitions, votes_loss
 from convener.train.packing import Batch
 from tests.nets.fields import WIDTH, batch_of, paths_of, score_of, shaken, short_sentences
 from tests.nets.whole import gradient_by_weights_is_right
@@ -23,23 +23,23 @@ def short(encoded: cv.Dataset) -> cv.Dataset:
     return short_sentences(encoded)
 
 
-def net_for(data: cv.Dataset, *, legal: bool = True) -> DWSNet:
-    field = new_field(data, legal=legal)
-    net: DWSNet = shaken(DWSNet(WIDTH, len(data.sources), field, Look(context=1)))
+def net_for(data: cv.Dataset, *, legal: bool = True) -> DWSNetwork:
+    field = build_crf(data, legal=legal)
+    net: DWSNetwork = shaken(DWSNetwork(WIDTH, len(data.sources), field, ContextConfig(context_window=1)))
     return net
 
 
-def log_votes(net: DWSNet, data: cv.Dataset, batch: Batch, m: int) -> tuple[np.ndarray, np.ndarray]:
+def log_votes(net: DWSNetwork, data: cv.Dataset, batch: Batch, m: int) -> tuple[np.ndarray, np.ndarray]:
     """Of each path of sentence m: log p(z | features), and log p(votes | z)."""
     size, rows = len(data.fine_tags), slice(*data.offsets[m : m + 2])
     paths = paths_of(size, rows.stop - rows.start)
     with torch.no_grad():
         scores = net.scorer(batch)[rows].numpy()
-        start = (net.crf.start + net.crf.start_floor).numpy()
-        moves = (net.crf.moves + net.crf.floor).numpy()
-        emissions = net.emission.softmax(2).numpy()
+        start = (net.crf.start_transitions + net.crf.illegal_start_logits).numpy()
+        moves = (net.crf.transitions + net.crf.illegal_logits).numpy()
+        emissions = net.emission_logits.softmax(2).numpy()
     prior = np.array([score_of(path, scores, start, moves) for path in paths])
-    allowed = data.allowed()
+    allowed = data.allowed_labels()
     like = np.zeros(len(paths))
     for number, path in enumerate(paths):
         for t, label in enumerate(path):
@@ -50,9 +50,7 @@ def log_votes(net: DWSNet, data: cv.Dataset, batch: Batch, m: int) -> tuple[np.n
 
 
 @pytest.mark.parametrize("legal", [True, False])
-def test_the_loss_is_minus_the_marginal_likelihood_of_the_votes(
-    short: cv.Dataset, legal: bool
-) -> None:
+def test_the_loss_is_minus_the_marginal_likelihood_of_the_votes(short: cv.Dataset, legal: bool) -> None:
     net, batch = net_for(short, legal=legal), batch_of(short)
     both = [log_votes(net, short, batch, m) for m in range(len(short))]
     expected = [np.logaddexp.reduce(prior + like) for prior, like in both]
@@ -86,8 +84,8 @@ def test_coarse_votes_are_any_of_what_they_allow(short: cv.Dataset) -> None:
 def test_the_chain_it_gives_has_the_posterior_of_all_paths(short: cv.Dataset) -> None:
     net, batch = net_for(short), batch_of(short)
     with torch.no_grad():
-        chain = net.log_initial(), net.moves(batch), net.log_like(batch)
-    found = posterior(*(x.numpy() for x in chain), short.offsets).marginals
+        chain = net.log_initial(), net.transition_logits(batch), net.log_evidence(batch)
+    found = forward_backward(*(x.numpy() for x in chain), short.offsets).marginals
     for m in range(len(short)):
         joint = np.add(*log_votes(net, short, batch, m))
         p, rows = np.exp(joint - np.logaddexp.reduce(joint)), slice(*short.offsets[m : m + 2])
@@ -106,13 +104,13 @@ def test_the_gradient_by_every_weight_is_right(short: cv.Dataset) -> None:
 def test_it_starts_as_the_markov_chain_of_its_moves(encoded: cv.Dataset) -> None:
     data = encoded.select_sources(["good"])
     moves = np.random.default_rng(0).dirichlet(np.ones(5), 5)
-    net = DWSNet(WIDTH, 1, new_field(data, legal=False)).double()
-    set_moves(net.crf, moves)
+    net = DWSNetwork(WIDTH, 1, build_crf(data, legal=False)).double()
+    set_transitions(net.crf, moves)
     batch = batch_of(data)
     with torch.no_grad():
-        prior = net.log_like(batch) - net.evidence(batch)
-        chain = net.log_initial(), net.moves(batch), prior
-    found = posterior(*(x.numpy() for x in chain), data.offsets, pairs=True)
+        prior = net.log_evidence(batch) - net.vote_log_evidence(batch)
+        chain = net.log_initial(), net.transition_logits(batch), prior
+    found = forward_backward(*(x.numpy() for x in chain), data.offsets, return_transitions=True)
     np.testing.assert_allclose(found.log_likelihood, 0, atol=1e-9)  # normalised: Z is 1
     expected = np.array([1.0, 0, 0, 0, 0])
     longest = int(data.lengths.argmax())

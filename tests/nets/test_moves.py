@@ -10,14 +10,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convener.nets.moves import Look, MovesNet
+from convener.nets.moves import ContextConfig, TransitionNetwork
 
 WIDTH, LABELS = 4, 3
 
 
-def net_of(context: int, dropout: float = 0.0) -> MovesNet:
+def net_of(context: int, dropout: float = 0.0) -> TransitionNetwork:
     torch.manual_seed(5)
-    net = MovesNet(WIDTH, 2, LABELS, Look(context=context, dropout=dropout)).double()
+    net = TransitionNetwork(WIDTH, 2, LABELS, ContextConfig(context_window=context, dropout=dropout)).double()
     for parameter in net.parameters():
         torch.nn.init.normal_(parameter)
     return net
@@ -31,17 +31,15 @@ def batch_of(lengths: list[int]) -> Any:
 
 @pytest.mark.parametrize("context", [0, 1, 2])
 @given(lengths=st.lists(st.integers(0, 6), max_size=5))
-def test_neighbours_of_the_same_sentence_speak_of_the_label(
-    context: int, lengths: list[int]
-) -> None:
+def test_neighbours_of_the_same_sentence_speak_of_the_label(context: int, lengths: list[int]) -> None:
     net, batch = net_of(context), batch_of(lengths)
-    found = net.moves(batch)
+    found = net.transition_logits(batch)
     assert found.shape == (sum(lengths), LABELS, LABELS)
-    around = net.around.view(2 * context, LABELS, WIDTH)
+    around = net.context_weight.view(2 * context, LABELS, WIDTH)
     steps = [step for step in range(-context, context + 1) if step]
     for first, last in zip(batch.offsets, batch.offsets[1:], strict=False):
         for t in range(first, last):
-            expected = net.transition(batch.tokens[t]).view(LABELS, LABELS).clone()
+            expected = net.transition_layer(batch.tokens[t]).view(LABELS, LABELS).clone()
             for number, step in enumerate(steps):
                 if first <= t + step < last:
                     expected += around[number] @ batch.tokens[t + step]
@@ -52,19 +50,19 @@ def test_the_gradient_reaches_the_neighbours_weights() -> None:
     net, batch = net_of(2), batch_of([4, 1, 3])
 
     def value(around: torch.Tensor) -> torch.Tensor:
-        given = {"around": around}
+        given = {"context_weight": around}
         return torch.func.functional_call(_Moves(net, batch), _named(given), ())
 
-    assert torch.autograd.gradcheck(value, (net.around.detach().clone().requires_grad_(),))
+    assert torch.autograd.gradcheck(value, (net.context_weight.detach().clone().requires_grad_(),))
 
 
 class _Moves(torch.nn.Module):
-    def __init__(self, net: MovesNet, batch: Any) -> None:
+    def __init__(self, net: TransitionNetwork, batch: Any) -> None:
         super().__init__()
         self.net, self.batch = net, batch
 
     def forward(self) -> torch.Tensor:
-        return self.net.moves(self.batch).softmax(-1)
+        return self.net.transition_logits(self.batch).softmax(-1)
 
 
 def _named(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -74,16 +72,16 @@ def _named(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 def test_features_are_left_out_for_all_tokens_alike_and_only_with_a_generator() -> None:
     net, batch = net_of(0, dropout=0.5), batch_of([40])
     with torch.no_grad():
-        whole = net.moves(batch)
-        torch.testing.assert_close(net.moves(batch), whole)
-        weight, plain = net.transition.weight.clone(), net_of(0)
+        whole = net.transition_logits(batch)
+        torch.testing.assert_close(net.transition_logits(batch), whole)
+        weight, plain = net.transition_layer.weight.clone(), net_of(0)
         seen = set()
         for seed in range(40):
-            drawn = net.moves(batch, torch.Generator().manual_seed(seed))
+            drawn = net.transition_logits(batch, torch.Generator().manual_seed(seed))
             for stays in range(1 << WIDTH):
                 mask = torch.tensor([bool(stays >> bit & 1) for bit in range(WIDTH)])
-                plain.transition.weight.copy_(weight * mask * 2)
-                if torch.allclose(plain.moves(batch), drawn):
+                plain.transition_layer.weight.copy_(weight * mask * 2)
+                if torch.allclose(plain.transition_logits(batch), drawn):
                     seen.add(stays)
                     break
             else:
@@ -95,5 +93,5 @@ def test_what_is_left_out_evens_out() -> None:
     net, batch = net_of(1, dropout=0.5), batch_of([5, 2])
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
-        mean = torch.stack([net.moves(batch, generator) for _ in range(4000)]).mean(0)
-        torch.testing.assert_close(mean, net.moves(batch), atol=0.5, rtol=0)
+        mean = torch.stack([net.transition_logits(batch, generator) for _ in range(4000)]).mean(0)
+        torch.testing.assert_close(mean, net.transition_logits(batch), atol=0.5, rtol=0)

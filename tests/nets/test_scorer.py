@@ -7,14 +7,14 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convener.nets.moves import Look
-from convener.nets.scorer import Scorer
+from convener.nets.moves import ContextConfig
+from convener.nets.scorer import LinearTokenScorer
 from tests.nets.test_moves import LABELS, WIDTH, batch_of
 
 
-def scorer_of(context: int, dropout: float = 0.0) -> Scorer:
+def scorer_of(context: int, dropout: float = 0.0) -> LinearTokenScorer:
     torch.manual_seed(5)
-    scorer = Scorer(WIDTH, LABELS, Look(context=context, dropout=dropout)).double()
+    scorer = LinearTokenScorer(WIDTH, LABELS, ContextConfig(context_window=context, dropout=dropout)).double()
     for parameter in scorer.parameters():
         torch.nn.init.normal_(parameter)
     return scorer
@@ -26,11 +26,11 @@ def test_a_token_and_its_neighbours_speak_of_its_label(context: int, lengths: li
     scorer, batch = scorer_of(context), batch_of(lengths)
     found = scorer(batch)
     assert found.shape == (sum(lengths), LABELS)
-    around = scorer.around.view(2 * context, LABELS, WIDTH)
+    around = scorer.context_weight.view(2 * context, LABELS, WIDTH)
     steps = [step for step in range(-context, context + 1) if step]
     for first, last in zip(batch.offsets, batch.offsets[1:], strict=False):
         for t in range(first, last):
-            expected = scorer.own(batch.tokens[t])
+            expected = scorer.linear(batch.tokens[t])
             for number, step in enumerate(steps):
                 if first <= t + step < last:
                     expected = expected + around[number] @ batch.tokens[t + step]
@@ -39,7 +39,7 @@ def test_a_token_and_its_neighbours_speak_of_its_label(context: int, lengths: li
 
 def test_it_knows_nothing_at_first() -> None:
     batch = batch_of([3, 2])
-    assert not Scorer(WIDTH, LABELS, Look(context=1)).double()(batch).any()
+    assert not LinearTokenScorer(WIDTH, LABELS, ContextConfig(context_window=1)).double()(batch).any()
 
 
 def test_features_are_left_out_only_with_a_generator() -> None:

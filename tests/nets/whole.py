@@ -50,8 +50,8 @@ def assert_loss_is_that_of_the_twin(net: Any, batch: Batch) -> None:
             ours = chain_loss(net, tau, sample=False)(batch, torch.Generator())
             value, _ = objective_twin(
                 net.log_initial(),
-                net.moves(batch),
-                net.log_like(batch),
+                net.transition_logits(batch),
+                net.log_evidence(batch),
                 batch.offsets,
                 tau=tau,
             )

@@ -5,28 +5,28 @@ from __future__ import annotations
 import pytest
 
 import convener as cv
-from convener.report import Account, account_of
+from convener.report import RunSummary, summarize_run
 
 
 @pytest.fixture(scope="session")
 def demo() -> cv.Corpus:
-    return cv.demo.corpus()
+    return cv.demo.load_corpus()
 
 
 @pytest.fixture(scope="session")
-def vote(demo: cv.Corpus) -> Account:
+def vote(demo: cv.Corpus) -> RunSummary:
     """Majority vote on the test split, with gold."""
-    return account_of(cv.MajorityVote().fit(demo.train), demo.test, title="vote")
+    return summarize_run(cv.MajorityVote().fit(demo.train), demo.test, title="vote")
 
 
 @pytest.fixture(scope="session")
-def hmm(demo: cv.Corpus) -> Account:
+def hmm(demo: cv.Corpus) -> RunSummary:
     """A chain on the train split, with gold."""
-    model = cv.get("hmm")(steps=8).fit(demo.train)
-    return account_of(model, demo.train, title="hmm", facts={"split": "train"})
+    model = cv.get_model("hmm")(steps=8).fit(demo.train)
+    return summarize_run(model, demo.train, title="hmm", run_info={"split": "train"})
 
 
 @pytest.fixture(scope="session")
-def no_gold(demo: cv.Corpus) -> Account:
+def no_gold(demo: cv.Corpus) -> RunSummary:
     """Majority vote on the test split, without gold."""
-    return account_of(cv.MajorityVote().fit(demo.train), demo.test.without_gold())
+    return summarize_run(cv.MajorityVote().fit(demo.train), demo.test.without_gold())

@@ -7,7 +7,15 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import Any
 
+from convener.report.sheet import Query
+from convener.report.viewer import QUERY_PARAMS
+
 VOID = {"meta", "input", "br"}
+
+
+def params_of(query: Query) -> dict[str, str]:
+    """A query, as the form and the addresses of the viewer have it."""
+    return {name: getattr(query, of_query) for name, of_query in QUERY_PARAMS.items()}
 
 
 @dataclass

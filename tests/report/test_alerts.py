@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import convener as cv
-from convener.predictions import SAW_GOLD
-from convener.report import account_of
+from convener.predictions import USED_GOLD
+from convener.report import summarize_run
 from convener.report.alerts import alerts
 from tests.report.told import Told
 
@@ -38,7 +38,7 @@ def said(
     labels = np.zeros(WORDS, np.int16)
     labels[list(found)] = 1
     model = Told(labels=labels, sure=sure, settings=settings or {})
-    return [tuple(alert) for alert in alerts(account_of(model, data, facts=facts))]
+    return [tuple(alert) for alert in alerts(summarize_run(model, data, run_info=facts))]
 
 
 def test_where_all_is_well_nothing_is_said() -> None:
@@ -50,7 +50,7 @@ def test_where_all_is_well_nothing_is_said() -> None:
 ALL = words(range(WORDS))
 CASES: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
     "saw gold": (
-        {"settings": {SAW_GOLD: True}},
+        {"settings": {USED_GOLD: True}},
         [("grave", "told saw gold: a reference, not a result.")],
     ),
     "used the gold of valid": (
@@ -58,7 +58,7 @@ CASES: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
         [("note", "The gold of valid decided when training stopped.")],
     ),
     "saw gold, so how it stopped does not matter": (
-        {"settings": {SAW_GOLD: True}, "facts": {"used_valid_gold": True}},
+        {"settings": {USED_GOLD: True}, "facts": {"used_valid_gold": True}},
         [("grave", "told saw gold: a reference, not a result.")],
     ),
     "below majority vote": (
@@ -159,7 +159,7 @@ def test_a_coarse_mark_is_a_mark_of_no_type() -> None:
         [["w"]] * WORDS,
         {"a": [[(0, 1, "ENT")]] * 70 + [[]] * 30, "b": [[]] * 40 + [[(0, 1, "ENT")]] * 60},
     ).with_coarse({"ENT": "any"})
-    found = alerts(account_of(Told(labels=np.ones(WORDS, np.int16)), data))
+    found = alerts(summarize_run(Told(labels=np.ones(WORDS, np.int16)), data))
     assert [alert.text for alert in found] == ["No source ever marks X."]
 
 
@@ -175,6 +175,6 @@ def test_a_model_without_probabilities_has_no_account() -> None:
 
     data = cv.Dataset.from_spans(["X"], [["w"]], {})
     with pytest.raises(cv.DataError, match="told gives no probabilities"):
-        account_of(Unsure(labels=np.zeros(1, np.int16)), data)
+        summarize_run(Unsure(labels=np.zeros(1, np.int16)), data)
     with pytest.raises(cv.DataError, match="holds no token"):
-        account_of(Told(labels=np.zeros(0, np.int16)), data[:0])
+        summarize_run(Told(labels=np.zeros(0, np.int16)), data[:0])

@@ -10,63 +10,61 @@ import pytest
 
 import convener as cv
 from convener.evaluate import evaluate, score_spans
-from convener.evaluate.sources import f1_of_sources
-from convener.insides import Insides
-from convener.report import Account, account_of, drawings
-from convener.report.drawings import MOST_LABELS
+from convener.evaluate.sources import source_f1
+from convener.insides import Diagnostics
+from convener.report import RunSummary, drawings, summarize_run
+from convener.report.drawings import MAX_LABELS
 from tests.report.told import Told
 
 
-def test_reliability_is_the_estimates(hmm: Account) -> None:
+def test_reliability_is_the_estimates(hmm: RunSummary) -> None:
     figure = drawings.reliability(hmm)
     assert len(figure.rows) == len(hmm.estimates) > 0
     for row, item in zip(figure.rows, hmm.estimates, strict=True):
         assert (row.name, row.series) == (item.source, item.type)
         assert (row.value, row.low, row.high) == item.f1
-        assert row.true == item.true.f1
+        assert row.gold == item.gold_score.f1
         assert row.low <= row.value <= row.high
-    assert "true F1" in figure.says
+    assert "true F1" in figure.caption
 
 
-def test_reliability_without_gold(no_gold: Account) -> None:
+def test_reliability_without_gold(no_gold: RunSummary) -> None:
     figure = drawings.reliability(no_gold)
-    assert {row.true for row in figure.rows} == {None}
-    assert "true" not in figure.says
+    assert {row.gold for row in figure.rows} == {None}
+    assert "true" not in figure.caption
 
 
-def test_agreement_is_estimated_against_true(hmm: Account) -> None:
-    figure = drawings.agreement(hmm)
+def test_agreement_is_estimated_against_true(hmm: RunSummary) -> None:
+    figure = drawings.estimated_vs_gold(hmm)
     assert figure is not None
-    true = f1_of_sources(hmm.data, hmm.data.gold)
-    seen = f1_of_sources(hmm.data, hmm.answer.labels)
+    true = source_f1(hmm.data, hmm.data.gold)
+    seen = source_f1(hmm.data, hmm.predictions.labels)
     for point, item in zip(figure.points, hmm.estimates, strict=True):
         at = hmm.data.sources.index(item.source), hmm.data.tags.types.index(item.type)
         assert (point.x, point.y) == pytest.approx((true[at], seen[at]))
         assert point.series == item.type
     pairs = np.array([[point.x, point.y] for point in figure.points])
     found = float(np.corrcoef(pairs.T)[0, 1])
-    assert drawings.correlation(hmm) == pytest.approx(found)
-    assert f"Pearson correlation {found:.3f} over {len(pairs)} pairs" in figure.says
+    assert drawings.f1_correlation(hmm) == pytest.approx(found)
+    assert f"Pearson correlation {found:.3f} over {len(pairs)} pairs" in figure.caption
 
 
-def test_agreement_needs_gold(no_gold: Account) -> None:
-    assert drawings.agreement(no_gold) is None
-    assert drawings.correlation(no_gold) is None
+def test_agreement_needs_gold(no_gold: RunSummary) -> None:
+    assert drawings.estimated_vs_gold(no_gold) is None
+    assert drawings.f1_correlation(no_gold) is None
 
 
 def test_two_points_have_no_correlation() -> None:
-    data = cv.Dataset.from_spans(
-        ["X"], [["a"]], {"s": [[(0, 1, "X")]], "t": [[(0, 1, "X")]]}, gold=[[(0, 1, "X")]]
-    )
-    account = account_of(Told(labels=np.ones(1, np.int16)), data)
-    assert drawings.correlation(account) is None
-    figure = drawings.agreement(account)
+    data = cv.Dataset.from_spans(["X"], [["a"]], {"s": [[(0, 1, "X")]], "t": [[(0, 1, "X")]]}, gold=[[(0, 1, "X")]])
+    account = summarize_run(Told(labels=np.ones(1, np.int16)), data)
+    assert drawings.f1_correlation(account) is None
+    figure = drawings.estimated_vs_gold(account)
     assert figure is not None
-    assert figure.says.startswith("Every dot")
+    assert figure.caption.startswith("Every dot")
 
 
-def test_pairs_are_f1_of_one_against_another(vote: Account) -> None:
-    figure = drawings.pairs(vote)
+def test_pairs_are_f1_of_one_against_another(vote: RunSummary) -> None:
+    figure = drawings.source_similarity(vote)
     assert figure is not None
     names, data = vote.data.sources, vote.data
     assert tuple(figure.rows) == tuple(figure.columns) == names
@@ -82,8 +80,8 @@ def test_pairs_are_f1_of_one_against_another(vote: Account) -> None:
 
 def test_pairs_need_two() -> None:
     data = cv.Dataset.from_spans(["X"], [["a"]], {"s": [[(0, 1, "X")]]})
-    account = account_of(Told(labels=np.ones(1, np.int16)), data)
-    assert drawings.pairs(account) is None
+    account = summarize_run(Told(labels=np.ones(1, np.int16)), data)
+    assert drawings.source_similarity(account) is None
 
 
 def counted(votes: list[int], truth: list[list[float]], size: int) -> np.ndarray:
@@ -97,16 +95,16 @@ def counted(votes: list[int], truth: list[list[float]], size: int) -> np.ndarray
         return found / found.sum(axis=1, keepdims=True)
 
 
-def test_emissions_of_a_chain(hmm: Account) -> None:
+def test_emissions_of_a_chain(hmm: RunSummary) -> None:
     data, size = hmm.data, len(hmm.data.tags)
     found = drawings.emissions(hmm)
-    assert [source for source, _ in found] == list(hmm.insides.sources)
+    assert [source for source, _ in found] == list(hmm.diagnostics.sources)
     for number, (source, maps) in enumerate(found):
         assert [heat.title for heat in maps] == ["start", "final", "truth"]
         assert all(heat.values.shape == (size, size) for heat in maps)
         assert all(tuple(heat.rows) == data.tags.names for heat in maps)
-        np.testing.assert_array_equal(maps[0].values, hmm.insides.start[number])
-        np.testing.assert_array_equal(maps[1].values, hmm.insides.emissions[number])
+        np.testing.assert_array_equal(maps[0].values, hmm.diagnostics.initial_emission[number])
+        np.testing.assert_array_equal(maps[1].values, hmm.diagnostics.emission[number])
         column = data.votes[:, data.sources.index(source)].tolist()
         truth = np.eye(size)[data.gold].tolist()
         np.testing.assert_allclose(maps[2].values, counted(column, truth, size))
@@ -115,10 +113,10 @@ def test_emissions_of_a_chain(hmm: Account) -> None:
 def test_emissions_of_a_model_without_any(toy: cv.Dataset) -> None:
     """Counted against its posterior; where a source abstains, nothing is said."""
     model = cv.MajorityVote().fit(toy)
-    account = account_of(model, toy.without_gold())
+    account = summarize_run(model, toy.without_gold())
     found = dict(drawings.emissions(account))
     assert set(found) == set(toy.sources)
-    shares = account.answer.probabilities
+    shares = account.predictions.probabilities
     for source, maps in found.items():
         (heat,) = maps
         assert heat.title == "final"
@@ -132,18 +130,16 @@ def many_types(gold: bool = True) -> cv.Dataset:
     rng = np.random.default_rng(0)
     marks = [[(0, 2, types[rng.integers(6)])] for _ in range(60)]
     noisy = [[(0, 2, types[rng.integers(6)])] if rng.random() < 0.3 else m for m in marks]
-    return cv.Dataset.from_spans(
-        types, [["a", "b", "c"]] * 60, {"s": noisy}, gold=marks if gold else None
-    )
+    return cv.Dataset.from_spans(types, [["a", "b", "c"]] * 60, {"s": noisy}, gold=marks if gold else None)
 
 
 def test_many_labels_are_shown_by_type() -> None:
     data = many_types()
-    assert len(data.tags) > MOST_LABELS
+    assert len(data.tags) > MAX_LABELS
     emissions = np.random.default_rng(1).dirichlet(np.ones(13), (1, 13))
-    seen = Insides(sources=("s",), emissions=emissions, start=emissions[:, ::-1].copy())
+    seen = Diagnostics(sources=("s",), emission=emissions, initial_emission=emissions[:, ::-1].copy())
     labels = data.gold.copy()
-    account = account_of(Told(labels=labels, seen=seen), data)
+    account = summarize_run(Told(labels=labels, seen=seen), data)
     ((source, maps),) = drawings.emissions(account)
     assert source == "s"
     assert [heat.title for heat in maps] == ["start", "final", "truth"]
@@ -168,8 +164,8 @@ def test_types_of_one_word_are_shown_by_what_is_known_of_them() -> None:
     marks = [[(0, 1, name)] for name in types[:5]] * 2
     said = [*marks[:5], *[[(0, 1, "T0")]] * 5]
     data = cv.Dataset.from_spans(types, [["a", "b"]] * 10, {"s": said}, gold=marks)
-    seen = Insides(sources=("s",))
-    account = account_of(Told(labels=data.gold.copy(), seen=seen), data)
+    seen = Diagnostics(sources=("s",))
+    account = summarize_run(Told(labels=data.gold.copy(), seen=seen), data)
     truth = drawings.emissions(account)[0][1][-1].values
     np.testing.assert_allclose(truth[:6].sum(axis=1), 1)
     assert truth[2, [1, 2]].tolist() == [0.5, 0.5]
@@ -179,16 +175,16 @@ def test_types_of_one_word_are_shown_by_what_is_known_of_them() -> None:
 def test_eleven_labels_are_shown_as_they_are() -> None:
     types = [f"T{number}" for number in range(5)]
     data = cv.Dataset.from_spans(types, [["a"]], {"s": [[(0, 1, "T0")]]}, gold=[[(0, 1, "T0")]])
-    seen = Insides(sources=("s",))
-    account = account_of(Told(labels=np.ones(1, np.int16), seen=seen), data)
+    seen = Diagnostics(sources=("s",))
+    account = summarize_run(Told(labels=np.ones(1, np.int16), seen=seen), data)
     ((_, maps),) = drawings.emissions(account)
-    assert all(len(heat.rows) == MOST_LABELS for heat in maps)
+    assert all(len(heat.rows) == MAX_LABELS for heat in maps)
 
 
-def test_moves_are_counted_from_one_label_to_the_next(hmm: Account) -> None:
+def test_moves_are_counted_from_one_label_to_the_next(hmm: RunSummary) -> None:
     data, size = hmm.data, len(hmm.data.tags)
-    final, truth = drawings.moves(hmm)
-    for heat, labels in ((final, hmm.answer.labels), (truth, data.gold)):
+    final, truth = drawings.transitions(hmm)
+    for heat, labels in ((final, hmm.predictions.labels), (truth, data.gold)):
         counts = np.zeros((size, size))
         for a, b in pairwise(data.offsets.tolist()):
             before = 0
@@ -200,20 +196,20 @@ def test_moves_are_counted_from_one_label_to_the_next(hmm: Account) -> None:
     assert (final.title, truth.title) == ("Moves: final", "Moves: truth")
 
 
-def test_moves_without_gold(no_gold: Account) -> None:
-    assert [heat.title for heat in drawings.moves(no_gold)] == ["Moves: final"]
+def test_moves_without_gold(no_gold: RunSummary) -> None:
+    assert [heat.title for heat in drawings.transitions(no_gold)] == ["Moves: final"]
 
 
-def test_curves_of_a_chain(hmm: Account) -> None:
-    (figure,) = drawings.curves(hmm)
-    points = hmm.insides.curves["EM"]
+def test_curves_of_a_chain(hmm: RunSummary) -> None:
+    (figure,) = drawings.training_curves(hmm)
+    points = hmm.diagnostics.learning_curves["EM"]
     assert figure.title == "EM: loss"
     assert figure.curves == {"loss": list(enumerate(points[:, 0].tolist()))}
     assert figure.x_title == "step"
-    assert f"{points[-1, 0]:.4g}" in figure.says
+    assert f"{points[-1, 0]:.4g}" in figure.caption
 
 
-def test_curves_of_stages(vote: Account) -> None:
+def test_curves_of_stages(vote: RunSummary) -> None:
     """Only what is known is drawn, and only where it is a line."""
     nan = np.nan
     stages = {
@@ -221,18 +217,18 @@ def test_curves_of_stages(vote: Account) -> None:
         "two": np.array([[1.0, nan]]),
         "three": np.zeros((0, 2)),
     }
-    account = replace(vote, insides=Insides(sources=(), curves=stages))
-    loss, score = drawings.curves(account)
+    account = replace(vote, diagnostics=Diagnostics(sources=(), learning_curves=stages))
+    loss, score = drawings.training_curves(account)
     assert loss.curves == {"loss": [(0, 3.0), (1, 2.0), (3, 1.0)]}
     assert score.curves == {"held-out score": [(1, 0.5), (3, 0.7)]}
     assert (loss.x_title, score.title) == ("epoch", "one: held-out score")
-    assert drawings.curves(vote) == []
+    assert drawings.training_curves(vote) == []
 
 
-def test_calibration_holds_the_bins_with_something_in_them(vote: Account) -> None:
+def test_calibration_holds_the_bins_with_something_in_them(vote: RunSummary) -> None:
     figure = drawings.calibration(vote)
     assert figure is not None
-    found = evaluate(vote.answer, vote.data).calibration
+    found = evaluate(vote.predictions, vote.data).calibration
     assert list(figure.curves) == ["tokens", "spans"]
     for name, bins in figure.curves.items():
         part = found[name]
@@ -240,10 +236,10 @@ def test_calibration_holds_the_bins_with_something_in_them(vote: Account) -> Non
         assert all(count > 0 for _, _, count in bins)
         error = sum(count * abs(sure - right) for sure, right, count in bins) / part.count.sum()
         assert error == pytest.approx(part.ece)
-        assert f"{part.ece:.3f} for {name}" in figure.says
+        assert f"{part.ece:.3f} for {name}" in figure.caption
 
 
-def test_confusion_is_by_row(vote: Account) -> None:
+def test_confusion_is_by_row(vote: RunSummary) -> None:
     figure = drawings.confusion(vote)
     assert figure is not None
     types = vote.data.tags.types
@@ -255,17 +251,17 @@ def test_confusion_is_by_row(vote: Account) -> None:
         assert figure.values[number].sum() == pytest.approx(1)
         right = vote.evaluation.scores.per_type[types[number]].correct
         assert figure.values[number, number] * there >= right - 1e-9
-    counts = vote.evaluation.breakdown.confusion
+    counts = vote.evaluation.error_types.confusion
     np.testing.assert_allclose(figure.values, counts / counts.sum(axis=1, keepdims=True))
 
 
-def test_without_gold_nothing_is_calibrated_or_confused(no_gold: Account) -> None:
+def test_without_gold_nothing_is_calibrated_or_confused(no_gold: RunSummary) -> None:
     assert drawings.calibration(no_gold) is None
     assert drawings.confusion(no_gold) is None
 
 
-def test_all_of_them_have_names(hmm: Account) -> None:
-    assert set(drawings.ALL) == {
+def test_all_of_them_have_names(hmm: RunSummary) -> None:
+    assert set(drawings.FIGURES) == {
         "reliability",
         "agreement",
         "pairs",
@@ -275,5 +271,5 @@ def test_all_of_them_have_names(hmm: Account) -> None:
         "calibration",
         "confusion",
     }
-    titles = [heat.title for heat in drawings.ALL["emissions"](hmm)]
+    titles = [heat.title for heat in drawings.FIGURES["emissions"](hmm)]
     assert titles[:3] == [f"{hmm.data.sources[0]}: {s}" for s in ("start", "final", "truth")]

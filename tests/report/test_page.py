@@ -18,11 +18,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import convener as cv
-from convener.errors import MissingExtraError
-from convener.report import Account, account_of, write_report
-from convener.report.comparison import comparison_page
-from convener.report.page import axis_of, cells, embedded, environment, hue_of, policy, shown
-from convener.report.story import page
+from convener.errors import MissingDependencyError
+from convener.report import RunSummary, summarize_run, write_report
+from convener.report.comparison import render_comparison
+from convener.report.page import (
+    content_security_policy,
+    embedded_sentences,
+    fit_axis,
+    table_cells,
+    template_environment,
+    to_script_json,
+    type_hue,
+)
+from convener.report.story import render_report
 from convener.tables import Table
 from tests.report.reading import Page, page_of
 from tests.report.told import Told
@@ -42,17 +50,17 @@ values = st.recursive(
 
 @given(values)
 def test_embedded_values_survive_and_end_nothing(value: Any) -> None:
-    text = embedded(value)
+    text = to_script_json(value)
     assert "<" not in text
     assert json.loads(text) == value
     text.encode("utf-8")
 
 
 def test_embedded_text_is_not_longer_than_it_must() -> None:
-    assert embedded(["é🙂"]) == '["é🙂"]'
-    assert embedded(["é", "\ud800"]) == '["\\u00e9","\\ud800"]'
+    assert to_script_json(["é🙂"]) == '["é🙂"]'
+    assert to_script_json(["é", "\ud800"]) == '["\\u00e9","\\ud800"]'
     with pytest.raises(ValueError, match="not JSON compliant"):
-        embedded([float("nan")])
+        to_script_json([float("nan")])
 
 
 # Text that would like to be more than text
@@ -96,22 +104,22 @@ def hostile(*, gold: bool = True) -> tuple[Told, cv.Dataset]:
     return model, data
 
 
-def account(*, gold: bool = True) -> Account:
+def account(*, gold: bool = True) -> RunSummary:
     model, data = hostile(gold=gold)
     facts = {"split": "<s>", "reported": "<em>now</em>"}
-    return account_of(model, data, title=TITLE, facts=facts)
+    return summarize_run(model, data, title=TITLE, run_info=facts)
 
 
 def pages() -> dict[str, str]:
     told = account()
-    other = replace(told.answer, labels=np.zeros_like(told.answer.labels))
-    pair = {MODEL: told.answer, SOURCES[1]: other}
+    other = replace(told.predictions, labels=np.zeros_like(told.predictions.labels))
+    pair = {MODEL: told.predictions, SOURCES[1]: other}
     return {
-        "report": page(told),
-        "without gold": page(account(gold=False)),
-        "viewer": page(told, remote=True),
-        "comparison": comparison_page(told.data, pair, title=TITLE),
-        "comparison without gold": comparison_page(told.data.without_gold(), pair, title=TITLE),
+        "report": render_report(told),
+        "without gold": render_report(account(gold=False)),
+        "viewer": render_report(told, remote=True),
+        "comparison": render_comparison(told.data, pair, title=TITLE),
+        "comparison without gold": render_comparison(told.data.without_gold(), pair, title=TITLE),
     }
 
 
@@ -170,7 +178,7 @@ def test_the_policy_is_of_this_script(written: str) -> None:
         for meta in found.of("meta")
         if meta.attributes.get("http-equiv") == "Content-Security-Policy"
     ]
-    assert rules == [policy(script.text)]
+    assert rules == [content_security_policy(script.text)]
     assert "default-src 'none'" in rules[0]
     assert f"script-src 'sha256-{digest}';" in rules[0]
     assert "unsafe-eval" not in rules[0]
@@ -198,7 +206,7 @@ def test_names_and_words_are_shown_as_they_are(written: str) -> None:
 
 
 def test_templates_are_not_made_of_data() -> None:
-    text = page(account())
+    text = render_report(account())
     found = page_of(text)
     assert any("{{ 7 * 7 }}" in phrase for phrase in found.lines("q"))
     assert found.tables["Settings"][-2:] == [
@@ -213,25 +221,23 @@ def test_templates_are_not_made_of_data() -> None:
 # Which sentences are held
 
 
-def parsed(told: Account, **how: bool) -> Page:
-    return page_of(page(told, **how))
+def parsed(told: RunSummary, **how: bool) -> Page:
+    return page_of(render_report(told, **how))
 
 
-def test_all_sentences_are_held_in_the_order_of_the_text(vote: Account) -> None:
+def test_all_sentences_are_held_in_the_order_of_the_text(vote: RunSummary) -> None:
     records = parsed(vote).json("records")
-    assert records == [vote.sheet.record(number) for number in range(len(vote.data))]
-    assert "most uncertain of" not in page(vote)
+    assert records == [vote.sentence_index.record(number) for number in range(len(vote.data))]
+    assert "most uncertain of" not in render_report(vote)
 
 
-def test_of_too_many_the_most_uncertain_are_held(
-    vote: Account, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys.modules["convener.report.page"], "MOST", 7)
+def test_of_too_many_the_most_uncertain_are_held(vote: RunSummary, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["convener.report.page"], "MAX_SENTENCES", 7)
     found = parsed(vote)
     numbers = [record["n"] for record in found.json("records")]
-    entropy = vote.sheet.entropy.tolist()
+    entropy = vote.sentence_index.entropy.tolist()
     order = sorted(range(len(entropy)), key=lambda number: -entropy[number])
-    assert numbers == sorted(order[:7]) == shown(vote.sheet).tolist()
+    assert numbers == sorted(order[:7]) == embedded_sentences(vote.sentence_index).tolist()
     assert found.json("setup")["size"] == len(vote.data)
     said = f"These are the 7 most uncertain of {len(vote.data)} sentences; convener view shows all"
     assert any(line.startswith(said) for line in found.lines("p", "note"))
@@ -239,14 +245,14 @@ def test_of_too_many_the_most_uncertain_are_held(
     assert not any("most uncertain of" in line for line in whole.lines("p", "note"))
 
 
-def test_the_viewers_page_holds_no_sentence(vote: Account) -> None:
+def test_the_viewers_page_holds_no_sentence(vote: RunSummary) -> None:
     found = parsed(vote, remote=True)
     assert [script.attributes.get("id") for script in found.of("script")] == ["setup", None]
     assert found.json("setup")["remote"] is True
     assert parsed(vote).json("setup")["remote"] is False
 
 
-def test_counts_stand_in_the_filter(vote: Account) -> None:
+def test_counts_stand_in_the_filter(vote: RunSummary) -> None:
     options = [option.text for option in parsed(vote).of("option")]
     for name, text in (
         ("disagreement", "sources disagree"),
@@ -256,7 +262,7 @@ def test_counts_stand_in_the_filter(vote: Account) -> None:
         ("vote", "unlike majority vote"),
         ("silent", "no source marks any"),
     ):
-        assert f"{text} ({vote.sheet.counts()[name]})" in options
+        assert f"{text} ({vote.sentence_index.counts()[name]})" in options
     assert not any(option.startswith("models disagree") for option in options)
 
 
@@ -264,7 +270,7 @@ def test_counts_stand_in_the_filter(vote: Account) -> None:
 
 
 def test_hues_are_far_apart() -> None:
-    hues = [hue_of(number) for number in range(8)]
+    hues = [type_hue(number) for number in range(8)]
     gaps = [abs(a - b) for number, a in enumerate(hues) for b in hues[:number]]
     assert min(min(gap, 360 - gap) for gap in gaps) >= 20
     assert all(0 <= hue < 360 for hue in hues)
@@ -272,34 +278,34 @@ def test_hues_are_far_apart() -> None:
 
 def test_cells_know_numbers() -> None:
     table = Table(title="", columns=("a", "b"), rows=[("x", 0.5), ("y", None)])
-    assert cells(table) == [[("x", False), ("0.5", True)], [("y", False), ("-", True)]]
+    assert table_cells(table) == [[("x", False), ("0.5", True)], [("y", False), ("-", True)]]
 
 
 def test_an_axis_holds_all_curves() -> None:
     curves = {"a": [(0.0, 3.0), (4.0, 1.0)], "b": [(1.0, 7.0)]}
-    assert (axis_of(curves, 1, 0, 10).low, axis_of(curves, 1, 0, 10).high) == (1.0, 7.0)
-    flat = axis_of({"a": [(0.0, 2.0), (1.0, 2.0)]}, 1, 0, 10)
+    assert (fit_axis(curves, 1, 0, 10).low, fit_axis(curves, 1, 0, 10).high) == (1.0, 7.0)
+    flat = fit_axis({"a": [(0.0, 2.0), (1.0, 2.0)]}, 1, 0, 10)
     assert flat(2.0) == 5.0
 
 
-def test_without_jinja2(vote: Account, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_jinja2(vote: RunSummary, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "jinja2", None)
-    environment.cache_clear()
+    template_environment.cache_clear()
     try:
         said = r"a report needs jinja2: pip install 'convener\[report\]'"
-        with pytest.raises(MissingExtraError, match=said):
-            page(vote)
+        with pytest.raises(MissingDependencyError, match=said):
+            render_report(vote)
         model, data = hostile()
-        with pytest.raises(MissingExtraError, match=said):
+        with pytest.raises(MissingDependencyError, match=said):
             write_report(model, data, tmp_path / "report.html")
         assert list(tmp_path.iterdir()) == []
     finally:
-        environment.cache_clear()
+        template_environment.cache_clear()
 
 
 def test_a_report_is_written_whole(tmp_path: Path) -> None:
     model, data = hostile()
     told = write_report(model, data, tmp_path / "new" / "report.html", title=TITLE)
     text = (tmp_path / "new" / "report.html").read_text(encoding="utf-8")
-    assert text == page(told)
+    assert text == render_report(told)
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["report.html"]

@@ -10,22 +10,29 @@ import numpy as np
 import pytest
 
 import convener as cv
-from convener.errors import ConfigError, DataError, MissingExtraError
-from convener.report import Account, account_of, drawings
-from convener.report.figures import Diagram, Figure, Heat, Lines, Point, Range, Ranges, Scatter
-from convener.report.plots import PAINTERS, write_plot
+from convener.errors import ConfigError, DataError, MissingDependencyError
+from convener.report import RunSummary, drawings, summarize_run
+from convener.report.figures import (
+    Figure,
+    Heatmap,
+    IntervalPlot,
+    IntervalRow,
+    LinePlot,
+    Point,
+    ReliabilityDiagram,
+    ScatterPlot,
+)
+from convener.report.plots import RENDERERS, write_plot
 from tests.report.told import Told
 
-HEAT = Heat(
-    title="heat", says="", rows=["a", "b"], columns=["c"], values=np.array([[0.9], [np.nan]])
-)
+HEAT = Heatmap(title="heat", caption="", rows=["a", "b"], columns=["c"], values=np.array([[0.9], [np.nan]]))
 FIGURES: list[Figure] = [
     HEAT,
-    Scatter(title="dots", says="", points=[Point(0.1, 0.2, "p", "X")], x_title="x", y_title="y"),
-    Ranges(title="ranges", says="", rows=[Range("s", "X", 0.1, 0.2, 0.3, 0.25)], x_title="F1"),
-    Ranges(title="bare", says="", rows=[Range("s", "X", 0.1, 0.2, 0.3, None)], x_title="F1"),
-    Lines(title="line", says="", curves={"loss": [(0, 3.0), (1, 2.0)]}, x_title="x", y_title="y"),
-    Diagram(title="bins", says="", curves={"spans": [(0.9, 0.8, 7)], "tokens": []}),
+    ScatterPlot(title="dots", caption="", points=[Point(0.1, 0.2, "p", "X")], x_title="x", y_title="y"),
+    IntervalPlot(title="ranges", caption="", rows=[IntervalRow("s", "X", 0.1, 0.2, 0.3, 0.25)], x_title="F1"),
+    IntervalPlot(title="bare", caption="", rows=[IntervalRow("s", "X", 0.1, 0.2, 0.3, None)], x_title="F1"),
+    LinePlot(title="line", caption="", curves={"loss": [(0, 3.0), (1, 2.0)]}, x_title="x", y_title="y"),
+    ReliabilityDiagram(title="bins", caption="", curves={"spans": [(0.9, 0.8, 7)], "tokens": []}),
 ]
 
 
@@ -57,14 +64,14 @@ def test_every_kind_is_drawn(tmp_path: Path, figure: Figure) -> None:
 
 
 def test_every_kind_of_figure_has_a_painter() -> None:
-    assert set(PAINTERS) == set(Figure.__subclasses__())
+    assert set(RENDERERS) == set(Figure.__subclasses__())
 
 
 def test_numbers_stand_in_small_maps_only(tmp_path: Path) -> None:
     write_plot([HEAT], tmp_path / "small.svg")
     assert "<!-- 0.90 -->" in texts(tmp_path / "small.svg")
     names = [f"n{number}" for number in range(13)]
-    wide = Heat(title="wide", says="", rows=names, columns=names, values=np.full((13, 13), 0.5))
+    wide = Heatmap(title="wide", caption="", rows=names, columns=names, values=np.full((13, 13), 0.5))
     write_plot([wide], tmp_path / "wide.svg")
     assert "<!-- 0.50 -->" not in texts(tmp_path / "wide.svg")
 
@@ -72,14 +79,12 @@ def test_numbers_stand_in_small_maps_only(tmp_path: Path) -> None:
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
 def test_several_stand_side_by_side(tmp_path: Path, count: int) -> None:
     write_plot(FIGURES[:count], tmp_path / "f.svg")
-    assert all(
-        f"<!-- {figure.title} -->" in texts(tmp_path / "f.svg") for figure in FIGURES[:count]
-    )
+    assert all(f"<!-- {figure.title} -->" in texts(tmp_path / "f.svg") for figure in FIGURES[:count])
 
 
-@pytest.mark.parametrize("kind", drawings.ALL)
-def test_all_figures_of_a_chain(tmp_path: Path, hmm: Account, kind: str) -> None:
-    found = drawings.ALL[kind](hmm)
+@pytest.mark.parametrize("kind", drawings.FIGURES)
+def test_all_figures_of_a_chain(tmp_path: Path, hmm: RunSummary, kind: str) -> None:
+    found = drawings.FIGURES[kind](hmm)
     figures = [found] if isinstance(found, Figure) else list(found or [])
     write_plot(figures[:4], tmp_path / "f.svg")
     assert f"<!-- {figures[0].title} -->" in texts(tmp_path / "f.svg")
@@ -87,9 +92,9 @@ def test_all_figures_of_a_chain(tmp_path: Path, hmm: Account, kind: str) -> None
 
 def test_a_model_that_finds_nothing_is_drawn(tmp_path: Path) -> None:
     data = cv.Dataset.from_spans(["X"], [["a"]], {"s": [[]]}, gold=[[(0, 1, "X")]])
-    account = account_of(Told(labels=np.zeros(1, np.int16)), data)
+    account = summarize_run(Told(labels=np.zeros(1, np.int16)), data)
     for kind in ("calibration", "confusion", "moves", "reliability"):
-        found = drawings.ALL[kind](account)
+        found = drawings.FIGURES[kind](account)
         figures = [found] if isinstance(found, Figure) else list(found or [])
         write_plot(figures, tmp_path / f"{kind}.svg")
 
@@ -105,7 +110,7 @@ def test_a_plot_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "f.svg"
     write_plot([HEAT], path)
     before = path.read_bytes()
-    broken = Heat(title="\ud800", says="", rows=["a"], columns=["b"], values=np.array([[0.5]]))
+    broken = Heatmap(title="\ud800", caption="", rows=["a"], columns=["b"], values=np.array([[0.5]]))
     with pytest.raises((TypeError, ValueError)):  # no font has it: found out while it is drawn
         write_plot([broken], path)
     assert path.read_bytes() == before
@@ -117,16 +122,16 @@ def test_a_plot_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["$x", "$\\nonsense{$", "a $5$ b", "<b>&", "--"])
 def test_names_are_text(tmp_path: Path, name: str) -> None:
-    ranges = Ranges(title=name, says="", rows=[Range(name, name, 0, 0.5, 1, None)], x_title=name)
+    ranges = IntervalPlot(title=name, caption="", rows=[IntervalRow(name, name, 0, 0.5, 1, None)], x_title=name)
     points = [Point(0.5, 0.5, name, name)]
-    dots = Scatter(title=name, says="", points=points, x_title=name, y_title=name)
-    heat = Heat(title=name, says="", rows=[name], columns=[name], values=np.ones((1, 1)))
+    dots = ScatterPlot(title=name, caption="", points=points, x_title=name, y_title=name)
+    heat = Heatmap(title=name, caption="", rows=[name], columns=[name], values=np.ones((1, 1)))
     write_plot([ranges, dots, heat], tmp_path / "f.svg")
     assert texts(tmp_path / "f.svg").count("<!-- ") > 5
 
 
 def test_without_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(MissingExtraError, match=r"a plot needs matplotlib: .*convener\[report\]"):
+    with pytest.raises(MissingDependencyError, match=r"a plot needs matplotlib: .*convener\[report\]"):
         write_plot([HEAT], tmp_path / "f.png")
     assert list(tmp_path.iterdir()) == []

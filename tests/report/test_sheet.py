@@ -19,10 +19,19 @@ from numpy.typing import NDArray
 
 import convener as cv
 from convener.errors import DataError, UnknownNameError
-from convener.packed import Strings
+from convener.packed import StringArray
 from convener.predictions import Predictions
 from convener.report import sheet as module
-from convener.report.sheet import ODDITIES, ORDERS, UNSURE, Lane, Query, Sheet, folded, sheet_of
+from convener.report.sheet import (
+    FILTERS,
+    LOW_CONFIDENCE,
+    ORDERS,
+    Query,
+    SentenceIndex,
+    Track,
+    build_sentence_index,
+    lowercase_sentences,
+)
 from tests.generators import Kind, datasets, legal_labels, probability_rows
 
 ODD = Kind(partial=True, illegal=True, surrogates=True, empty_words=True)
@@ -39,9 +48,7 @@ def cases(draw: DrawFn, *, probabilities: bool = True) -> Case:
         Predictions(
             data=data,
             labels=draw(legal_labels(tags, lengths)),
-            probabilities=draw(probability_rows(sum(lengths), len(tags)))
-            if probabilities
-            else None,
+            probabilities=draw(probability_rows(sum(lengths), len(tags))) if probabilities else None,
             model=f"model {number}",
         )
         for number in range(draw(st.integers(1, 2)))
@@ -123,9 +130,7 @@ class Plain:
         )
         found = {
             "disagreement": self.conflict > 0 or crossing,
-            "uncertain": any(
-                row[label] < UNSURE for row, label in zip(self.shares, self.labels, strict=True)
-            ),
+            "uncertain": any(row[label] < LOW_CONFIDENCE for row, label in zip(self.shares, self.labels, strict=True)),
             "error": self.gold is not None and self.gold != self.model[0],
             "unmarked": any(not any(self.marked[a:b]) for a, b, _ in self.model[0]),
             "vote": self.vote is not None and self.vote != self.model[0],
@@ -140,7 +145,7 @@ def plain(case: Case) -> list[Plain]:
 
 
 def flags(record: dict[str, Any]) -> set[str]:
-    return {name for bit, name in enumerate(ODDITIES) if record["f"] >> bit & 1}
+    return {name for bit, name in enumerate(FILTERS) if record["f"] >> bit & 1}
 
 
 # Records
@@ -149,19 +154,17 @@ def flags(record: dict[str, Any]) -> set[str]:
 @given(cases())
 def test_records_are_what_everybody_says(case: Case) -> None:
     data, answers, vote = case
-    sheet = sheet_of(data, answers, vote)
+    sheet = build_sentence_index(data, answers, vote)
     assert len(sheet) == len(data)
     assert sheet.types == data.tags.types
-    assert sheet.lanes == (
-        *(Lane("model", answer.model) for answer in answers),
-        *([] if data.gold is None else [Lane("gold", "gold")]),
-        *([] if vote is None else [Lane("vote", "majority vote")]),
-        *(Lane("source", name) for name in data.sources),
+    assert sheet.tracks == (
+        *(Track("model", answer.model) for answer in answers),
+        *([] if data.gold is None else [Track("gold", "gold")]),
+        *([] if vote is None else [Track("vote", "majority vote")]),
+        *(Track("source", name) for name in data.sources),
     )
     looked = plain(case)
-    assert sheet.counts() == {
-        name: sum(name in sentence.odd() for sentence in looked) for name in ODDITIES
-    }
+    assert sheet.counts() == {name: sum(name in sentence.odd() for sentence in looked) for name in FILTERS}
     for number, expected in enumerate(looked):
         record = sheet.record(number)
         assert set(record) == {"n", "t", "s", "e", "c", "f"}
@@ -170,9 +173,7 @@ def test_records_are_what_everybody_says(case: Case) -> None:
         spans = [[lane, *span] for lane, there in enumerate(expected.lanes()) for span in there]
         assert [span[:4] for span in record["s"]] == spans
         scored = [span for span in record["s"] if len(span) == 5]
-        assert [span[0] < len(answers) for span in record["s"]] == [
-            len(span) == 5 for span in record["s"]
-        ]
+        assert [span[0] < len(answers) for span in record["s"]] == [len(span) == 5 for span in record["s"]]
         ours = [span for span in scored if span[0] == 0]
         assert [span[4] for span in ours] == pytest.approx(
             [expected.score(span) for span in expected.model[0]], abs=5.1e-4
@@ -185,7 +186,7 @@ def test_records_are_what_everybody_says(case: Case) -> None:
 
 @given(cases(probabilities=False))
 def test_without_probabilities_nothing_is_uncertain(case: Case) -> None:
-    sheet = sheet_of(*case)
+    sheet = build_sentence_index(*case)
     assert not sheet.entropy.any()
     assert sheet.counts()["uncertain"] == 0
     assert np.isnan(sheet.score).all()
@@ -193,21 +194,21 @@ def test_without_probabilities_nothing_is_uncertain(case: Case) -> None:
 
 def test_a_million_tokens_are_looked_at_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(4)
-    data = cv.demo.corpus().test
+    data = cv.demo.load_corpus().test
     shares = rng.dirichlet(np.ones(len(data.tags)), len(data.tokens)).astype(np.float32)
     labels = np.zeros(len(data.tokens), np.int16)
     answer = Predictions(data=data, labels=labels, probabilities=shares)
-    whole = sheet_of(data, [answer])
-    monkeypatch.setattr(module, "BLOCK", 7)
-    parts = sheet_of(data, [answer])
+    whole = build_sentence_index(data, [answer])
+    monkeypatch.setattr(module, "BLOCK_SIZE", 7)
+    parts = build_sentence_index(data, [answer])
     np.testing.assert_allclose(parts.entropy, whole.entropy)
-    assert (parts.odd == whole.odd).all()
-    assert parts.searched == whole.searched
+    assert (parts.filters == whole.filters).all()
+    assert parts.search_text == whole.search_text
 
 
 def test_a_sentence_that_is_not_there() -> None:
     data = cv.Dataset.from_spans(["X"], [["a"]], {})
-    sheet = sheet_of(data, [Predictions(data=data, labels=np.zeros(1, np.int16))])
+    sheet = build_sentence_index(data, [Predictions(data=data, labels=np.zeros(1, np.int16))])
     for number in (-1, 1):
         with pytest.raises(UnknownNameError, match=f"sentence {number} of 1"):
             sheet.record(number)
@@ -229,7 +230,7 @@ def queries(draw: DrawFn, case: Case) -> Query:
         text = draw(st.sampled_from([text, text.upper(), text.lower(), text.swapcase()]))
     return Query(
         text=text,
-        odd=draw(st.sampled_from(["", *ODDITIES])),
+        filter=draw(st.sampled_from(["", *FILTERS])),
         type=draw(st.sampled_from(["", *data.tags.types])),
         source=draw(st.sampled_from(["", *data.sources])),
         order=draw(st.sampled_from(ORDERS)),
@@ -248,13 +249,13 @@ def asked_for(case: Case, query: Query, sentence: Plain) -> bool:
     kinds = {data.tags.types[kind] for lane in chosen for _, _, kind in lane}
     return (
         query.text.replace("\n", " ").lower() in line
-        and (not query.odd or query.odd in sentence.odd())
+        and (not query.filter or query.filter in sentence.odd())
         and (not query.type or query.type in kinds)
         and (not query.source or bool(kinds))
     )
 
 
-def expected_order(case: Case, query: Query, sheet: Sheet) -> list[int]:
+def expected_order(case: Case, query: Query, sheet: SentenceIndex) -> list[int]:
     found = [n for n, here in enumerate(plain(case)) if asked_for(case, query, here)]
     if query.order == "entropy":  # by what the sheet says, tested above: sums may differ in a bit
         found.sort(key=lambda number: -float(sheet.entropy[number]))
@@ -267,14 +268,14 @@ def expected_order(case: Case, query: Query, sheet: Sheet) -> list[int]:
 def test_every_filter_and_order_together(data: st.DataObject) -> None:
     case = data.draw(cases())
     query = data.draw(queries(case))
-    sheet = sheet_of(*case)
+    sheet = build_sentence_index(*case)
     assert sheet.find(query).tolist() == expected_order(case, query, sheet)
 
 
-def sheet_with(*sentences: list[str]) -> Sheet:
+def sheet_with(*sentences: list[str]) -> SentenceIndex:
     data = cv.Dataset.from_spans(["X"], sentences, {})
     labels = np.zeros(len(data.tokens), np.int16)
-    return sheet_of(data, [Predictions(data=data, labels=labels)])
+    return build_sentence_index(data, [Predictions(data=data, labels=labels)])
 
 
 @pytest.mark.parametrize(
@@ -296,18 +297,16 @@ def sheet_with(*sentences: list[str]) -> Sheet:
     ],
 )
 def test_search(text: str, found: list[int]) -> None:
-    sheet = sheet_with(
-        ["Ada", "Lovelace", "wrote"], ["Nobody"], ["É", "ada", "ADA"], ["a\nb"], [], ["", "", ""]
-    )
+    sheet = sheet_with(["Ada", "Lovelace", "wrote"], ["Nobody"], ["É", "ada", "ADA"], ["a\nb"], [], ["", "", ""])
     assert sheet.find(Query(text=text)).tolist() == found
 
 
 def test_a_part_of_a_corpus_is_searched_by_itself() -> None:
     """Tokens of a slice lie in the buffer of the whole."""
-    data = cv.demo.corpus().test
+    data = cv.demo.load_corpus().test
     part = data[3:9]
     labels = np.zeros(len(part.tokens), np.int16)
-    sheet = sheet_of(part, [Predictions(data=part, labels=labels)])
+    sheet = build_sentence_index(part, [Predictions(data=part, labels=labels)])
     assert [sheet.record(n)["t"] for n in range(6)] == [here.tokens for here in part]
     last = " ".join(part[5].tokens)
     assert 5 in sheet.find(Query(text=last)).tolist()
@@ -318,7 +317,7 @@ def test_a_part_of_a_corpus_is_searched_by_itself() -> None:
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        (Query(odd="disagrement"), "no filter 'disagrement'; did you mean 'disagreement'"),
+        (Query(filter="disagrement"), "no filter 'disagrement'; did you mean 'disagreement'"),
         (Query(type="Y"), "no type 'Y'; available: X"),
         (Query(source="lexicon"), "no source 'lexicon'; available: none"),
         (Query(order="entropie"), "no order 'entropie'; did you mean 'entropy'"),
@@ -334,7 +333,7 @@ def test_only_sources_are_sources() -> None:
     """A model's lane is no source, even where it has the name of one."""
     data = cv.Dataset.from_spans(["X"], [["a"], ["b"]], {"gold": [[(0, 1, "X")], []]})
     labels = np.array([0, 1], np.int16)
-    sheet = sheet_of(data.with_gold(labels), [Predictions(data=data, labels=labels, model="m")])
+    sheet = build_sentence_index(data.with_gold(labels), [Predictions(data=data, labels=labels, model="m")])
     assert sheet.find(Query(source="gold")).tolist() == [0]
     assert sheet.find(Query(type="X")).tolist() == [0, 1]
     with pytest.raises(UnknownNameError, match="no source 'm'"):
@@ -342,7 +341,7 @@ def test_only_sources_are_sources() -> None:
 
 
 def test_folded_lines_hold_no_other_line_breaks() -> None:
-    strings = folded(Strings.of(["A\n", "\nB", "İ"]), np.array([0, 2, 2, 3]))
+    strings = lowercase_sentences(StringArray.from_list(["A\n", "\nB", "İ"]), np.array([0, 2, 2, 3]))
     assert list(strings) == ["a   b\n", "\n", "i̇\n"]
 
 
@@ -350,23 +349,19 @@ def test_folded_lines_hold_no_other_line_breaks() -> None:
 
 
 @given(st.data())
-def test_what_is_saved_gives_the_same_answers(
-    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
-) -> None:
+def test_what_is_saved_gives_the_same_answers(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     case = data.draw(cases())
     query = data.draw(queries(case))
-    sheet = sheet_of(*case)
+    sheet = build_sentence_index(*case)
     folder = tmp_path_factory.mktemp("sheet")
     sheet.save(folder)
-    again = Sheet.open(folder)
+    again = SentenceIndex.open(folder)
     assert all(
         isinstance(column, np.memmap)
-        for column in (again.offsets, again.start, again.tokens.data, again.searched.data)
+        for column in (again.offsets, again.start, again.tokens.data, again.search_text.data)
     )
-    assert (again.types, again.lanes) == (sheet.types, sheet.lanes)
-    assert [again.record(n) for n in range(len(again))] == [
-        sheet.record(n) for n in range(len(sheet))
-    ]
+    assert (again.types, again.tracks) == (sheet.types, sheet.tracks)
+    assert [again.record(n) for n in range(len(again))] == [sheet.record(n) for n in range(len(sheet))]
     assert again.find(query).tolist() == sheet.find(query).tolist()
     assert again.counts() == sheet.counts()
 
@@ -374,7 +369,7 @@ def test_what_is_saved_gives_the_same_answers(
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
     sheet_with(["a", "b"], ["c"]).save(tmp_path)
-    assert len(Sheet.open(tmp_path)) == 2
+    assert len(SentenceIndex.open(tmp_path)) == 2
     return tmp_path
 
 
@@ -382,7 +377,7 @@ def saved(tmp_path: Path) -> Path:
 def test_a_missing_file_is_damage(saved: Path, name: str) -> None:
     (saved / name).unlink()
     with pytest.raises(DataError, match="damaged"):
-        Sheet.open(saved)
+        SentenceIndex.open(saved)
 
 
 @pytest.mark.parametrize("name", ["sheet.json", "offsets.npy", "tokens.data.npy"])
@@ -391,30 +386,30 @@ def test_half_a_file_is_damage(saved: Path, name: str, keeps: int) -> None:
     raw = (saved / name).read_bytes()
     (saved / name).write_bytes(raw[:keeps])
     with pytest.raises(DataError, match="damaged"):
-        Sheet.open(saved)
+        SentenceIndex.open(saved)
 
 
 @pytest.mark.parametrize("facts", ["[]", "{}", '{"types": ["X"]}', '{"types": 1, "lanes": 2}'])
 def test_facts_of_another_kind_are_damage(saved: Path, facts: str) -> None:
     (saved / "sheet.json").write_text(facts)
     with pytest.raises(DataError, match="damaged"):
-        Sheet.open(saved)
+        SentenceIndex.open(saved)
 
 
 def test_pickles_are_not_read(saved: Path) -> None:
     np.save(saved / "odd.npy", np.array([{"a": 1}, None], object), allow_pickle=True)
     with pytest.raises(DataError, match="damaged"):
-        Sheet.open(saved)
+        SentenceIndex.open(saved)
 
 
 def test_columns_that_do_not_fit_are_damage(saved: Path) -> None:
     np.save(saved / "bounds.npy", np.zeros(2, np.int64))
     with pytest.raises(DataError, match="damaged"):
-        Sheet.open(saved)
+        SentenceIndex.open(saved)
 
 
 def test_names_are_the_answers() -> None:
     data = cv.Dataset.from_spans(["X"], [["a"]], {})
     answer = Predictions(data=data, labels=np.zeros(1, np.int16), model="one")
-    lanes = sheet_of(data, [answer, replace(answer, model="two")]).lanes
+    lanes = build_sentence_index(data, [answer, replace(answer, model="two")]).tracks
     assert [lane.name for lane in lanes] == ["one", "two"]

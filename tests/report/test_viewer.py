@@ -20,9 +20,10 @@ from urllib.request import Request, urlopen
 import pytest
 
 from convener.errors import ConfigError, ConvenerWarning
-from convener.report import Account, page
-from convener.report.sheet import ODDITIES, ORDERS, Query
-from convener.report.viewer import MOST_ASKED, PAGE, Viewer, is_loopback, prepare
+from convener.report import RunSummary, render_report
+from convener.report.sheet import FILTERS, ORDERS, Query
+from convener.report.viewer import INDEX_FILE, MAX_RECORDS, Viewer, is_loopback, prepare_view
+from tests.report.reading import params_of
 
 
 @contextmanager
@@ -38,8 +39,8 @@ def serving(viewer: Viewer) -> Iterator[Viewer]:
 
 
 @pytest.fixture(scope="module")
-def folder(vote: Account, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return prepare(tmp_path_factory.mktemp("views") / "view", lambda: vote)
+def folder(vote: RunSummary, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return prepare_view(tmp_path_factory.mktemp("views") / "view", lambda: vote)
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +75,7 @@ def raw(server: Viewer, path: str, method: str = "GET", host: str | None = None)
 # What is served
 
 
-def test_the_page(viewer: Viewer, vote: Account) -> None:
+def test_the_page(viewer: Viewer, vote: RunSummary) -> None:
     with urlopen(viewer.address) as answer:
         assert answer.status == 200
         assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
@@ -82,7 +83,7 @@ def test_the_page(viewer: Viewer, vote: Account) -> None:
         assert answer.headers["Referrer-Policy"] == "no-referrer"
         assert answer.headers["Cross-Origin-Resource-Policy"] == "same-origin"
         assert answer.headers["Cache-Control"] == "no-store"
-        assert answer.read().decode() == page(vote, remote=True)
+        assert answer.read().decode() == render_report(vote, remote=True)
 
 
 def test_loopback_is_the_default_and_needs_no_token(viewer: Viewer) -> None:
@@ -91,19 +92,17 @@ def test_loopback_is_the_default_and_needs_no_token(viewer: Viewer) -> None:
 
 
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("odd", ["", *ODDITIES])
-def test_sentences_are_those_of_the_sheet(
-    viewer: Viewer, vote: Account, odd: str, order: str
-) -> None:
+@pytest.mark.parametrize("odd", ["", *FILTERS])
+def test_sentences_are_those_of_the_sheet(viewer: Viewer, vote: RunSummary, odd: str, order: str) -> None:
     source, kind = vote.data.sources[0], vote.data.tags.types[-1]
-    for query in (Query(odd=odd, order=order), Query("of", odd, kind, source, order)):
-        found = vote.sheet.find(query).tolist()
-        answer = sentences(viewer, start=1, count=20, **query._asdict())
+    for query in (Query(filter=odd, order=order), Query("of", odd, kind, source, order)):
+        found = vote.sentence_index.find(query).tolist()
+        answer = sentences(viewer, start=1, count=20, **params_of(query))
         assert answer["total"] == len(found)
-        assert answer["records"] == [vote.sheet.record(number) for number in found[1:21]]
+        assert answer["records"] == [vote.sentence_index.record(number) for number in found[1:21]]
 
 
-def test_pages_of_sentences(viewer: Viewer, vote: Account) -> None:
+def test_pages_of_sentences(viewer: Viewer, vote: RunSummary) -> None:
     assert sentences(viewer) == {"total": len(vote.data), "records": []}
     assert [r["n"] for r in sentences(viewer, start=3, count=2)["records"]] == [3, 4]
     assert sentences(viewer, start=10**14, count=5)["records"] == []
@@ -111,13 +110,13 @@ def test_pages_of_sentences(viewer: Viewer, vote: Account) -> None:
 
 
 def test_an_answer_has_an_end(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("convener.report.viewer.MOST_ASKED", 3)
+    monkeypatch.setattr("convener.report.viewer.MAX_RECORDS", 3)
     with serving(Viewer(folder)) as server:
         assert len(sentences(server, count=10**9)["records"]) == 3
-    assert MOST_ASKED == 500
+    assert MAX_RECORDS == 500
 
 
-def test_the_last_of_several_values_counts(viewer: Viewer, vote: Account) -> None:
+def test_the_last_of_several_values_counts(viewer: Viewer, vote: RunSummary) -> None:
     with urlopen(f"{viewer.address}sentences?count=1&start=0&start=2") as answer:
         assert [record["n"] for record in json.load(answer)["records"]] == [2]
 
@@ -232,9 +231,7 @@ def test_an_address_that_is_none(viewer: Viewer, capfd: pytest.CaptureFixture[st
         "@",
     ],
 )
-def test_other_names_are_refused_on_loopback(
-    viewer: Viewer, host: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_other_names_are_refused_on_loopback(viewer: Viewer, host: str, capfd: pytest.CaptureFixture[str]) -> None:
     """A page of somebody else's whose name was made to lead here cannot read along."""
     for path in ("/", "/sentences?count=1"):
         status, _, body = raw(viewer, path, host=host)
@@ -243,16 +240,12 @@ def test_other_names_are_refused_on_loopback(
     assert capfd.readouterr().err == ""
 
 
-@pytest.mark.parametrize(
-    "host", ["localhost", "LOCALHOST:1", "127.0.0.1", "[::1]:8000", "127.1.2.3"]
-)
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1", "[::1]:8000", "127.1.2.3"])
 def test_own_names_are_not(viewer: Viewer, host: str) -> None:
     assert raw(viewer, "/", host=host)[0] == 200
 
 
-def test_who_does_not_wait_makes_no_noise(
-    viewer: Viewer, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_who_does_not_wait_makes_no_noise(viewer: Viewer, capfd: pytest.CaptureFixture[str]) -> None:
     for _ in range(5):
         line = socket.create_connection(("127.0.0.1", viewer.port))
         line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
@@ -269,7 +262,7 @@ def test_other_faults_are_told(
     def broken(query: str) -> None:
         raise RuntimeError("a fault of ours")
 
-    monkeypatch.setattr(viewer, "answer", broken)
+    monkeypatch.setattr(viewer, "query_sentences", broken)
     with pytest.raises(http.client.RemoteDisconnected):
         raw(viewer, "/sentences")
     assert "a fault of ours" in capfd.readouterr().err
@@ -284,9 +277,7 @@ def public(folder: Path) -> Iterator[Viewer]:
         yield server
 
 
-def test_another_interface_needs_the_token(
-    public: Viewer, vote: Account, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_another_interface_needs_the_token(public: Viewer, vote: RunSummary, capfd: pytest.CaptureFixture[str]) -> None:
     token = urlsplit(public.address).path.strip("/")
     assert len(token) >= 32
     wrong = ["/", "/sentences?count=1", f"/{token[:-1]}/", f"/x{token}/", f"/{token}", "/%2f/"]
@@ -296,10 +287,10 @@ def test_another_interface_needs_the_token(
         assert status == 403, path
         assert token.encode() not in body + json.dumps(headers).encode()
     status, headers, body = raw(public, f"/{token}/", host="my-server:80")
-    assert (status, body.decode()) == (200, page(vote, remote=True))
+    assert (status, body.decode()) == (200, render_report(vote, remote=True))
     assert token not in json.dumps(headers)
     status, _, body = raw(public, f"/{token}/sentences?start=2&count=1")
-    assert json.loads(body)["records"] == [vote.sheet.record(2)]
+    assert json.loads(body)["records"] == [vote.sentence_index.record(2)]
     assert raw(public, f"/{token}/index.html")[0] == 404
     assert token not in "".join(capfd.readouterr())
 
@@ -323,15 +314,13 @@ def test_the_sixth_version_of_the_protocol(folder: Path) -> None:
         pytest.skip("this machine has no IPv6")
     with serving(server):
         assert server.address == f"http://[::1]:{server.port}/"
-        assert sentences(server)["total"] == len(server.sheet)
+        assert sentences(server)["total"] == len(server.sentence_index)
 
 
 @pytest.mark.parametrize(
     ("host", "local"),
     [("127.0.0.1", True), ("127.9.9.9", True), ("localhost", True), ("::1", True)]
-    + [
-        (name, False) for name in ("0.0.0.0", "::", "10.0.0.1", "", "localhost.example", "::ffff:1")
-    ],
+    + [(name, False) for name in ("0.0.0.0", "::", "10.0.0.1", "", "localhost.example", "::ffff:1")],
 )
 def test_loopback(host: str, local: bool) -> None:
     assert is_loopback(host) is local
@@ -351,55 +340,55 @@ def test_a_name_that_is_nobodys(folder: Path) -> None:
 # Preparing
 
 
-def test_a_view_is_prepared_once(vote: Account, tmp_path: Path) -> None:
+def test_a_view_is_prepared_once(vote: RunSummary, tmp_path: Path) -> None:
     told = []
 
-    def tell() -> Account:
+    def tell() -> RunSummary:
         told.append(1)
         return vote
 
     place = tmp_path / "cache" / "views" / "abc"
-    assert prepare(place, tell) == place
+    assert prepare_view(place, tell) == place
     first = {file.name: file.read_bytes() for file in place.iterdir()}
-    assert prepare(place, tell) == place
+    assert prepare_view(place, tell) == place
     assert told == [1]
     assert {file.name: file.read_bytes() for file in place.iterdir()} == first
     assert [path.name for path in place.parent.iterdir()] == ["abc"]
 
 
 def test_telling_that_fails_leaves_nothing(tmp_path: Path) -> None:
-    def tell() -> Account:
+    def tell() -> RunSummary:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        prepare(tmp_path / "views" / "abc", tell)
+        prepare_view(tmp_path / "views" / "abc", tell)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_writing_that_fails_leaves_nothing(vote: Account, tmp_path: Path) -> None:
+def test_writing_that_fails_leaves_nothing(vote: RunSummary, tmp_path: Path) -> None:
     broken = replace(vote, estimates=None)  # type: ignore[arg-type] # found out by the page
     with pytest.raises(TypeError):
-        prepare(tmp_path / "views" / "abc", lambda: broken)
+        prepare_view(tmp_path / "views" / "abc", lambda: broken)
     assert list((tmp_path / "views").iterdir()) == []
 
 
-def test_a_damaged_view_is_prepared_again(vote: Account, tmp_path: Path) -> None:
-    place = prepare(tmp_path / "abc", lambda: vote)
+def test_a_damaged_view_is_prepared_again(vote: RunSummary, tmp_path: Path) -> None:
+    place = prepare_view(tmp_path / "abc", lambda: vote)
     (place / "odd.npy").write_bytes(b"")
     with pytest.warns(ConvenerWarning, match="damaged: .*; preparing again"):
-        prepare(place, lambda: vote)
+        prepare_view(place, lambda: vote)
     with Viewer(place) as server:
-        assert server.answer("count=1")["records"] == [vote.sheet.record(0)]
-    (place / PAGE).unlink()
-    prepare(place, lambda: vote)
-    assert (place / PAGE).is_file()
+        assert server.query_sentences("count=1")["records"] == [vote.sentence_index.record(0)]
+    (place / INDEX_FILE).unlink()
+    prepare_view(place, lambda: vote)
+    assert (place / INDEX_FILE).is_file()
 
 
-def test_opening_a_view_is_noted(vote: Account, tmp_path: Path) -> None:
-    place = prepare(tmp_path / "abc", lambda: vote)
+def test_opening_a_view_is_noted(vote: RunSummary, tmp_path: Path) -> None:
+    place = prepare_view(tmp_path / "abc", lambda: vote)
     for file in place.iterdir():
         os.utime(file, (1e9, 1e9))
-    prepare(place, lambda: vote)
+    prepare_view(place, lambda: vote)
     assert max(file.stat().st_mtime for file in place.iterdir()) > time.time() - 60
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import convener as cv
-from convener.insides import Insides
+from convener.insides import Diagnostics
 from convener.predictions import Predictions
 
 
@@ -24,15 +24,13 @@ class Told:
     """Where they are not to be made of `sure`."""
     name: str = "told"
     settings: Mapping[str, Any] = field(default_factory=dict)
-    seen: Insides | None = None
+    seen: Diagnostics | None = None
     reasons: tuple[str, ...] = ()
 
     def predict(self, data: cv.Dataset) -> Predictions:
         shares, size = self.probabilities, len(data.fine_tags)
         if shares is None:
-            shares = np.repeat(
-                ((1 - np.broadcast_to(self.sure, len(self.labels))) / (size - 1)), size
-            )
+            shares = np.repeat(((1 - np.broadcast_to(self.sure, len(self.labels))) / (size - 1)), size)
             shares = shares.reshape(-1, size).astype(np.float32)
             shares[np.arange(len(self.labels)), self.labels] = self.sure
         return Predictions(
@@ -43,8 +41,8 @@ class Told:
             settings=self.settings,
         )
 
-    def insides(self) -> Insides:
-        return Insides(sources=()) if self.seen is None else self.seen
+    def diagnostics(self) -> Diagnostics:
+        return Diagnostics(sources=()) if self.seen is None else self.seen
 
-    def why(self) -> tuple[str, ...]:
+    def explain(self) -> tuple[str, ...]:
         return self.reasons

@@ -106,7 +106,7 @@ def exported(
     """A tagger half trained, so that it is often in doubt; its folder; what that says alone."""
     settings = {"epochs": 2, "lr": 5e-3, "head_lr": 1e-2, "batch": 8}
     tagger = FinetunedTagger(encoder=str(tiny(request.param)), **settings)
-    tagger.fit(Targets.of_gold(sentences(80)))
+    tagger.fit(Targets.from_gold(sentences(80)))
     folder = tmp_path_factory.mktemp("export") / "tagger"
     tagger.save(folder)
     return Exported(tagger, folder, alone(TRANSFORMERS, folder, TEXTS))
@@ -126,10 +126,7 @@ def test_the_pipeline_of_transformers_finds_the_same_spans(exported: Exported) -
         pytest.skip("the pipeline takes a piece that is a space for a word of its own")
     data = text(TEXTS["pipeline"])
     expected = [
-        [
-            [" ".join(data[number].tokens[start:end]), data.tags.types[kind]]
-            for start, end, kind in row
-        ]
+        [[" ".join(data[number].tokens[start:end]), data.tags.types[kind]] for start, end, kind in row]
         for number, row in enumerate(exported.tagger.predict(data).spans.by_sentence(2))
     ]
     assert exported.said["pipeline"] == expected
@@ -161,13 +158,13 @@ def test_the_folder_is_one_for_people_and_libraries(exported: Exported) -> None:
 def test_a_hugging_face_folder_is_a_source_too(exported: Exported) -> None:
     """Our labeling function of such folders reads the same words the same way."""
     data = text(words_of(sentences(30, seed=9)))
-    voted = cv.apply([cv.lf.transformers_model(exported.folder, ["LOC", "ANI"])], data, cache=False)
+    voted = cv.apply_lfs([cv.lf.transformers_model(exported.folder, ["LOC", "ANI"])], data, cache=False)
     voted = voted.with_types(data.tags.types)
     np.testing.assert_array_equal(voted.votes[:, 0], exported.tagger.predict(data).labels)
 
 
 def test_a_spacy_pipeline_says_the_same_alone(tmp_path: Path) -> None:
-    tagger = SpacyTagger(epochs=3, batch=8).fit(Targets.of_gold(sentences(60)))
+    tagger = SpacyTagger(epochs=3, batch=8).fit(Targets.from_gold(sentences(60)))
     tagger.save(tmp_path / "pipeline")
     data = text([*HARD, *words_of(sentences(40, seed=7))])
     found = alone(SPACY, tmp_path / "pipeline", words_of(data))

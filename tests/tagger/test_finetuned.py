@@ -13,7 +13,7 @@ import torch
 import convener as cv
 from convener.tagger.finetuned import FinetunedTagger
 from convener.tagger.targets import Targets
-from convener.tagger.windowed import Windowed
+from convener.tagger.windowed import WindowedTargets
 from tests.models.kills import killed_at
 
 from . import toys
@@ -38,7 +38,7 @@ def weights(tagger: FinetunedTagger) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("kind", ["distilbert", "roberta"])
-@pytest.mark.parametrize("how", ["soft", "hard"])
+@pytest.mark.parametrize("how", ["from_soft_labels", "from_hard_labels"])
 def test_it_learns_what_text_decides(tiny: Tiny, kind: str, how: str) -> None:
     targets = getattr(Targets, how)(believed(sentences(150)))
     tagger = new(tiny(kind)).fit(targets)
@@ -47,8 +47,8 @@ def test_it_learns_what_text_decides(tiny: Tiny, kind: str, how: str) -> None:
 
 
 def test_all_of_the_encoder_moves(tiny: Tiny) -> None:
-    tagger = new(tiny("distilbert"), epochs=1).fit(Targets.of_gold(sentences(40)))
-    start, _ = new(tiny("distilbert"))._begin(Targets.of_gold(sentences(1)), None)
+    tagger = new(tiny("distilbert"), epochs=1).fit(Targets.from_gold(sentences(40)))
+    start, _ = new(tiny("distilbert"))._initial_model(Targets.from_gold(sentences(1)), None)
     after = tagger.fitted.state.model.state_dict()
     same = [name for name, w in start.model.state_dict().items() if torch.equal(w, after[name])]
     # A bias of keys adds the same to all scores of a query, so nothing can move it.
@@ -58,14 +58,14 @@ def test_all_of_the_encoder_moves(tiny: Tiny) -> None:
 def test_the_first_piece_of_a_word_has_its_label(tiny: Tiny) -> None:
     """Against plain transformers, a sentence and a word at a time."""
     data = sentences(5)
-    targets = Targets.of_gold(data)
-    loaded, _ = new(tiny("distilbert"))._begin(targets, None)
+    targets = Targets.from_gold(data)
+    loaded, _ = new(tiny("distilbert"))._initial_model(targets, None)
     words = [["unbelievable", "cat", "\u200b", "owners"], [], ["mat", "unbelievable" * 3]]
     odd = text(words)
     shares = np.random.default_rng(0).random((len(odd.tokens), 5)).astype(np.float32)
     marked = Targets(data=odd, labels=np.zeros(len(odd.tokens), np.int16), probabilities=shares)
-    (batch,) = Windowed.of(marked, loaded, overlap=0.5).batches(8)
-    ids = batch.read.ids.reshape(-1)[batch.places].tolist()
+    (batch,) = WindowedTargets.from_targets(marked, loaded, overlap=0.5).batches(8)
+    ids = batch.inputs.input_ids.reshape(-1)[batch.first_subwords].tolist()
     expected, rows = [], []
     for number, sentence in enumerate(words):
         cut = loaded.tokenizer(sentence, is_split_into_words=True)
@@ -77,24 +77,24 @@ def test_the_first_piece_of_a_word_has_its_label(tiny: Tiny) -> None:
         rows += [int(odd.offsets[number]) + word for word in firsts]
     assert ids == expected
     assert len(rows) == len(odd.tokens) - 1  # all but the zero-width space
-    np.testing.assert_array_equal(batch.shares.numpy(), shares[rows])
+    np.testing.assert_array_equal(batch.label_probs.numpy(), shares[rows])
 
 
 def test_batches_hold_every_window_once(tiny: Tiny) -> None:
-    targets = Targets.of_gold(sentences(53))
-    loaded, _ = new(tiny("distilbert"))._begin(targets, None)
-    packing = Windowed.of(targets, loaded, overlap=0.5)
+    targets = Targets.from_gold(sentences(53))
+    loaded, _ = new(tiny("distilbert"))._initial_model(targets, None)
+    packing = WindowedTargets.from_targets(targets, loaded, overlap=0.5)
     drawn = list(packing.batches(8, np.random.default_rng(1)))
     assert len(drawn) == -(-53 // 8)
-    seen = np.concatenate([batch.read.windows for batch in drawn])
+    seen = np.concatenate([batch.inputs.windows for batch in drawn])
     assert sorted(seen.tolist()) == list(range(53))
     assert sum(len(batch) for batch in drawn) == 53
-    again = np.concatenate([b.read.windows for b in packing.batches(8, np.random.default_rng(2))])
+    again = np.concatenate([b.inputs.windows for b in packing.batches(8, np.random.default_rng(2))])
     assert seen.tolist() != again.tolist()
 
 
 def test_a_word_without_a_piece_is_outside(tiny: Tiny) -> None:
-    tagger = new(tiny("distilbert")).fit(Targets.of_gold(sentences(60)))
+    tagger = new(tiny("distilbert")).fit(Targets.from_gold(sentences(60)))
     found = tagger.predict(text([["\u200b", "Oslo", "\u200b"], ["\u200b"]]))
     assert found.labels.tolist()[0::2] == [0, 0]
     assert found.labels.tolist()[1] == 1
@@ -103,23 +103,26 @@ def test_a_word_without_a_piece_is_outside(tiny: Tiny) -> None:
 
 
 def test_sentences_longer_than_the_encoder_reads(tiny: Tiny) -> None:
-    tagger = new(tiny("distilbert"), window=32).fit(Targets.of_gold(sentences(120)))
+    tagger = new(tiny("distilbert"), window=32).fit(Targets.from_gold(sentences(120)))
     long = ["the", "Oslo", "sat"] * 60
     found = tagger.predict(text([long])).labels
     assert np.mean(found.reshape(-1, 3) == [0, 1, 0]) > 0.95
     many = cv.Dataset.from_spans(["LOC", "ANI"], [long] * 3, {}, gold=[[(1, 2, "LOC")]] * 3)
-    assert len(new(tiny("distilbert"), epochs=1).fit(Targets.of_gold(many)).predict(many)) == 3
+    assert len(new(tiny("distilbert"), epochs=1).fit(Targets.from_gold(many)).predict(many)) == 3
 
 
 def test_a_sentence_is_judged_alone(tiny: Tiny) -> None:
     data = sentences(30)
-    tagger = new(tiny("roberta"), epochs=1).fit(Targets.of_gold(data))
-    together, alone = tagger.predict(data).by_sentence(), tagger.predict(data.take([7]))
-    np.testing.assert_allclose(together[7], alone.by_sentence()[0], atol=1e-5)
+    tagger = new(tiny("roberta"), epochs=1).fit(Targets.from_gold(data))
+    together, alone = (
+        tagger.predict(data).probabilities_by_sentence(),
+        tagger.predict(data.take([7])),
+    )
+    np.testing.assert_allclose(together[7], alone.probabilities_by_sentence()[0], atol=1e-5)
 
 
 def test_the_same_seed_repeats_whatever_torch_drew_before(tiny: Tiny) -> None:
-    targets = Targets.soft(believed(sentences(30)))
+    targets = Targets.from_soft_labels(believed(sentences(30)))
     found = []
     for draws in (1, 5):
         torch.rand(draws)
@@ -130,39 +133,37 @@ def test_the_same_seed_repeats_whatever_torch_drew_before(tiny: Tiny) -> None:
 
 @pytest.mark.parametrize("step", [3, 9, 14])
 def test_a_kill_costs_nothing(tiny: Tiny, tmp_path: Path, step: int) -> None:
-    targets = Targets.soft(believed(sentences(40)))
+    targets = Targets.from_soft_labels(believed(sentences(40)))
     whole = weights(new(tiny("distilbert")).fit(targets))
     with killed_at(step):
-        new(tiny("distilbert")).fit(targets, journal=tmp_path)
-    assert weights(new(tiny("distilbert")).fit(targets, journal=tmp_path)) == whole
+        new(tiny("distilbert")).fit(targets, checkpoint_dir=tmp_path)
+    assert weights(new(tiny("distilbert")).fit(targets, checkpoint_dir=tmp_path)) == whole
 
 
 def test_fit_on_a_fitted_tagger_goes_on(tiny: Tiny) -> None:
-    targets = Targets.of_gold(sentences(120))
+    targets = Targets.from_gold(sentences(120))
     tagger = new(tiny("distilbert")).fit(targets)
     old, before = tagger.fitted.state.model, weights(tagger)
     tagger.config = FinetunedTagger(encoder=str(tiny("distilbert")), epochs=1, lr=1e-6).config
-    tagger.fit(Targets.soft(believed(sentences(20, seed=6))), targets)
+    tagger.fit(Targets.from_soft_labels(believed(sentences(20, seed=6))), targets)
     assert f1(tagger, sentences(40, seed=5)) > 0.9
     kept = {name: tensor.numpy().tobytes() for name, tensor in old.state_dict().items()}
     assert kept == before  # what was learned before is another's still
 
 
 def test_saved_and_loaded_it_says_the_same(tiny: Tiny, tmp_path: Path) -> None:
-    tagger = new(tiny("roberta"), class_weights="balanced").fit(Targets.of_gold(sentences(60)))
+    tagger = new(tiny("roberta"), class_weights="balanced").fit(Targets.from_gold(sentences(60)))
     tagger.save(tmp_path / "t")
     loaded = cv.load_tagger(tmp_path / "t")
     data = text(HARD)
     assert loaded.predict(data).labels.tobytes() == tagger.predict(data).labels.tobytes()
-    np.testing.assert_array_equal(
-        loaded.predict(data).probabilities, tagger.predict(data).probabilities
-    )
+    np.testing.assert_array_equal(loaded.predict(data).probabilities, tagger.predict(data).probabilities)
     assert loaded.predict(data).settings["saw_gold"]
 
 
 def test_an_encoder_without_weights_is_refused() -> None:
     with pytest.raises(cv.ConfigError, match="'hashing' has no weights to train"):
-        FinetunedTagger(encoder="hashing").fit(Targets.of_gold(sentences(5)))
+        FinetunedTagger(encoder="hashing").fit(Targets.from_gold(sentences(5)))
 
 
 def test_weights_of_another_encoder_are_refused(tiny: Tiny, tmp_path: Path) -> None:
@@ -172,36 +173,30 @@ def test_weights_of_another_encoder_are_refused(tiny: Tiny, tmp_path: Path) -> N
     shutil.copytree(tiny("distilbert"), folder)
     shutil.copy(tiny("roberta") / "model.safetensors", folder)
     with pytest.raises(cv.DataError, match=r"the weights are not those of config\.json"):
-        new(folder).fit(Targets.of_gold(sentences(5)))
+        new(folder).fit(Targets.from_gold(sentences(5)))
 
 
-@pytest.mark.parametrize(
-    "bad", [{"warmup": 0}, {"warmup": 1}, {"clip": 0}, {"lr": -1}, {"window": 3}, {"threads": 0}]
-)
+@pytest.mark.parametrize("bad", [{"warmup": 0}, {"warmup": 1}, {"clip": 0}, {"lr": -1}, {"window": 3}, {"threads": 0}])
 def test_bad_settings_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(cv.ConfigError, match=next(iter(bad))):
         FinetunedTagger(**bad)
 
 
-def test_the_learning_rate_is_by_width_unless_set(
-    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_learning_rate_is_by_width_unless_set(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
-    monkeypatch.setattr("convener.tagger.finetuned.run", lambda _, stages, __: seen.extend(stages))
+    monkeypatch.setattr("convener.tagger.finetuned.train_network", lambda _, stages, __: seen.extend(stages))
     for lr in (None, 3e-5):
-        new(tiny("distilbert"), lr=lr).fit(Targets.of_gold(sentences(5)))
-    assert [stage.lr for stage in seen] == [5e-4, 3e-5]
+        new(tiny("distilbert"), lr=lr).fit(Targets.from_gold(sentences(5)))
+    assert [stage.learning_rate for stage in seen] == [5e-4, 3e-5]
 
 
-def test_batches_and_epochs_are_by_how_much_text_there_is(
-    tiny: Tiny, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_batches_and_epochs_are_by_how_much_text_there_is(tiny: Tiny, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 
     def run(_: object, stages: list[Any], schedule: Any) -> None:
-        seen.append((schedule.batch, stages[0].epochs))
+        seen.append((schedule.batch_size, stages[0].max_epochs))
 
-    monkeypatch.setattr("convener.tagger.finetuned.run", run)
+    monkeypatch.setattr("convener.tagger.finetuned.train_network", run)
     for words, count, batch, epochs in (
         (5, 100, None, None),
         (60, 100, None, None),
@@ -209,14 +204,14 @@ def test_batches_and_epochs_are_by_how_much_text_there_is(
         (60, 100, 3, 2),
     ):
         data = cv.Dataset.from_spans(["PER"], [["cat"] * words] * count, {}, gold=[[]] * count)
-        targets = Targets.of_gold(data)
+        targets = Targets.from_gold(data)
         new(tiny("distilbert"), batch=batch, epochs=epochs).fit(targets, targets)
     # 7 batches of 16, 12 of 9, 100 of one: 300 steps, or five epochs, whichever is more.
     assert seen == [(16, 43), (9, 25), (1, 5), (3, 2)]
 
 
 def test_products_may_be_rough_while_weights_are_not(tiny: Tiny) -> None:
-    targets, held = Targets.of_gold(sentences(150)), sentences(60, seed=1)
+    targets, held = Targets.from_gold(sentences(150)), sentences(60, seed=1)
     found = {}
     for precision in ("float32", "bfloat16"):
         tagger = new(tiny("distilbert"), precision=precision).fit(targets)
@@ -228,12 +223,12 @@ def test_products_may_be_rough_while_weights_are_not(tiny: Tiny) -> None:
 
 def test_a_saved_one_is_an_encoder(tiny: Tiny, tmp_path: Path) -> None:
     data = sentences(40)
-    new(tiny("distilbert"), epochs=1).fit(Targets.of_gold(data)).save(tmp_path / "tagger")
+    new(tiny("distilbert"), epochs=1).fit(Targets.from_gold(data)).save(tmp_path / "tagger")
     before, after = (
         cv.encode(data, str(folder), layers="last", cache=False).features
         for folder in (tiny("distilbert"), tmp_path / "tagger")
     )
-    assert before.width == after.width
+    assert before.dim == after.dim
     assert not np.array_equal(before.tokens, after.tokens)
     voted = data.with_sources(("list",), data.gold[:, None], ("O",))
     model = cv.ConNet(encoder=str(tmp_path / "tagger"), epochs=1).fit(voted)

@@ -40,7 +40,7 @@ def test_white_space_at_the_edges_of_a_span_is_left_out() -> None:
     words = [["the", " ", "Oslo", "\t", "sat"], ["is", " ", "in"]] * 30
     marks = [[(1, 4, "LOC")], [(1, 2, "LOC")]] * 30
     data = cv.Dataset.from_spans(["LOC", "ANI"], words, {}, gold=marks)
-    tagger = SpacyTagger(**QUICK).fit(Targets.of_gold(data))
+    tagger = SpacyTagger(**QUICK).fit(Targets.from_gold(data))
     assert tagger.predict(data[:2]).labels.tolist() == [0, 0, 1, 0, 0, 0, 0, 0]
 
 
@@ -59,7 +59,7 @@ def test_the_same_seed_repeats_and_other_generators_are_left_alone() -> None:
     random.seed(3)
     np.random.seed(3)
     before = random.getstate(), np.random.get_state()[1].tolist()
-    found = [SpacyTagger(epochs=2).fit(Targets.of_gold(data)).fitted.state for _ in range(2)]
+    found = [SpacyTagger(epochs=2).fit(Targets.from_gold(data)).fitted.state for _ in range(2)]
     weights = [nlp.get_pipe("ner").model.to_bytes() for nlp in found]
     assert weights[0] == weights[1]
     assert (random.getstate(), np.random.get_state()[1].tolist()) == before
@@ -68,14 +68,14 @@ def test_the_same_seed_repeats_and_other_generators_are_left_alone() -> None:
 def test_fit_on_a_fitted_tagger_goes_on(tagger: SpacyTagger) -> None:
     more = SpacyTagger(epochs=1)
     more._fitted = tagger.fitted
-    more.fit(Targets.of_gold(sentences(10, seed=8)))
+    more.fit(Targets.from_gold(sentences(10, seed=8)))
     assert f1(more, sentences(60, seed=1)) > 0.9
-    assert more.fitted.saw_gold
+    assert more.fitted.uses_gold
 
 
 def test_without_a_held_out_part_the_last_epoch_stays() -> None:
-    targets = Targets.of_gold(sentences(60))
-    tagger = SpacyTagger(**QUICK).fit(targets, targets.between(0, 0))
+    targets = Targets.from_gold(sentences(60))
+    tagger = SpacyTagger(**QUICK).fit(targets, targets.slice_sentences(0, 0))
     assert f1(tagger, sentences(30, seed=1)) > 0.9
 
 
@@ -87,4 +87,4 @@ def test_bad_settings_are_refused(bad: dict[str, Any]) -> None:
 
 def test_an_unknown_language_is_refused() -> None:
     with pytest.raises(cv.ConfigError, match="lang 'qq'"):
-        SpacyTagger(lang="qq").fit(Targets.of_gold(sentences(5)))
+        SpacyTagger(lang="qq").fit(Targets.from_gold(sentences(5)))

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import convener as cv
-from convener.features import DTYPES, Encoding, Features, as_floats, as_stored
+from convener.features import DTYPES, EncoderSpec, Features, from_float32, to_float32
 from convener.tagger import Targets
 from convener.tagger.frozen import FrozenTagger
-from convener.tagger.spelling import spelled, speller_of
+from convener.tagger.spelling import add_char_features, make_char_encoder
 
 
 def _blind(data: cv.Dataset) -> cv.Dataset:
@@ -19,7 +19,7 @@ def _blind(data: cv.Dataset) -> cv.Dataset:
     none = Features(
         np.zeros((len(data.tokens), 3), np.float32),
         np.zeros((len(data), 3), np.float32),
-        Encoding("blind", "blind"),
+        EncoderSpec("blind", "blind"),
     )
     return data.with_features(none)
 
@@ -32,27 +32,27 @@ def _capitals(count: int) -> cv.Dataset:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_what_was_there_stays_and_spelling_stands_to_the_right(dtype: str) -> None:
-    plain = cv.demo.corpus().test
+    plain = cv.demo.load_corpus().test
     data = cv.encode(plain, "hashing", width=64, dtype=dtype, cache=False)
-    speller = speller_of(32)
-    found = spelled(data, speller).features
+    speller = make_char_encoder(32)
+    found = add_char_features(data, speller).features
     assert found.dtype == dtype
-    assert found.encoding == data.features.encoding
+    assert found.encoder_spec == data.features.encoder_spec
     expected = speller.encode(data.tokens, data.offsets)
     for name in ("tokens", "sentences"):
         joined, known = getattr(found, name), getattr(data.features, name)
         assert np.array_equal(joined[:, :64], known)
-        stored = as_floats(as_stored(getattr(expected, name), dtype))
-        assert np.array_equal(as_floats(joined[:, 64:]), stored)
-    assert spelled(data, speller_of(0)) is data
+        stored = to_float32(from_float32(getattr(expected, name), dtype))
+        assert np.array_equal(to_float32(joined[:, 64:]), stored)
+    assert add_char_features(data, make_char_encoder(0)) is data
 
 
 def test_it_tells_what_features_do_not(tmp_path: Path) -> None:
     train, test = _capitals(40), _capitals(5)
     quick = {"epochs": 8, "lr": 0.01, "context": 0}
-    blind = FrozenTagger(**quick, spelling=0).fit(Targets.of_gold(train))
+    blind = FrozenTagger(**quick, spelling=0).fit(Targets.from_gold(train))
     assert not cv.evaluate(blind.predict(test), test).f1
-    seeing = FrozenTagger(**quick, spelling=32).fit(Targets.of_gold(train))
+    seeing = FrozenTagger(**quick, spelling=32).fit(Targets.from_gold(train))
     labels = seeing.predict(test)
     assert cv.evaluate(labels, test).f1 == 1
     seeing.save(tmp_path / "tagger")
@@ -62,4 +62,4 @@ def test_it_tells_what_features_do_not(tmp_path: Path) -> None:
 
 def test_features_are_needed() -> None:
     with pytest.raises(cv.DataError, match="features are needed"):
-        spelled(_capitals(1).with_features(None), speller_of(8))
+        add_char_features(_capitals(1).with_features(None), make_char_encoder(8))

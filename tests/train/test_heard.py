@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 
 import convener as cv
-from convener.models.hearing import negating, without_silence
+from convener.models.hearing import negative_sources, o_to_abstain
 from convener.train.heard import (
-    fillings,
-    marks,
-    mean_labels,
-    mean_moves,
-    said_counts,
-    spoken_types,
+    complete_coarse_spans,
+    emission_counts,
+    entity_votes,
+    mean_label_probabilities,
+    mean_transition_counts,
+    voted_types,
 )
 from tests.generators import datasets
 
@@ -22,8 +22,8 @@ from tests.generators import datasets
 @given(datasets())
 def test_marks_negations_and_silence(data: cv.Dataset) -> None:
     vague = {name for name, allowed in data.coarse.items() if "O" in allowed}
-    found, negates = marks(data), negating(data)
-    heard = without_silence(data, negates)
+    found, negates = entity_votes(data), negative_sources(data)
+    heard = o_to_abstain(data, negates)
     for k, name in enumerate(data.sources):
         kinds = [data.tags.types[(vote - 1) // 2] if vote > 0 else "" for vote in data.votes[:, k]]
         assert found[:, k].tolist() == [bool(kind) and kind not in vague for kind in kinds]
@@ -51,25 +51,29 @@ def example() -> cv.Dataset:
 
 def test_types_that_somebody_says() -> None:
     data = example()
-    assert spoken_types(data).tolist() == [True, True, False]
-    assert spoken_types(data.select_sources(["bounds", "doubts"])).tolist() == [True] * 3
-    assert spoken_types(data.select_sources(["doubts"])).tolist() == [False] * 3
-    assert spoken_types(data.select_sources(["people"]).fine()).tolist() == [True, False, False]
+    assert voted_types(data).tolist() == [True, True, False]
+    assert voted_types(data.select_sources(["bounds", "doubts"])).tolist() == [True] * 3
+    assert voted_types(data.select_sources(["doubts"])).tolist() == [False] * 3
+    assert voted_types(data.select_sources(["people"]).without_coarse()).tolist() == [
+        True,
+        False,
+        False,
+    ]
 
 
 def test_counts_by_labels_of_which_some_are_open() -> None:
     data = example()
-    found = fillings(data, np.array([1, 0, 0, 0, 0, 3], np.int16))
+    found = complete_coarse_spans(data, np.array([1, 0, 0, 0, 0, 3], np.int16))
     # The person grows over its coarse span; Oslo is as probably a person as a place.
     assert [(w, x.tolist()) for w, x in found] == [
         (0.5, [1, 2, 0, 1, 0, 3]),
         (0.5, [1, 2, 0, 3, 0, 3]),
     ]
-    np.testing.assert_allclose(mean_labels(data, found)[3], [0, 0.5, 0, 0.5, 0, 0, 0])
-    moves = mean_moves(data, found)
+    np.testing.assert_allclose(mean_label_probabilities(data, found)[3], [0, 0.5, 0, 0.5, 0, 0, 0])
+    moves = mean_transition_counts(data, found)
     assert moves.sum() == 6
     assert (moves[0, 1], moves[0, 3], moves[1, 2]) == (1.5, 1.5, 1)
-    counts = said_counts(data, found, precision=0.8, silence=np.array([1, 1, 0.5, 1]))
+    counts = emission_counts(data, found, default_precision=0.8, unmarked_weight=np.array([1, 1, 0.5, 1]))
     bounds = counts[2]
     np.testing.assert_allclose(np.diag(bounds), [2 * 0.5, 1.5, 1, 0.5, 0, 0, 0], atol=1e-5)
     assert bounds[3, 0] == 0.5  # it misses Rome, and its O counts half

@@ -11,9 +11,16 @@ import torch
 from torch import Generator, Tensor, nn
 
 import convener as cv
-from convener.train.journal import Journal, journal_of
-from convener.train.loop import Epoch, Schedule, Stage, parts_of, run, warmed
-from convener.train.packing import Batch, Packing
+from convener.train.journal import TrainingCheckpoint, checkpoint_for
+from convener.train.loop import (
+    EpochRecord,
+    Stage,
+    TrainingRun,
+    linear_warmup,
+    parameter_groups,
+    train_network,
+)
+from convener.train.packing import Batch, PackedDataset
 
 
 class Toy(nn.Module):
@@ -33,34 +40,34 @@ def loss_of(net: Toy, part: str) -> Callable[[Batch, Generator], Tensor]:
     return loss
 
 
-def stages(net: Toy, packing: Packing, **changes: object) -> list[Stage]:
-    common = {"packing": packing, "lr": 0.01, "epochs": 6, "patience": 10} | changes
+def stages(net: Toy, packing: PackedDataset, **changes: object) -> list[Stage]:
+    common = {"data": packing, "learning_rate": 0.01, "max_epochs": 6, "patience": 10} | changes
     return [
         Stage(name=part, loss=loss_of(net, part), trains=(part,), **common)  # type: ignore[arg-type]
         for part in ("first", "second")
     ]
 
 
-def schedule(**changes: object) -> Schedule:
-    return Schedule(**({"name": "toy", "seed": 3, "batch": 8, "decay": 0.0} | changes))  # type: ignore[arg-type]
+def schedule(**changes: object) -> TrainingRun:
+    return TrainingRun(**({"name": "toy", "seed": 3, "batch_size": 8, "weight_decay": 0.0} | changes))  # type: ignore[arg-type]
 
 
 def weights(net: nn.Module) -> list[bytes]:
     return [tensor.numpy().tobytes() for tensor in net.state_dict().values()]
 
 
-def trained(packing: Packing, **changes: object) -> tuple[Toy, list[Epoch]]:
+def trained(packing: PackedDataset, **changes: object) -> tuple[Toy, list[EpochRecord]]:
     torch.manual_seed(0)
     net = Toy()
-    return net, run(net, stages(net, packing), schedule(**changes))
+    return net, train_network(net, stages(net, packing), schedule(**changes))
 
 
 def test_the_loss_falls_and_only_the_named_part_moves(encoded: cv.Dataset) -> None:
-    packing = Packing.of(encoded)
+    packing = PackedDataset.from_dataset(encoded)
     torch.manual_seed(0)
     net = Toy()
     before = net.second.weight.detach().clone()
-    history = run(net, stages(net, packing)[:1], schedule())
+    history = train_network(net, stages(net, packing)[:1], schedule())
     losses = [item.loss for item in history if item.loss is not None]
     assert losses[-1] < 0.7 * losses[0]
     assert torch.equal(net.second.weight, before)
@@ -68,19 +75,19 @@ def test_the_loss_falls_and_only_the_named_part_moves(encoded: cv.Dataset) -> No
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_does_not(encoded: cv.Dataset) -> None:
-    packing = Packing.of(encoded)
+    packing = PackedDataset.from_dataset(encoded)
     assert weights(trained(packing)[0]) == weights(trained(packing)[0])
     assert weights(trained(packing)[0]) != weights(trained(packing, seed=4)[0])
 
 
 def test_pace_and_clip_are_those_of_a_plain_loop(encoded: cv.Dataset) -> None:
     """AdamW with warm-up, decay to zero and clipped gradients, written out."""
-    packing, epochs, lr = Packing.of(encoded), 3, 0.05
+    packing, epochs, lr = PackedDataset.from_dataset(encoded), 3, 0.05
     torch.manual_seed(0)
     net, plain = Toy(), Toy()
     plain.load_state_dict(net.state_dict())
-    only = stages(net, packing, epochs=epochs, lr=lr)[:1]
-    run(net, only, schedule(pace=warmed(0.25), clip=0.1, decay=0.3))
+    only = stages(net, packing, max_epochs=epochs, learning_rate=lr)[:1]
+    train_network(net, only, schedule(lr_schedule=linear_warmup(0.25), max_grad_norm=0.1, weight_decay=0.3))
 
     groups = [
         {"params": [plain.first.weight], "weight_decay": 0.3},
@@ -104,7 +111,7 @@ def test_pace_and_clip_are_those_of_a_plain_loop(encoded: cv.Dataset) -> None:
     assert step == total
     for one, other in zip(net.first.parameters(), plain.first.parameters(), strict=True):
         torch.testing.assert_close(one, other)
-    assert parts_of(net) == ("first", "second")
+    assert parameter_groups(net) == ("first", "second")
 
 
 def test_the_best_weights_stay_and_patience_ends_a_stage(encoded: cv.Dataset) -> None:
@@ -116,8 +123,8 @@ def test_the_best_weights_stay_and_patience_ends_a_stage(encoded: cv.Dataset) ->
         seen.append(net.first.weight.detach().clone())
         return next(scores)
 
-    only = stages(net, Packing.of(encoded), patience=2)[:1]
-    history = run(net, only, schedule(score=score))
+    only = stages(net, PackedDataset.from_dataset(encoded), patience=2)[:1]
+    history = train_network(net, only, schedule(validation_score=score))
     assert [item.score for item in history] == [0.1, 0.5, 0.9, 0.4, 0.3]
     assert torch.equal(net.first.weight, seen[2])
 
@@ -126,7 +133,11 @@ def test_a_stage_that_brings_nothing_leaves_things_as_they_were(encoded: cv.Data
     net = Toy()
     scores = iter([0.9, 0.1, 0.1])
     before = net.first.weight.detach().clone()
-    run(net, stages(net, Packing.of(encoded), patience=2)[:1], schedule(score=lambda: next(scores)))
+    train_network(
+        net,
+        stages(net, PackedDataset.from_dataset(encoded), patience=2)[:1],
+        schedule(validation_score=lambda: next(scores)),
+    )
     assert torch.equal(net.first.weight, before)
 
 
@@ -139,7 +150,9 @@ def test_scores_are_smoothed_before_they_are_compared(encoded: cv.Dataset) -> No
         seen.append(net.first.weight.detach().clone())
         return next(scores)
 
-    run(net, stages(net, Packing.of(encoded), smooth=2)[:1], schedule(score=score))
+    train_network(
+        net, stages(net, PackedDataset.from_dataset(encoded), score_window=2)[:1], schedule(validation_score=score)
+    )
     assert torch.equal(net.first.weight, seen[3])  # (0.9 + 0.5) / 2 is the best mean of two
 
 
@@ -151,12 +164,12 @@ class KilledError(Exception):
 def test_training_killed_after_any_epoch_ends_with_the_same_weights(
     encoded: cv.Dataset, tmp_path: Path, moment: int
 ) -> None:
-    packing = Packing.of(encoded)
+    packing = PackedDataset.from_dataset(encoded)
 
     def score_of(net: Toy) -> Callable[[], float]:
         return lambda: -float(sum(part.detach().square().sum() for part in net.parameters()))
 
-    def fit(journal: Journal | None, net: Toy, stop: int | None) -> None:
+    def fit(journal: TrainingCheckpoint | None, net: Toy, stop: int | None) -> None:
         parts = stages(net, packing)
         if stop is not None:
             count = 0
@@ -172,7 +185,7 @@ def test_training_killed_after_any_epoch_ends_with_the_same_weights(
                 return guarded
 
             parts = [Stage(**(vars(stage) | {"loss": guard(stage.loss)})) for stage in parts]
-        run(net, parts, schedule(score=score_of(net), journal=journal))
+        train_network(net, parts, schedule(validation_score=score_of(net), checkpoint=journal))
 
     torch.manual_seed(0)
     straight = Toy()
@@ -180,20 +193,20 @@ def test_training_killed_after_any_epoch_ends_with_the_same_weights(
     torch.manual_seed(0)
     killed = Toy()
     with pytest.raises(KilledError):
-        fit(Journal(tmp_path, "work"), killed, moment)
+        fit(TrainingCheckpoint(tmp_path, "work"), killed, moment)
     again = Toy()
     if (tmp_path / "training.safetensors").is_file():
         nn.init.ones_(again.first.weight)  # all comes from the journal
-    fit(Journal(tmp_path, "work"), again, None)
+    fit(TrainingCheckpoint(tmp_path, "work"), again, None)
     assert weights(again) == weights(straight)
     assert not any(tmp_path.iterdir())
 
 
 def test_a_journal_of_other_work_is_not_used(encoded: cv.Dataset, tmp_path: Path) -> None:
-    journal = Journal(tmp_path, "one")
+    journal = TrainingCheckpoint(tmp_path, "one")
     journal.write({"x": torch.ones(2)}, {"stage": 0})
-    assert Journal(tmp_path, "two").read() is None
-    kept = Journal(tmp_path, "one").read()
+    assert TrainingCheckpoint(tmp_path, "two").read() is None
+    kept = TrainingCheckpoint(tmp_path, "one").read()
     assert kept is not None
     assert kept[1] == {"stage": 0}
     journal.path.write_bytes(b"damaged")
@@ -201,20 +214,20 @@ def test_a_journal_of_other_work_is_not_used(encoded: cv.Dataset, tmp_path: Path
 
 
 def test_work_is_told_apart_by_settings_and_data(encoded: cv.Dataset, tmp_path: Path) -> None:
-    one = journal_of(tmp_path, {"lr": 1}, encoded)
+    one = checkpoint_for(tmp_path, {"lr": 1}, encoded)
     names = {
-        journal.work
+        journal.fingerprint
         for journal in (
             one,
-            journal_of(tmp_path, {"lr": 2}, encoded),
-            journal_of(tmp_path, {"lr": 1}, encoded[:20]),
-            journal_of(tmp_path, {"lr": 1}, encoded.select_sources(encoded.sources[:2])),
+            checkpoint_for(tmp_path, {"lr": 2}, encoded),
+            checkpoint_for(tmp_path, {"lr": 1}, encoded[:20]),
+            checkpoint_for(tmp_path, {"lr": 1}, encoded.select_sources(encoded.sources[:2])),
         )
         if journal is not None
     }
     assert len(names) == 4
     assert one is not None
-    again = journal_of(tmp_path, {"lr": 1}, encoded)
+    again = checkpoint_for(tmp_path, {"lr": 1}, encoded)
     assert again is not None
-    assert again.work == one.work
-    assert journal_of(None, {}, encoded) is None
+    assert again.fingerprint == one.fingerprint
+    assert checkpoint_for(None, {}, encoded) is None

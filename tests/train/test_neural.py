@@ -6,39 +6,39 @@ import torch
 from hypothesis import given
 
 import convener as cv
-from convener.kernels.chain import posterior
-from convener.nets.sparse import Prior, SparseNet
+from convener.kernels.chain import forward_backward
+from convener.nets.sparse import SparseCHMMNetwork, SparsePrior
 from convener.train import neural
 from convener.train.neural import (
-    Judge,
-    Reading,
+    ValidationScore,
+    VoteEvidence,
+    boundary_tokens,
     chain_loss,
-    denied,
-    edges,
-    infer_all,
-    speaking,
-    unnamed,
+    explicit_votes,
+    negated_types,
+    predict_all,
+    unsupported_types,
 )
 from convener.train.packing import Batch
 from tests import generators
 
-PRIOR = Prior(steepness=1.2, root=1.5, exponent=4, base=2, expand=100)
+PRIOR = SparsePrior(h_n=1.2, h_s=1.5, g_n=4, nu_base=2, nu_expan=100)
 
 
 @pytest.fixture
-def net(encoded: cv.Dataset) -> SparseNet:
+def net(encoded: cv.Dataset) -> SparseCHMMNetwork:
     torch.manual_seed(1)
-    net = SparseNet(24, len(encoded.sources), 5, 5, PRIOR, 0.01)
+    net = SparseCHMMNetwork(24, len(encoded.sources), 5, 5, PRIOR, 0.01)
     for parameter in net.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
     with torch.no_grad():
-        net.reliability.bias.view(-1, 5)[:, 0] = 4.0  # sources seldom mark what is O
+        net.reliability_layer.bias.view(-1, 5)[:, 0] = 4.0  # sources seldom mark what is O
     return net
 
 
 @given(generators.datasets())
 def test_edges_are_what_the_definition_says(data: cv.Dataset) -> None:
-    found = edges(data)
+    found = boundary_tokens(data)
     vague = [name for name, allowed in data.coarse.items() if "O" in allowed]
     entity = [tag != "O" and tag[2:] not in vague for tag in data.tags.names] + [False]
     for m in range(len(data)):
@@ -51,7 +51,7 @@ def test_edges_are_what_the_definition_says(data: cv.Dataset) -> None:
 
 @given(generators.datasets())
 def test_types_that_nobody_names_are_what_the_definition_says(data: cv.Dataset) -> None:
-    found = unnamed(data)
+    found = unsupported_types(data)
     for token, votes in enumerate(data.votes):
         named = {(int(vote) + 1) // 2 for vote in votes if 0 < vote < len(data.fine_tags)}
         for label in range(len(data.fine_tags)):
@@ -61,7 +61,7 @@ def test_types_that_nobody_names_are_what_the_definition_says(data: cv.Dataset) 
 
 @given(generators.datasets())
 def test_types_that_somebody_denies_are_what_the_definition_says(data: cv.Dataset) -> None:
-    found, fine = denied(data), len(data.fine_tags)
+    found, fine = negated_types(data), len(data.fine_tags)
     for token, votes in enumerate(data.votes):
         said = {data.tags.types[(int(vote) - 1) // 2] for vote in votes if vote >= fine}
         denials = [data.coarse[name] for name in said if "O" in data.coarse[name]]
@@ -73,45 +73,45 @@ def test_types_that_somebody_denies_are_what_the_definition_says(data: cv.Datase
 
 def test_an_opinion_of_o_stays_and_mere_silence_does_not(toy: cv.Dataset) -> None:
     mixed = toy.with_sources(toy.sources, toy.votes, ("abstain", *["O"] * (len(toy.sources) - 1)))
-    votes = speaking(mixed)
+    votes = explicit_votes(mixed)
     np.testing.assert_array_equal(votes[:, 0], toy.votes[:, 0])
     assert not (votes[:, 1:] == 0).any()
     marked = toy.votes > 0
     np.testing.assert_array_equal(votes[marked], toy.votes[marked])
 
 
-def test_the_plain_reading_is_the_plain_chain(encoded: cv.Dataset, net: SparseNet) -> None:
-    plain = infer_all(net, encoded, Reading())
-    batch = neural.Packing.of(encoded).batch()
+def test_the_plain_reading_is_the_plain_chain(encoded: cv.Dataset, net: SparseCHMMNetwork) -> None:
+    plain = predict_all(net, encoded, VoteEvidence())
+    batch = neural.PackedDataset.from_dataset(encoded).batch()
     with torch.no_grad():
-        expected = posterior(
+        expected = forward_backward(
             net.log_initial().numpy(),
-            net.moves(batch).numpy(),
-            net.log_like(batch).numpy(),
+            net.transition_logits(batch).numpy(),
+            net.log_evidence(batch).numpy(),
             encoded.offsets,
         ).marginals
-    np.testing.assert_allclose(plain.marginals, expected, atol=1e-5)
+    np.testing.assert_allclose(plain.probabilities, expected, atol=1e-5)
 
 
-def test_silence_is_weighed_between_all_and_none(encoded: cv.Dataset, net: SparseNet) -> None:
-    mute = infer_all(net, encoded, Reading(0.0)).marginals
-    half = infer_all(net, encoded, Reading(0.5)).marginals
-    full = infer_all(net, encoded, Reading(1.0)).marginals
+def test_silence_is_weighed_between_all_and_none(encoded: cv.Dataset, net: SparseCHMMNetwork) -> None:
+    mute = predict_all(net, encoded, VoteEvidence(0.0)).probabilities
+    half = predict_all(net, encoded, VoteEvidence(0.5)).probabilities
+    full = predict_all(net, encoded, VoteEvidence(1.0)).probabilities
     outside = [float(marginals[:, 0].mean()) for marginals in (mute, half, full)]
     assert outside[0] < outside[1] < outside[2]
 
 
-def test_an_edge_is_less_of_an_entity(encoded: cv.Dataset, net: SparseNet) -> None:
-    before = infer_all(net, encoded, Reading()).marginals[:, 0]
-    after = infer_all(net, encoded, Reading(edge=12.0)).marginals[:, 0]
-    assert before[edges(encoded)].min() < 0.5
-    assert after[edges(encoded)].min() > 0.9
+def test_an_edge_is_less_of_an_entity(encoded: cv.Dataset, net: SparseCHMMNetwork) -> None:
+    before = predict_all(net, encoded, VoteEvidence()).probabilities[:, 0]
+    after = predict_all(net, encoded, VoteEvidence(boundary_penalty=12.0)).probabilities[:, 0]
+    assert before[boundary_tokens(encoded)].min() < 0.5
+    assert after[boundary_tokens(encoded)].min() > 0.9
 
 
-def test_spans_are_not_cut_where_some_source_goes_on(encoded: cv.Dataset, net: SparseNet) -> None:
-    reading = Reading(edge=9.0)
+def test_spans_are_not_cut_where_some_source_goes_on(encoded: cv.Dataset, net: SparseCHMMNetwork) -> None:
+    reading = VoteEvidence(boundary_penalty=9.0)
     moves = np.zeros((len(encoded.tokens), 5, 5), np.float32)
-    found = reading.joined(moves, encoded)
+    found = reading.penalize_splits(moves, encoded)
     for token, votes in enumerate(encoded.votes):
         for before in range(5):
             for label in range(5):
@@ -121,55 +121,51 @@ def test_spans_are_not_cut_where_some_source_goes_on(encoded: cv.Dataset, net: S
     assert (found < 0).any()
 
 
-def test_a_clash_is_about_types_that_nobody_names(encoded: cv.Dataset, net: SparseNet) -> None:
-    strange = unnamed(encoded)
-    before = infer_all(net, encoded, Reading()).marginals[strange]
-    after = infer_all(net, encoded, Reading(clash=30.0)).marginals[strange]
+def test_a_clash_is_about_types_that_nobody_names(encoded: cv.Dataset, net: SparseCHMMNetwork) -> None:
+    strange = unsupported_types(encoded)
+    before = predict_all(net, encoded, VoteEvidence()).probabilities[strange]
+    after = predict_all(net, encoded, VoteEvidence(type_penalty=30.0)).probabilities[strange]
     assert before.max() > 0.01
     assert after.max() < 1e-6
 
 
-def test_doubt_is_about_entities_that_nobody_marks(encoded: cv.Dataset, net: SparseNet) -> None:
+def test_doubt_is_about_entities_that_nobody_marks(encoded: cv.Dataset, net: SparseCHMMNetwork) -> None:
     bare = ~(encoded.votes > 0).any(axis=1)
-    before = infer_all(net, encoded, Reading(0.0)).labels
-    after = infer_all(net, encoded, Reading(0.0, doubt=50.0)).labels
+    before = predict_all(net, encoded, VoteEvidence(0.0)).labels
+    after = predict_all(net, encoded, VoteEvidence(0.0, new_span_penalty=50.0)).labels
     begins = [(labels[bare] % 2 == 1).sum() for labels in (before, after)]
     assert begins[0] > 0
     assert begins[1] == 0
     assert (after[~bare] > 0).any()
 
 
-def test_blocks_change_nothing(
-    encoded: cv.Dataset, net: SparseNet, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = infer_all(net, encoded, Reading(0.3, 2.0, 1.0, 0.5))
-    monkeypatch.setattr(neural, "BLOCK", 11)
-    parts = infer_all(net, encoded, Reading(0.3, 2.0, 1.0, 0.5))
+def test_blocks_change_nothing(encoded: cv.Dataset, net: SparseCHMMNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = predict_all(net, encoded, VoteEvidence(0.3, 2.0, 1.0, 0.5))
+    monkeypatch.setattr(neural, "BLOCK_TOKENS", 11)
+    parts = predict_all(net, encoded, VoteEvidence(0.3, 2.0, 1.0, 0.5))
     np.testing.assert_array_equal(whole.labels, parts.labels)
-    np.testing.assert_allclose(whole.marginals, parts.marginals, atol=1e-6)
-    np.testing.assert_allclose(whole.scores, parts.scores, atol=1e-6)
-    assert len(infer_all(net, encoded[:0], Reading()).labels) == 0
+    np.testing.assert_allclose(whole.probabilities, parts.probabilities, atol=1e-6)
+    np.testing.assert_allclose(whole.span_scores, parts.span_scores, atol=1e-6)
+    assert len(predict_all(net, encoded[:0], VoteEvidence()).labels) == 0
 
 
-def test_the_judge_gives_f1_with_gold_and_likelihood_without(
-    encoded: cv.Dataset, net: SparseNet
-) -> None:
+def test_the_judge_gives_f1_with_gold_and_likelihood_without(encoded: cv.Dataset, net: SparseCHMMNetwork) -> None:
 
     def loss(batch: Batch) -> torch.Tensor:
         return chain_loss(net, 0.0, sample=False)(batch, torch.Generator())
 
-    labels = infer_all(net, encoded, Reading()).labels
+    labels = predict_all(net, encoded, VoteEvidence()).labels
     expected = cv.evaluate(
         cv.Predictions(data=encoded.without_gold(), labels=labels, model="x", settings={}), encoded
     ).f1
-    judges = [Judge(net, data, Reading(), loss) for data in (encoded, encoded.without_gold())]
+    judges = [ValidationScore(net, data, VoteEvidence(), loss) for data in (encoded, encoded.without_gold())]
     assert judges[0]() == pytest.approx(expected)
-    batch = neural.Packing.of(encoded).batch()
+    batch = neural.PackedDataset.from_dataset(encoded).batch()
     with torch.no_grad():
-        likelihood = posterior(
+        likelihood = forward_backward(
             net.log_initial().numpy(),
-            net.moves(batch).numpy(),
-            net.log_like(batch).numpy(),
+            net.transition_logits(batch).numpy(),
+            net.log_evidence(batch).numpy(),
             encoded.offsets,
         ).log_likelihood.sum()
     assert judges[1]() == pytest.approx(likelihood / len(encoded.tokens), rel=1e-4)

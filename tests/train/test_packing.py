@@ -5,30 +5,30 @@ import pytest
 import torch
 
 import convener as cv
-from convener.train.packing import Packing, sentence_features
+from convener.train.packing import PackedDataset, sentence_features
 
 
 def test_a_shuffled_packing_holds_the_same_sentences(encoded: cv.Dataset) -> None:
-    packing = Packing.of(encoded, seed=5)
+    packing = PackedDataset.from_dataset(encoded, seed=5)
     order = np.random.default_rng(5).permutation(len(encoded))
     assert not np.array_equal(order, np.arange(len(encoded)))
     for place, number in enumerate(order):
         batch, one = packing.batch(place, place + 1), encoded.take([number])
-        np.testing.assert_array_equal(batch.tokens, one.features.token_rows())
-        np.testing.assert_array_equal(batch.sentences, one.features.sentence_rows())
+        np.testing.assert_array_equal(batch.tokens, one.features.token_vectors())
+        np.testing.assert_array_equal(batch.sentences, one.features.sentence_vectors())
         np.testing.assert_array_equal(batch.votes, one.votes)
         assert batch.offsets.tolist() == [0, len(one.tokens)]
 
 
 def test_a_batch_is_a_view(encoded: cv.Dataset) -> None:
-    packing = Packing.of(encoded)
+    packing = PackedDataset.from_dataset(encoded)
     batch = packing.batch(3, 9)
     assert batch.tokens.untyped_storage().data_ptr() == packing.tokens.untyped_storage().data_ptr()
-    assert batch.said.label.base is not None
+    assert batch.cells.label.base is not None
 
 
 def test_batches_hold_every_sentence_once(encoded: cv.Dataset) -> None:
-    packing = Packing.of(encoded)
+    packing = PackedDataset.from_dataset(encoded)
     for rng in (None, np.random.default_rng(1)):
         rows = torch.cat([batch.sentences for batch in packing.batches(7, rng)])
         assert len(rows) == len(encoded)
@@ -40,16 +40,16 @@ def test_given_evidence_and_other_votes_follow_the_order(encoded: cv.Dataset) ->
     given = np.arange(len(encoded.tokens) * len(encoded.tags), dtype=np.float32)
     given = given.reshape(-1, len(encoded.tags))
     mute = np.full_like(encoded.votes, -1)
-    packing = Packing.of(encoded, given, seed=2).with_votes(mute)
+    packing = PackedDataset.from_dataset(encoded, given, seed=2).replace_votes(mute)
     assert (packing.votes == -1).all()
-    assert sorted(packing.given[:, 0].tolist()) == given[:, 0].tolist()
+    assert sorted(packing.log_evidence_offset[:, 0].tolist()) == given[:, 0].tolist()
     first = int(np.random.default_rng(2).permutation(len(encoded))[0])
     place = slice(encoded.offsets[first], encoded.offsets[first + 1])
-    np.testing.assert_array_equal(packing.batch(0, 1).given, given[place])
+    np.testing.assert_array_equal(packing.batch(0, 1).log_evidence_offset, given[place])
 
 
 def test_data_without_features_is_refused(toy: cv.Dataset) -> None:
     with pytest.raises(cv.DataError, match="features are needed"):
-        Packing.of(toy)
+        PackedDataset.from_dataset(toy)
     with pytest.raises(cv.DataError, match="features are needed"):
         sentence_features(toy)

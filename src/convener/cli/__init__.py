@@ -12,7 +12,7 @@ import typer
 
 from convener import __version__
 from convener.cli import compare, data, demo, doctor, encode, lf, report, runs, tagger
-from convener.cli.terminal import ERR, say
+from convener.cli.terminal import STDERR, print_message
 from convener.errors import ConvenerError, ConvenerWarning
 
 app = typer.Typer(
@@ -27,7 +27,7 @@ UsageError: Any = typer.BadParameter.__bases__[0]
 BAD_INPUT, INTERRUPTED = 2, 130
 
 
-def _version(wanted: bool) -> None:
+def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"convener {__version__}")
         raise typer.Exit
@@ -36,11 +36,10 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version."),
     ] = False,
-    debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error. May stand anywhere.")
-    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error. May stand anywhere.")] = False,
 ) -> None:
     """Options of every command; `main` takes --debug out before they are parsed."""
 
@@ -67,12 +66,12 @@ app.add_typer(encode.cache_app, name="cache", no_args_is_help=True)
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command: one line and exit code 2 for bad input, a traceback only with --debug."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    debug = "--debug" in given
+    argv = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in argv
     with warnings.catch_warnings():
         warnings.simplefilter("default", ConvenerWarning)
-        warnings.showwarning = _warn
-        sys.exit(_run([word for word in given if word != "--debug"], debug=debug))
+        warnings.showwarning = _show_warning
+        sys.exit(_run([word for word in argv if word != "--debug"], debug=debug))
 
 
 def _run(arguments: list[str], *, debug: bool) -> int:
@@ -86,10 +85,10 @@ def _run(arguments: list[str], *, debug: bool) -> int:
         if debug:
             raise
         if line := _one_line(error):
-            say("error", line)
+            print_message("error", line)
         return BAD_INPUT
     except (KeyboardInterrupt, typer.Abort):
-        say("stopped", "interrupted; nothing half-written was left behind")
+        print_message("stopped", "interrupted; nothing half-written was left behind")
         return INTERRUPTED
     except BrokenPipeError:
         # The reader of our output went away (`| head`): not an error of ours.
@@ -110,8 +109,8 @@ def _one_line(error: Any) -> str:
     return " ".join(message.split()) + hint
 
 
-def _warn(message: Any, category: Any, *_: Any, **__: Any) -> None:
+def _show_warning(message: Any, category: Any, *_: Any, **__: Any) -> None:
     if issubclass(category, ConvenerWarning):
-        say("warning", " ".join(str(message).split()))
+        print_message("warning", " ".join(str(message).split()))
     else:
-        ERR.print(f"{category.__name__}: {message}", markup=False, highlight=False)
+        STDERR.print(f"{category.__name__}: {message}", markup=False, highlight=False)

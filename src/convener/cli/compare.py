@@ -10,78 +10,74 @@ import typer
 
 from convener import contest, io
 from convener.cli import terminal
-from convener.cli.data import Data
-from convener.cli.runs import read_for
+from convener.cli.data import DataArgument
+from convener.cli.runs import read_for_model
 from convener.data import Dataset
 from convener.errors import DataError
-from convener.io.files import whole
+from convener.io.files import atomic_write
 from convener.models import LabelModel
 from convener.predictions import Predictions
-from convener.report.comparison import comparison_page
+from convener.report.comparison import render_comparison
 from convener.tables import Table
 
-MEASURED = ("test", "valid", "train")
+EVAL_SPLITS = ("test", "valid", "train")
 """The splits to judge by, the first that is there."""
 
 
 def compare(
-    data: Data,
+    data: DataArgument,
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for runs and results.")],
     models: Annotated[
         str, typer.Option(help="all, or names with commas between; see `convener models`.")
-    ] = contest.ALL,
+    ] = contest.ALL_MODELS,
     seeds: Annotated[int, typer.Option(min=1, help="For models that have chance in them.")] = 5,
-    split: Annotated[
-        str | None, typer.Option(help="To judge by; by default test, where there is one.")
-    ] = None,
+    split: Annotated[str | None, typer.Option(help="To judge by; by default test, where there is one.")] = None,
     encoder: Annotated[str | None, typer.Option(help="For models that read the text.")] = None,
-    use_gold: Annotated[
-        bool, typer.Option("--use-gold", help="Let the gold of valid decide when to stop.")
-    ] = False,
+    use_gold: Annotated[bool, typer.Option("--use-gold", help="Let the gold of valid decide when to stop.")] = False,
     train_from: Annotated[
         str | None,
         typer.Option(metavar="SPLIT:SHARE", help="Make train of the first share of a split."),
     ] = None,
     sources: terminal.Sources = None,
     format: terminal.FormatName = None,
-    read: terminal.Reading = None,
+    read: terminal.ReadOption = None,
     as_json: terminal.Json = False,
 ) -> None:
     """Fit every model, judge all by the same gold, and write one table and one page.
 
     The same command goes on where it was stopped.
     """
-    everybody = contest.entrants([name.strip() for name in models.split(",")], seeds)
-    judged = _split(data, split)
+    trials = contest.make_trials([name.strip() for name in models.split(",")], seeds)
+    eval_split = _eval_split(data, split)
 
-    def data_of(model: LabelModel, folder: Path) -> Dataset:
-        return read_for(model, folder, data, judged, format, read)
+    def read_eval_data(model: LabelModel, folder: Path) -> Dataset:
+        return read_for_model(model, folder, data, eval_split, format, read)
 
-    held = contest.Contest(
+    benchmark = contest.Benchmark(
         folder=output,
-        command=_command(data, encoder, use_gold, train_from, sources, format, read),
-        data_of=data_of,
-        asked=f"{data.resolve()} {judged}",
+        command=_fit_arguments(data, encoder, use_gold, train_from, sources, format, read),
+        read_data=read_eval_data,
+        eval_key=f"{data.resolve()} {eval_split}",
     )
-    found = held.hold(everybody)
-    table = contest.table(found, f"{data.name}, {judged or 'all'}: models compared")
-    _write(held, found, table, output)
+    results = benchmark.run_all(trials)
+    table = contest.results_table(results, f"{data.name}, {eval_split or 'all'}: models compared")
+    _write_results(benchmark, results, table, output)
     if as_json:
-        terminal.show_json({"models": table.to_records(), "output": str(output)})
+        terminal.print_json({"models": table.to_records(), "output": str(output)})
     else:
-        terminal.show(table)
-    terminal.note(f"table.md, table.json and report.html are in {output}")
+        terminal.print_result(table)
+    terminal.print_note(f"table.md, table.json and report.html are in {output}")
 
 
-def _split(data: Path, split: str | None) -> str | None:
+def _eval_split(data: Path, split: str | None) -> str | None:
     """The split to judge by; None where the data is one file."""
-    files = io.split_files(data)
+    files = io.find_split_files(data)
     if not files or split is not None:
         return split
-    return next((name for name in MEASURED if name in files), None)
+    return next((name for name in EVAL_SPLITS if name in files), None)
 
 
-def _command(
+def _fit_arguments(
     data: Path,
     encoder: str | None,
     use_gold: bool,
@@ -91,41 +87,41 @@ def _command(
     read: list[str] | None,
 ) -> list[str]:
     """The words after `convener fit`."""
-    words = [str(data)]
+    arguments = [str(data)]
     for option, value in (
         ("--encoder", encoder),
         ("--train-from", train_from),
         ("--format", format),
     ):
-        words += [] if value is None else [option, value]
-    words += ["--use-gold"] if use_gold else []
+        arguments += [] if value is None else [option, value]
+    arguments += ["--use-gold"] if use_gold else []
     for option, values in (("--sources", sources), ("--read", read)):
         for value in values or []:
-            words += [option, value]
-    return words
+            arguments += [option, value]
+    return arguments
 
 
-def _write(
-    held: contest.Contest,
-    found: dict[contest.Entrant, contest.Outcome],
+def _write_results(
+    benchmark: contest.Benchmark,
+    results: dict[contest.Trial, contest.TrialResult],
     table: Table,
     output: Path,
 ) -> None:
     """The table as text and JSON, and a page with the first seed of every model."""
-    answers: dict[str, Predictions] = {}
-    shown: Dataset | None = None
-    for entrant, outcome in found.items():
-        if entrant.seed == 0 and "failed" not in outcome:
-            shown, answers[entrant.model] = held.answer(entrant)
-    if shown is None:
+    predictions: dict[str, Predictions] = {}
+    dataset: Dataset | None = None
+    for trial, result in results.items():
+        if trial.seed == 0 and "failed" not in result:
+            dataset, predictions[trial.model] = benchmark.predict(trial)
+    if dataset is None:
         failed = "; ".join(note for note in table.notes[1:])
         raise DataError(f"no model could be fitted: {failed}")
     texts = {
         "table.md": f"```\n{table}\n```\n",
         "table.json": json.dumps(table.to_records(), indent=2) + "\n",
     }
-    if len(answers) > 1:
-        texts["report.html"] = comparison_page(shown, answers, title=table.title)
+    if len(predictions) > 1:
+        texts["report.html"] = render_comparison(dataset, predictions, title=table.title)
     for name, text in texts.items():
-        with whole(output / name) as draft:
+        with atomic_write(output / name) as draft:
             draft.write_text(text, encoding="utf-8")

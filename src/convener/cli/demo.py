@@ -16,8 +16,8 @@ from convener.cli import terminal
 from convener.corpus import Corpus
 from convener.errors import ConvenerWarning, DataError
 from convener.evaluate import analyze, evaluate
-from convener.io.files import whole
-from convener.models import LabelModel, installed
+from convener.io.files import atomic_write
+from convener.models import LabelModel, installed_models
 from convener.tables import PERCENT, Table
 
 README = """What `convener demo` wrote
@@ -27,47 +27,47 @@ labels.jsonl  its labels for the test sentences, with probabilities
 labels.conll  the same, one token a line, without text and probabilities
 scores.json   the table of scores
 """
-NEXT = """Next
+NEXT_STEPS = """Next
   convener analyze {0}/corpus --split train          how good your sources are
   convener fit {0}/corpus -o my-run                   chooses a model by itself
   convener evaluate my-run {0}/corpus --split test   how good the labels are
   convener models                                    what else there is
 Your own data: convener convert --help lists the formats; docs/quickstart.md shows the way."""
 
-VOTE, CHOICE = "majority-vote", "auto"
+VOTE_MODEL, SELECTOR_MODEL = "majority-vote", "auto"
 """What the demo keeps a run of, and the model that only chooses among the others."""
 
 
 def demo(
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="Folder for what the demo writes.")
-    ] = Path("convener-demo"),
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for what the demo writes.")] = Path(
+        "convener-demo"
+    ),
     as_json: terminal.Json = False,
 ) -> None:
     """See the whole way: sources, models that need no encoder, a table, files in a folder."""
     if output.is_file():
         raise DataError(f"{output}: is a file; the demo writes a folder")
-    corpus = embedded.corpus()
-    models = [model for model in installed() if not model.needs_features and model.name != CHOICE]
-    scores = [_score(model, corpus) for model in models]
-    with whole(output) as draft:
-        _write(corpus, scores, draft)
+    corpus = embedded.load_corpus()
+    models = [model for model in installed_models() if not model.needs_features and model.name != SELECTOR_MODEL]
+    scores = [_evaluate_model(model, corpus) for model in models]
+    with atomic_write(output) as draft:
+        _write_files(corpus, scores, draft)
     if as_json:
-        terminal.show_json({"scores": scores, "output": str(output)})
+        terminal.print_json({"scores": scores, "output": str(output)})
         return
-    terminal.show(f"1. Text and labeling functions\n{_example(corpus)}\n")
-    terminal.show(f"2. {analyze(corpus.train)}\n")
-    terminal.show(f"3. {_table(scores)}\n")
-    terminal.show(f"4. Written to {output}/")
-    terminal.show("\n".join(f"   {line}" for line in README.splitlines()[1:]) + "\n")
-    terminal.show(NEXT.format(output))
+    terminal.print_result(f"1. Text and labeling functions\n{_format_example(corpus)}\n")
+    terminal.print_result(f"2. {analyze(corpus.train)}\n")
+    terminal.print_result(f"3. {_score_table(scores)}\n")
+    terminal.print_result(f"4. Written to {output}/")
+    terminal.print_result("\n".join(f"   {line}" for line in README.splitlines()[1:]) + "\n")
+    terminal.print_result(NEXT_STEPS.format(output))
 
 
-def _score(kind: type[LabelModel], corpus: Corpus) -> dict[str, Any]:
+def _evaluate_model(model_class: type[LabelModel], corpus: Corpus) -> dict[str, Any]:
     """Fit one model on train, measure it on test."""
-    if terminal.ERR.is_terminal:
-        terminal.note(f"fitting {kind.name} (what is compiled is kept for the next time)")
-    model = kind()
+    if terminal.STDERR.is_terminal:
+        terminal.print_note(f"fitting {model_class.name} (what is compiled is kept for the next time)")
+    model = model_class()
     with warnings.catch_warnings():  # the demo's sources link nothing, for one
         warnings.simplefilter("ignore", ConvenerWarning)
         result = evaluate(model.fit(corpus.train).predict(corpus.test), corpus.test)
@@ -81,8 +81,8 @@ def _score(kind: type[LabelModel], corpus: Corpus) -> dict[str, Any]:
     }
 
 
-def _table(scores: list[dict[str, Any]]) -> Table:
-    ordered = sorted(scores, key=lambda row: row["model"] != VOTE)
+def _score_table(scores: list[dict[str, Any]]) -> Table:
+    ordered = sorted(scores, key=lambda row: row["model"] != VOTE_MODEL)
     return Table(
         title="Scores on the test sentences",
         columns=("model", "precision", "recall", "f1", "sees gold"),
@@ -104,33 +104,33 @@ def _table(scores: list[dict[str, Any]]) -> Table:
     )
 
 
-def _example(corpus: Corpus) -> str:
+def _format_example(corpus: Corpus) -> str:
     """One sentence and what its sources say."""
     data = corpus.train
     number = max(range(len(data)), key=lambda m: int((data[m].votes > 0).any(axis=0).sum()))
     sentence = data[number : number + 1]
     words = sentence.tokens.to_list()
-    lines = ["   " + (sentence.text.text[0] if sentence.text else " ".join(words))]
+    lines = ["   " + (sentence.text.sentences[0] if sentence.text else " ".join(words))]
     for column, name in enumerate(sentence.sources):
         spans = sentence.tags.spans(sentence.votes[:, column], sentence.offsets)
-        said = [f"{' '.join(words[s.start : s.end])} = {data.tags.types[s.type]}" for s in spans]
-        if said:
-            lines.append(f"     {name:<22}{', '.join(said)}")
+        marked_spans = [f"{' '.join(words[s.start : s.end])} = {data.tags.types[s.type]}" for s in spans]
+        if marked_spans:
+            lines.append(f"     {name:<22}{', '.join(marked_spans)}")
     return "\n".join(lines)
 
 
-def _write(corpus: Corpus, scores: list[dict[str, Any]], folder: Path) -> None:
+def _write_files(corpus: Corpus, scores: list[dict[str, Any]], folder: Path) -> None:
     folder.mkdir()
     io.write(corpus, folder / "corpus", format="wrench")
-    config = run.RunConfig.resolve(None, model=VOTE)
+    config = run.RunConfig.resolve(None, model=VOTE_MODEL)
     model = config.build()
     run.fit(model, corpus.train, corpus.valid, config, folder / "run")
-    labels = model.predict(corpus.test)
-    io.write(labels, folder / "labels.jsonl")
+    predictions = model.predict(corpus.test)
+    io.write(predictions, folder / "labels.jsonl")
     with warnings.catch_warnings():  # the README beside it says what a CoNLL file leaves out
         warnings.simplefilter("ignore", ConvenerWarning)
-        io.write(labels, folder / "labels.conll")
+        io.write(predictions, folder / "labels.conll")
     if find_spec("spacy") is not None:
-        io.write(labels, folder / "labels.spacy")
+        io.write(predictions, folder / "labels.spacy")
     (folder / "scores.json").write_text(json.dumps(scores, indent=2) + "\n", encoding="utf-8")
     (folder / "README.txt").write_text(README, encoding="utf-8")

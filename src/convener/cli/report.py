@@ -13,43 +13,35 @@ import typer
 
 from convener import __version__, caching, io, run
 from convener.cli import terminal
-from convener.cli.runs import read_for
+from convener.cli.runs import read_for_model
 from convener.data import Dataset
 from convener.errors import ConfigError, DataError
-from convener.io.files import whole
+from convener.io.files import atomic_write
 from convener.models import LabelModel
 from convener.predictions import Predictions
-from convener.report import Account, account_of, drawings, page
-from convener.report.account import answer_of
+from convener.report import RunSummary, drawings, render_report, summarize_run
+from convener.report.account import predict_for_report
 from convener.report.alerts import alerts
-from convener.report.comparison import comparison_page
+from convener.report.comparison import render_comparison
 from convener.report.figures import Figure
 from convener.report.plots import write_plot
 from convener.report.sheet import Query
-from convener.report.story import estimate_table, fix_table
-from convener.report.viewer import Viewer, is_loopback, prepare
-from convener.report.views import place_of
+from convener.report.story import estimate_table, recommendation_table
+from convener.report.viewer import Viewer, is_loopback, prepare_view
+from convener.report.views import view_dir
 
-Kind = Literal[
-    "reliability", "agreement", "pairs", "emissions", "moves", "curves", "calibration", "confusion"
-]
-Run = Annotated[Path, typer.Argument(metavar="RUN", help="What `convener fit` wrote.")]
+FigureName = Literal["reliability", "agreement", "pairs", "emissions", "moves", "curves", "calibration", "confusion"]
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="What `convener fit` wrote.")]
 DataPath = Annotated[
     Path | None,
     typer.Option("--data", help="What to look at; by default the data that the run was fitted on."),
 ]
-Split = Annotated[
-    str | None, typer.Option(help="Which split of a folder; by default train, where one mends.")
-]
+Split = Annotated[str | None, typer.Option(help="Which split of a folder; by default train, where one mends.")]
 
 
 def report(
-    runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN...", help="What `convener fit` wrote.")
-    ],
-    output: Annotated[Path, typer.Option("-o", "--output", help="The HTML file to write.")] = Path(
-        "report.html"
-    ),
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="What `convener fit` wrote.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The HTML file to write.")] = Path("report.html"),
     data: DataPath = None,
     split: Split = None,
     compare: Annotated[bool, typer.Option("--compare", help="Several runs side by side.")] = False,
@@ -59,7 +51,7 @@ def report(
     ] = None,
     number: Annotated[int, typer.Option(min=1, help="How many for --annotate.")] = 100,
     format: terminal.FormatName = None,
-    read: terminal.Reading = None,
+    read: terminal.ReadOption = None,
     as_json: terminal.Json = False,
 ) -> None:
     """One page that shows the sources, the model and the sentences; opens without a network."""
@@ -68,43 +60,39 @@ def report(
     if compare:
         if annotate is not None:
             raise ConfigError("--annotate is for one run; leave out --compare")
-        _compare(runs, output, data, split, format, read, as_json=as_json)
+        _write_comparison(runs, output, data, split, format, read, as_json=as_json)
         return
-    account = _account(runs[0], data, split, format, read)
-    with terminal.working(f"writing {output}"), whole(output) as draft:
-        draft.write_text(page(account), encoding="utf-8")
+    summary = _summarize(runs[0], data, split, format, read)
+    with terminal.spinner(f"writing {output}"), atomic_write(output) as draft:
+        draft.write_text(render_report(summary), encoding="utf-8")
     if annotate is not None:
-        _write_next(account, annotate, number)
+        _export_uncertain(summary, annotate, number)
     if as_json:
-        terminal.show_json(_told(account) | {"output": str(output)})
+        terminal.print_json(_summary_json(summary) | {"output": str(output)})
         return
-    for alert in alerts(account):
-        terminal.say("warning" if alert.weight == "grave" else "note", alert.text)
-    terminal.show(estimate_table(account))
-    terminal.show(f"\n{fix_table(account)}")
-    terminal.note(f"{output}: {output.stat().st_size / 1e6:.1f} MB; open it in a browser")
+    for alert in alerts(summary):
+        terminal.print_message("warning" if alert.level == "grave" else "note", alert.text)
+    terminal.print_result(estimate_table(summary))
+    terminal.print_result(f"\n{recommendation_table(summary)}")
+    terminal.print_note(f"{output}: {output.stat().st_size / 1e6:.1f} MB; open it in a browser")
 
 
 def view(
-    folder: Run,
+    folder: RunArgument,
     data: DataPath = None,
     split: Split = None,
-    host: Annotated[
-        str, typer.Option(help="Another interface needs the token that is printed.")
-    ] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Another interface needs the token that is printed.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 0,
     browser: Annotated[bool, typer.Option(help="Open a browser.")] = True,
     format: terminal.FormatName = None,
-    read: terminal.Reading = None,
+    read: terminal.ReadOption = None,
 ) -> None:
     """The same page, served page by page from disk: for corpora too large for one file."""
-    path = _place(folder, data)
-    key = _key(folder, path, split or "", format or "", terminal.settings(read))
-    prepared = prepare(
-        place_of(caching.root(), key), lambda: _account(folder, data, split, format, read)
-    )
+    path = _data_path(folder, data)
+    key = _view_key(folder, path, split or "", format or "", terminal.parse_settings(read))
+    prepared = prepare_view(view_dir(caching.cache_dir(), key), lambda: _summarize(folder, data, split, format, read))
     with Viewer(prepared, host=host, port=port) as server:
-        terminal.note(f"{len(server.sheet):,} sentences; Ctrl-C ends")
+        terminal.print_note(f"{len(server.sentence_index):,} sentences; Ctrl-C ends")
         typer.echo(server.address)
         if browser and is_loopback(host):
             webbrowser.open(server.address)
@@ -112,71 +100,69 @@ def view(
 
 
 def plot(
-    folder: Run,
-    kind: Annotated[Kind, typer.Argument(help="Which figure.")],
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="The suffix decides: .png, .svg or .pdf.")
-    ],
+    folder: RunArgument,
+    kind: Annotated[FigureName, typer.Argument(help="Which figure.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="The suffix decides: .png, .svg or .pdf.")],
     data: DataPath = None,
     split: Split = None,
     format: terminal.FormatName = None,
-    read: terminal.Reading = None,
+    read: terminal.ReadOption = None,
 ) -> None:
     """A figure of the report as a file, for a paper."""
-    account = _account(folder, data, split, format, read)
-    found = drawings.ALL[kind](account)
-    figures = [found] if isinstance(found, Figure) else list(found or [])
+    summary = _summarize(folder, data, split, format, read)
+    result = drawings.FIGURES[kind](summary)
+    figures = [result] if isinstance(result, Figure) else list(result or [])
     if not figures:
         raise DataError(f"{folder}: nothing to draw for {kind}: it needs gold, or another model")
     write_plot(figures, output)
-    terminal.note(f"{kind} -> {output}")
+    terminal.print_note(f"{kind} -> {output}")
 
 
-def _account(
+def _summarize(
     folder: Path, data: Path | None, split: str | None, format: str | None, read: list[str] | None
-) -> Account:
+) -> RunSummary:
     """All there is to tell of a run."""
-    model, dataset, facts = _opened(folder, data, split, format, read)
-    with terminal.remarks():
-        dataset = model.encoded(dataset)
-    with terminal.working("looking at everything"):
-        return account_of(model, dataset, title=folder.resolve().name, facts=facts)
+    model, dataset, run_info = _open_run(folder, data, split, format, read)
+    with terminal.show_logs():
+        dataset = model.encode(dataset)
+    with terminal.spinner("looking at everything"):
+        return summarize_run(model, dataset, title=folder.resolve().name, run_info=run_info)
 
 
-def _opened(
+def _open_run(
     folder: Path, data: Path | None, split: str | None, format: str | None, read: list[str] | None
 ) -> tuple[LabelModel, Dataset, dict[str, Any]]:
     """A run's model, the data to look at, and what was noted of the run."""
-    model, path = run.load(folder), _place(folder, data)
-    noted = run.facts(folder) if run.has_facts(folder) else {}
-    files = io.split_files(path)
+    model, path = run.load_model(folder), _data_path(folder, data)
+    run_info = run.read_run_info(folder) if run.has_run_info(folder) else {}
+    files = io.find_split_files(path)
     split = split or ("train" if "train" in files else None)
-    dataset = read_for(model, folder, path, split, format or noted.get("format"), read)
-    when = datetime.now(UTC).isoformat(" ", "minutes")
-    return model, dataset, noted | {"split": split or path.name, "reported": when}
+    dataset = read_for_model(model, folder, path, split, format or run_info.get("format"), read)
+    timestamp = datetime.now(UTC).isoformat(" ", "minutes")
+    return model, dataset, run_info | {"split": split or path.name, "reported": timestamp}
 
 
-def _place(folder: Path, data: Path | None) -> Path:
+def _data_path(folder: Path, data: Path | None) -> Path:
     """Where the data lies."""
     if data is not None:
         return data
-    noted = run.facts(folder).get("data") if run.has_facts(folder) else None
-    if noted is None:
+    recorded = run.read_run_info(folder).get("data") if run.has_run_info(folder) else None
+    if recorded is None:
         raise ConfigError(f"{folder}: does not say where its data lies; give --data DATA")
-    if not Path(noted).exists():
-        raise DataError(f"{noted}: the data of {folder} is no longer there; give --data DATA")
-    return Path(noted)
+    if not Path(recorded).exists():
+        raise DataError(f"{recorded}: the data of {folder} is no longer there; give --data DATA")
+    return Path(recorded)
 
 
-def _key(folder: Path, path: Path, *asked: str | Mapping[str, str]) -> str:
+def _view_key(folder: Path, path: Path, *options: str | Mapping[str, str]) -> str:
     """A digest of all that decides what a view shows."""
     files = sorted(file for file in [path, *path.rglob("*")] if file.is_file())
     stats = [f"{file} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files]
-    model = [caching.digest_of_file(file) for file in sorted(folder.glob("*")) if file.is_file()]
-    return caching.digest_of(*model, *stats, *asked, __version__)
+    model = [caching.file_digest(file) for file in sorted(folder.glob("*")) if file.is_file()]
+    return caching.compute_digest(*model, *stats, *options, __version__)
 
 
-def _compare(
+def _write_comparison(
     runs: Sequence[Path],
     output: Path,
     data: Path | None,
@@ -187,23 +173,23 @@ def _compare(
     as_json: bool,
 ) -> None:
     """A page with several runs on the same sentences."""
-    answers: dict[str, Predictions] = {}
-    looked_at: list[Dataset] = []
-    for name, folder in _named(runs).items():
-        model, dataset, _ = _opened(folder, data or _place(runs[0], None), split, format, read)
-        with terminal.remarks():
-            answers[name] = answer_of(model, model.encoded(dataset))
-        looked_at.append(dataset)
-    most = max(looked_at, key=lambda dataset: len(dataset.sources))
-    text = comparison_page(most, answers)
-    with whole(output) as draft:
-        draft.write_text(text, encoding="utf-8")
+    predictions: dict[str, Predictions] = {}
+    datasets: list[Dataset] = []
+    for name, folder in _unique_names(runs).items():
+        model, dataset, _ = _open_run(folder, data or _data_path(runs[0], None), split, format, read)
+        with terminal.show_logs():
+            predictions[name] = predict_for_report(model, model.encode(dataset))
+        datasets.append(dataset)
+    reference = max(datasets, key=lambda dataset: len(dataset.sources))
+    html = render_comparison(reference, predictions)
+    with atomic_write(output) as draft:
+        draft.write_text(html, encoding="utf-8")
     if as_json:
-        terminal.show_json({"output": str(output), "models": list(answers)})
-    terminal.note(f"{len(answers)} models -> {output}")
+        terminal.print_json({"output": str(output), "models": list(predictions)})
+    terminal.print_note(f"{len(predictions)} models -> {output}")
 
 
-def _named(runs: Sequence[Path]) -> dict[str, Path]:
+def _unique_names(runs: Sequence[Path]) -> dict[str, Path]:
     """Runs by the names of their folders; by their whole paths where those are not enough."""
     for names in ([folder.resolve().name for folder in runs], [str(folder) for folder in runs]):
         if len(set(names)) == len(runs):
@@ -211,23 +197,21 @@ def _named(runs: Sequence[Path]) -> dict[str, Path]:
     raise ConfigError(f"a run is named twice: {' '.join(map(str, runs))}")
 
 
-def _write_next(account: Account, path: Path, number: int) -> None:
+def _export_uncertain(summary: RunSummary, path: Path, number: int) -> None:
     """The most uncertain sentences with the model's labels, in any format."""
-    chosen = account.sheet.find(Query(order="entropy"))[:number]
-    data, answer = account.data.take(chosen).without_gold(), account.answer
-    tokens = np.concatenate(
-        [np.arange(*account.data.offsets[n : n + 2].tolist()) for n in chosen.tolist()]
-    )
-    labels = Predictions(data=data, labels=answer.labels[tokens], model=answer.model)
-    io.write(labels, path, lossy=True)
-    terminal.note(f"{len(chosen):,} sentences to annotate -> {path}")
+    selected = summary.sentence_index.find(Query(order="entropy"))[:number]
+    data, predictions = summary.data.take(selected).without_gold(), summary.predictions
+    tokens = np.concatenate([np.arange(*summary.data.offsets[n : n + 2].tolist()) for n in selected.tolist()])
+    uncertain = Predictions(data=data, labels=predictions.labels[tokens], model=predictions.model)
+    io.write(uncertain, path, lossy=True)
+    terminal.print_note(f"{len(selected):,} sentences to annotate -> {path}")
 
 
-def _told(account: Account) -> dict[str, Any]:
+def _summary_json(summary: RunSummary) -> dict[str, Any]:
     """The account in a few figures, fit for JSON."""
     return {
-        "sentences": len(account.data),
-        "warnings": [alert.text for alert in alerts(account)],
-        "sources": estimate_table(account).to_records(),
-        "fix_next": fix_table(account).to_records(),
+        "sentences": len(summary.data),
+        "warnings": [alert.text for alert in alerts(summary)],
+        "sources": estimate_table(summary).to_records(),
+        "fix_next": recommendation_table(summary).to_records(),
     }

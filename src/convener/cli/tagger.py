@@ -10,7 +10,7 @@ import typer
 
 from convener import io, run, tagger, toml
 from convener.cli import terminal
-from convener.cli.data import Data, read_data
+from convener.cli.data import DataArgument, read_data
 from convener.corpus import Corpus
 from convener.data import Dataset
 from convener.errors import ConfigError, DataError
@@ -18,15 +18,15 @@ from convener.evaluate import evaluate
 from convener.evaluate.evaluation import Evaluation
 from convener.models import LabelModel
 from convener.predictions import Predictions
-from convener.settings import to_mapping
+from convener.settings import config_to_dict
 from convener.tables import PERCENT, Table
 from convener.tagger import Tagger, Targets
 
-FIGURES = ("precision", "recall", "f1")
+METRICS = ("precision", "recall", "f1")
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaggerRun:
+class TaggerRunConfig:
     """All that decides how a tagger is trained, besides the data."""
 
     tagger: str
@@ -35,20 +35,16 @@ class TaggerRun:
     settings: dict[str, Any]
     reading: dict[str, Any] = field(default_factory=dict)
 
-    def text(self) -> str:
+    def to_toml(self) -> str:
         """As TOML."""
-        return toml.text(to_mapping(self))
+        return toml.to_toml(config_to_dict(self))
 
 
 def train_tagger(
-    labels: Annotated[
-        Path, typer.Argument(metavar="LABELS", help="A run to label train with, or labels.")
-    ],
-    data: Data,
+    labels: Annotated[Path, typer.Argument(metavar="LABELS", help="A run to label train with, or labels.")],
+    data: DataArgument,
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for the tagger.")],
-    kind: Annotated[
-        str, typer.Option(help="frozen (features), finetuned (the whole encoder) or spacy.")
-    ] = "frozen",
+    kind: Annotated[str, typer.Option(help="frozen (features), finetuned (the whole encoder) or spacy.")] = "frozen",
     encoder: Annotated[str | None, typer.Option(help="Which encoder; see `encoder list`.")] = None,
     soft: Annotated[
         bool | None,
@@ -64,66 +60,62 @@ def train_tagger(
         str | None, typer.Option(help="Which split to score by its gold. Default: valid, or test.")
     ] = None,
     format: terminal.FormatName = None,
-    read: terminal.Reading = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Keep what is there; go on if unfinished.")
-    ] = False,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace an existing tagger.")
-    ] = False,
+    read: terminal.ReadOption = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Keep what is there; go on if unfinished.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing tagger.")] = False,
     as_json: terminal.Json = False,
 ) -> None:
     """Train a tagger on labels: it then reads text alone, without any source."""
-    given = {"encoder": encoder, "epochs": epochs, "seed": seed}
-    chosen = {name: value for name, value in given.items() if value is not None}
-    new = tagger.get(kind)(**terminal.settings(set_), **chosen)
-    if soft and not new.learns_soft:
-        raise ConfigError(f"a {new.name} learns labels alone: leave out --soft")
-    is_soft = new.learns_soft and soft is not False
-    config = TaggerRun(
+    options = {"encoder": encoder, "epochs": epochs, "seed": seed}
+    overrides = {name: value for name, value in options.items() if value is not None}
+    new_tagger = tagger.get_tagger(kind)(**terminal.parse_settings(set_), **overrides)
+    if soft and not new_tagger.supports_soft_labels:
+        raise ConfigError(f"a {new_tagger.name} learns labels alone: leave out --soft")
+    is_soft = new_tagger.supports_soft_labels and soft is not False
+    config = TaggerRunConfig(
         tagger=kind,
         labels=str(labels),
         targets="soft" if is_soft else "hard",
-        settings=to_mapping(new.config),
-        reading=terminal.reading(None, read),
+        settings=config_to_dict(new_tagger.config),
+        reading=terminal.parse_read_options(None, read),
     )
     if run.is_complete(output, config, resume=resume, overwrite=overwrite):
-        terminal.note(f"{output}: already complete")
+        terminal.print_note(f"{output}: already complete")
         if as_json:
-            terminal.show_json(run.facts(output) | {"output": str(output)})
+            terminal.print_json(run.read_run_info(output) | {"output": str(output)})
         return
-    source = _source(labels, data, format, config.reading)
-    must = bool(soft)
-    train, valid = (_targets(part, soft=is_soft, must=must) for part in source.labels)
+    label_source = _load_labels(labels, data, format, config.reading)
+    require_soft = bool(soft)
+    train, valid = (_make_targets(part, soft=is_soft, require_soft=require_soft) for part in label_source.labels)
     if train is None:
         raise DataError(f"{data}: there is no train to label")
-    work = run.Work(output, config, resume=resume)
-    with terminal.remarks():
-        new.fit(train, valid, journal=work.journal)
-    facts = work.keep(
-        new.write_all,
+    writer = run.RunWriter(output, config, resume=resume)
+    with terminal.show_logs():
+        new_tagger.fit(train, valid, checkpoint_dir=writer.checkpoint_dir)
+    run_info = writer.finish(
+        new_tagger.save_files,
         {
             "tagger": kind,
             "targets": config.targets,
             "sentences": len(train),
             "tokens": len(train.data.tokens),
-            "saw_gold": train.gold,
+            "saw_gold": train.uses_gold,
         },
     )
-    scores = _scores(new, source, split)
+    scores = _evaluate_tagger(new_tagger, label_source, split)
     if as_json:
-        terminal.show_json(facts | {"output": str(output), "scores": scores})
+        terminal.print_json(run_info | {"output": str(output), "scores": scores})
         return
     if scores is not None:
-        terminal.show(_table(scores))
-    terminal.note(
-        f"{new.name} trained on {len(train):,} sentences in {facts['seconds']:.1f} s -> {output}"
+        terminal.print_result(_score_table(scores))
+    terminal.print_note(
+        f"{new_tagger.name} trained on {len(train):,} sentences in {run_info['seconds']:.1f} s -> {output}"
     )
-    terminal.note(f"next: convener predict {output} {data} -o FILE")
+    terminal.print_note(f"next: convener predict {output} {data} -o FILE")
 
 
 @dataclass(frozen=True, eq=False)
-class _Source:
+class _LabelSource:
     """Where labels come from: those of train and valid, the model that made them, all data."""
 
     labels: tuple[Predictions | Targets | None, Predictions | Targets | None]
@@ -131,71 +123,73 @@ class _Source:
     corpus: Corpus
 
 
-def _source(labels: Path, data: Path, format: str | None, reading: dict[str, Any]) -> _Source:
+def _load_labels(labels: Path, data: Path, format: str | None, read_options: dict[str, Any]) -> _LabelSource:
     """A run labels train and valid; a file is labels already, of its own sentences."""
     if tagger.is_tagger(labels):
         raise ConfigError(f"{labels}: a tagger; labels are to come from a run or a file")
     if not run.is_run(labels):
         content = io.read_content(labels)
-        corpus = _corpus(read_data(data, None, format=format, options=reading))
+        corpus = _as_corpus(read_data(data, None, format=format, options=read_options))
         if isinstance(content, Predictions):
-            return _Source((content, None), None, corpus)
-        terminal.say("warning", f"{labels}: holds no labels of a model; its gold is learned")
-        return _Source((Targets.of_gold(content), None), None, corpus)
-    model = run.load(labels)
-    options = run.reading(labels) | reading | {"sources": model.fitted.sources}
-    corpus = _corpus(read_data(data, None, format=format, options=options))
-    config = run.RunConfig(train_from=run.train_from(labels))
-    train, valid = run.training_data(corpus, config, str(data))
-    with terminal.remarks():
-        found = model.predict(train), None if valid is None else model.predict(valid)
-    return _Source(found, model, corpus)
+            return _LabelSource((content, None), None, corpus)
+        terminal.print_message("warning", f"{labels}: holds no labels of a model; its gold is learned")
+        return _LabelSource((Targets.from_gold(content), None), None, corpus)
+    model = run.load_model(labels)
+    options = run.saved_read_options(labels) | read_options | {"sources": model.fitted.sources}
+    corpus = _as_corpus(read_data(data, None, format=format, options=options))
+    config = run.RunConfig(train_from=run.saved_train_split(labels))
+    train, valid = run.select_training_data(corpus, config, str(data))
+    with terminal.show_logs():
+        predictions = model.predict(train), None if valid is None else model.predict(valid)
+    return _LabelSource(predictions, model, corpus)
 
 
-def _corpus(content: Dataset | Corpus) -> Corpus:
+def _as_corpus(content: Dataset | Corpus) -> Corpus:
     return content if isinstance(content, Corpus) else Corpus(splits={"train": content})
 
 
-def _targets(labels: Predictions | Targets | None, *, soft: bool, must: bool) -> Targets | None:
+def _make_targets(predictions: Predictions | Targets | None, *, soft: bool, require_soft: bool) -> Targets | None:
     """Soft targets where there are probabilities, or where there must be."""
-    if labels is None or isinstance(labels, Targets):
-        return labels
-    there = labels.probabilities is not None
-    return Targets.soft(labels) if soft and (there or must) else Targets.hard(labels)
+    if predictions is None or isinstance(predictions, Targets):
+        return predictions
+    has_probabilities = predictions.probabilities is not None
+    return (
+        Targets.from_soft_labels(predictions)
+        if soft and (has_probabilities or require_soft)
+        else Targets.from_hard_labels(predictions)
+    )
 
 
-def _scores(new: Tagger[Any], source: _Source, split: str | None) -> dict[str, Any] | None:
+def _evaluate_tagger(new_tagger: Tagger[Any], label_source: _LabelSource, split: str | None) -> dict[str, Any] | None:
     """Figures of the tagger, of the label model and of majority vote; None without gold."""
-    corpus = source.corpus
+    corpus = label_source.corpus
     names = [split] if split else [name for name in ("valid", "test", "train") if name in corpus]
-    chosen = [name for name in names if corpus[name].gold is not None]
-    if not chosen:
+    splits_with_gold = [name for name in names if corpus[name].gold is not None]
+    if not splits_with_gold:
         return None
-    dataset = corpus[chosen[0]]
-    found = {new.name: evaluate(new.predict(dataset), dataset)}
-    if source.model is not None:
-        found[source.model.name] = evaluate(source.model.predict(dataset), dataset)
-    rows = {name: _figures(result) for name, result in found.items()}
-    vote = found[new.name].majority_vote
-    if vote is not None:
-        rows["majority vote (IO)"] = {name: getattr(vote.micro, name) for name in FIGURES}
-    return {"split": chosen[0], "by": rows}
+    dataset = corpus[splits_with_gold[0]]
+    evaluations = {new_tagger.name: evaluate(new_tagger.predict(dataset), dataset)}
+    if label_source.model is not None:
+        evaluations[label_source.model.name] = evaluate(label_source.model.predict(dataset), dataset)
+    rows = {name: _metric_values(result) for name, result in evaluations.items()}
+    majority_vote = evaluations[new_tagger.name].majority_vote
+    if majority_vote is not None:
+        rows["majority vote (IO)"] = {name: getattr(majority_vote.micro, name) for name in METRICS}
+    return {"split": splits_with_gold[0], "by": rows}
 
 
-def _figures(result: Evaluation) -> dict[str, Any]:
-    return {name: getattr(result, name) for name in FIGURES} | {"saw_gold": result.saw_gold}
+def _metric_values(evaluation: Evaluation) -> dict[str, Any]:
+    return {name: getattr(evaluation, name) for name in METRICS} | {"saw_gold": evaluation.uses_gold}
 
 
-def _table(scores: dict[str, Any]) -> Table:
+def _score_table(scores: dict[str, Any]) -> Table:
     columns = ("precision", "recall", "F1")
     return Table(
         title=f"Entity-level scores on {scores['split']}",
         columns=("", *columns),
-        rows=[(name, *(row[figure] for figure in FIGURES)) for name, row in scores["by"].items()],
+        rows=[(name, *(row[figure] for figure in METRICS)) for name, row in scores["by"].items()],
         formats=dict.fromkeys(columns, PERCENT),
         notes=tuple(
-            f"{name} saw gold: a reference, not a result"
-            for name, row in scores["by"].items()
-            if row.get("saw_gold")
+            f"{name} saw gold: a reference, not a result" for name, row in scores["by"].items() if row.get("saw_gold")
         ),
     )

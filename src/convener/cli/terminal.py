@@ -13,55 +13,51 @@ from rich.console import Console
 from rich.text import Text
 
 from convener.errors import ConfigError
-from convener.io import Report
+from convener.io import Issues
 
-ERR = Console(stderr=True, soft_wrap=True)
-COLOURS = {"error": "bold red", "warning": "yellow", "stopped": "yellow"}
-LISTED = 10
+STDERR = Console(stderr=True, soft_wrap=True)
+STYLES = {"error": "bold red", "warning": "yellow", "stopped": "yellow"}
+MAX_LISTED = 10
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 Split = Annotated[str | None, typer.Option(help="Which split of a folder: train, valid or test.")]
 Sources = Annotated[
     list[str] | None,
-    typer.Option(
-        help="all, recommended (default), or the name of a source; several by repeating it."
-    ),
+    typer.Option(help="all, recommended (default), or the name of a source; several by repeating it."),
 ]
-FormatName = Annotated[
-    str | None, typer.Option("--format", help="Format of DATA where its suffix does not tell.")
-]
-Reading = Annotated[
+FormatName = Annotated[str | None, typer.Option("--format", help="Format of DATA where its suffix does not tell.")]
+ReadOption = Annotated[
     list[str] | None,
     typer.Option("--read", metavar="KEY=VALUE", help="A reading option, such as on_overlap=first."),
 ]
 
 
-def say(kind: str, message: str) -> None:
+def print_message(kind: str, message: str) -> None:
     """One line on standard error."""
-    ERR.print(Text.assemble((f"{kind}: ", COLOURS.get(kind, "bold")), message))
+    STDERR.print(Text.assemble((f"{kind}: ", STYLES.get(kind, "bold")), message))
 
 
-def note(message: str) -> None:
+def print_note(message: str) -> None:
     """A remark on standard error."""
-    ERR.print(Text(message, style="dim"))
+    STDERR.print(Text(message, style="dim"))
 
 
-def show(result: Any) -> None:
+def print_result(result: Any) -> None:
     """A table or text on standard output."""
     typer.echo(str(result))
 
 
-def show_json(document: Mapping[str, Any]) -> None:
+def print_json(document: Mapping[str, Any]) -> None:
     """A JSON document on standard output."""
     typer.echo(json.dumps(document, ensure_ascii=False, indent=2, allow_nan=False))
 
 
-def working(what: str) -> AbstractContextManager[Any]:
+def spinner(message: str) -> AbstractContextManager[Any]:
     """A sign of life on a terminal while something takes its time; silent elsewhere."""
-    return ERR.status(what)
+    return STDERR.status(message)
 
 
-def settings(pairs: Iterable[str] | None) -> dict[str, str]:
+def parse_settings(pairs: Iterable[str] | None) -> dict[str, str]:
     """KEY=VALUE words as a mapping."""
     result = {}
     for pair in pairs or ():
@@ -72,38 +68,38 @@ def settings(pairs: Iterable[str] | None) -> dict[str, str]:
     return result
 
 
-def reading(sources: list[str] | None, pairs: list[str] | None) -> dict[str, Any]:
+def parse_read_options(sources: list[str] | None, pairs: list[str] | None) -> dict[str, Any]:
     """Options for `read` from --sources and --read."""
-    options: dict[str, Any] = dict(settings(pairs))
+    options: dict[str, Any] = dict(parse_settings(pairs))
     if sources:
-        word = sources[0] if len(sources) == 1 else None
-        options["sources"] = word if word in ("all", "recommended") else tuple(sources)
+        keyword = sources[0] if len(sources) == 1 else None
+        options["sources"] = keyword if keyword in ("all", "recommended") else tuple(sources)
     return options
 
 
-def show_report(report: Report, *, all_in: str = "convener convert --cases FILE") -> None:
+def print_issues(issues: Issues, *, list_hint: str = "convener convert --cases FILE") -> None:
     """What had to be decided: the counts, the first cases, and what lists all of them."""
-    if not report.cases:
+    if not issues.items:
         return
-    for kind, count in report.counts().items():
-        say("warning", f"{count} x {kind}")
-    for case in report.cases[:LISTED]:
-        note(f"  {case}")
-    if len(report) > LISTED:
-        note(f"  ... and {len(report) - LISTED} more ({all_in} lists all)")
+    for kind, count in issues.counts().items():
+        print_message("warning", f"{count} x {kind}")
+    for case in issues.items[:MAX_LISTED]:
+        print_note(f"  {case}")
+    if len(issues) > MAX_LISTED:
+        print_note(f"  ... and {len(issues) - MAX_LISTED} more ({list_hint} lists all)")
 
 
-class _Notes(logging.Handler):
+class _NoteHandler(logging.Handler):
     """What the library logs, as remarks on standard error."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        note(record.getMessage())
+        print_note(record.getMessage())
 
 
 @contextmanager
-def remarks() -> Iterator[None]:
+def show_logs() -> Iterator[None]:
     """Show what the library logs, such as why a fit stopped."""
-    logger, handler = logging.getLogger("convener"), _Notes(logging.INFO)
+    logger, handler = logging.getLogger("convener"), _NoteHandler(logging.INFO)
     level = logger.level
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)

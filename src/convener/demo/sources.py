@@ -11,16 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from convener.lf import LabelingFunction, View, gazetteer, labeling_function, pattern
+from convener.lf import Doc, LabelingFunction, gazetteer, labeling_function, pattern
 from convener.lf.function import Span
 
 
-def _names(text: str) -> list[str]:
+def _split_names(text: str) -> list[str]:
     """The names in a comma separated list."""
     return [name.strip() for name in text.replace("\n", " ").split(",")]
 
 
-PLACES = _names(
+PLACES = _split_names(
     """Amsterdam, Antwerp, Athens, Auckland, Bangkok, Barcelona, Basel, Bath, Beijing, Belgrade,
     Bergen, Berlin, Bilbao, Boston, Bratislava, Bristol, Brussels, Bucharest, Budapest,
     Buenos Aires, Cairo, Cambridge, Chicago, Copenhagen, Cork, Delhi, Dublin, Edinburgh,
@@ -42,7 +42,7 @@ PLACES = _names(
     Uruguay, Vietnam, Wales, Africa, Asia, Europe, California, Florida, Texas, Virginia, Thames,
     Rhine, Danube, Atlantic, Pacific"""
 )
-FIRST_NAMES = _names(
+FIRST_NAMES = _split_names(
     """Adam, Agnes, Alan, Alice, Amy, Ana, Andrew, Anna, Anton, Ben, Carlos, Carmen, Carol,
     Charlotte, Chloe, Claire, Daniel, David, Denise, Diana, Diego, Elena, Ella, Emil, Emma, Eric,
     Etienne, Eva, Fiona, Florence, Frank, Franco, George, Georgia, Giulia, Grace, Greta, Hanna,
@@ -52,7 +52,7 @@ FIRST_NAMES = _names(
     Peter, Pierre, Priya, Rafael, Ray, Richard, Robert, Rosa, Ruth, Sam, Samuel, Sara, Sofia,
     Stan, Susan, Teresa, Thomas, Victor, Victoria, Viktor, Virginia, William, Yusuf, Zoe"""
 )
-ORGANISATIONS = _names(
+ORGANISATIONS = _split_names(
     """Corvane, Halcyon, Halcyon Bank, Halden Energy, Lumevra, Northwind Airlines, Tarnbrook,
     Veltro, World Seed Archive, Central Bank, European Union, EU, FIFA, NASA, NATO, Interpol,
     Red Cross, Reuters, UNESCO, UNICEF, United Nations, WHO, World Bank, Parliament, Senate,
@@ -67,9 +67,7 @@ SUFFIXES = frozenset(
     | {"Society", "Company", "Trust", "Energy", "Capital", "Museum", "College", "Orchestra"}
     | {"Association", "Union", "Club", "Centre", "Prize"}
 )
-INSTITUTIONS = frozenset(
-    {"University", "Ministry", "Institute", "Museum", "College", "Department", "Bank", "Port"}
-)
+INSTITUTIONS = frozenset({"University", "Ministry", "Institute", "Museum", "College", "Department", "Bank", "Port"})
 AUTHORITIES = frozenset({"Council", "Commission", "Authority", "Agency", "Office", "Court"})
 PREPOSITIONS = frozenset({"in", "In", "from", "From", "at", "At", "near", "Near", "to", "of"})
 CALENDAR = frozenset(
@@ -93,7 +91,7 @@ def _run_end(tokens: Sequence[str], start: int) -> int:
     return end
 
 
-def _runs(tokens: Sequence[str]) -> Iterator[tuple[int, int]]:
+def _capitalised_runs(tokens: Sequence[str]) -> Iterator[tuple[int, int]]:
     """Yield the maximal runs of capitalised tokens."""
     start = 0
     while start < len(tokens):
@@ -107,16 +105,16 @@ place_list = gazetteer(PLACES, "LOC", name="place_list")
 """Cities, countries and other places that are in a short list."""
 known_organisation = gazetteer(ORGANISATIONS, "ORG", name="known_organisation")
 """Organisations that turn up in the news often."""
-acronym = pattern(r"\p{Lu}{2,5}", "ORG", over="tokens", name="acronym")
+acronym = pattern(r"\p{Lu}{2,5}", "ORG", match="tokens", name="acronym")
 """Words of two to five capital letters."""
 _common_names = gazetteer(FIRST_NAMES, "PER", name="common names")
 
 
 @labeling_function(["PER"])
-def first_name(tokens: View) -> Iterator[Span]:
+def first_name(tokens: Doc) -> Iterator[Span]:
     """Mark a common first name and the capitalised words that follow it."""
     last = 0
-    for start, end, _ in _common_names.spans(tokens) or ():
+    for start, end, _ in _common_names.label(tokens) or ():
         if start >= last:
             last = _run_end(tokens, end)
             yield start, last, "PER"
@@ -139,7 +137,7 @@ def after_title(tokens: Sequence[str]) -> Iterator[Span]:
 @labeling_function(["ORG"])
 def organisation_suffix(tokens: Sequence[str]) -> Iterator[Span]:
     """Mark capitalised words that end in Ltd, Group, Bank, Institute and the like."""
-    for start, end in _runs(tokens):
+    for start, end in _capitalised_runs(tokens):
         if end - start > 1 and tokens[end - 1] in SUFFIXES:
             yield start, end, "ORG"
 
@@ -148,7 +146,7 @@ def organisation_suffix(tokens: Sequence[str]) -> Iterator[Span]:
 def institution(tokens: Sequence[str]) -> Iterator[Span]:
     """Mark names such as University of Porto, Ministry of Finance or Porto City Council."""
     last = 0
-    for start, end in _runs(tokens):
+    for start, end in _capitalised_runs(tokens):
         if start < last:
             continue
         if tokens[end - 1] in AUTHORITIES:
@@ -162,7 +160,7 @@ def institution(tokens: Sequence[str]) -> Iterator[Span]:
 @labeling_function(["LOC"])
 def after_preposition(tokens: Sequence[str]) -> Iterator[Span]:
     """Mark capitalised words after in, from, at, near, to or of as places."""
-    for start, end in _runs(tokens):
+    for start, end in _capitalised_runs(tokens):
         if start and tokens[start - 1] in PREPOSITIONS and tokens[start] not in CALENDAR:
             yield start, end, "LOC"
 
@@ -170,7 +168,7 @@ def after_preposition(tokens: Sequence[str]) -> Iterator[Span]:
 @labeling_function(["PER"])
 def capitalised_pair(tokens: Sequence[str]) -> Iterator[Span]:
     """Mark any two capitalised words inside a sentence as a person."""
-    for start, end in _runs(tokens):
+    for start, end in _capitalised_runs(tokens):
         if start and end - start == 2:
             yield start, end, "PER"
 
@@ -178,13 +176,13 @@ def capitalised_pair(tokens: Sequence[str]) -> Iterator[Span]:
 @labeling_function(["PER"])
 def speaker(tokens: Sequence[str]) -> Iterator[Span]:
     """Mark the capitalised words right before or after said, told or says as a person."""
-    for start, end in _runs(tokens):
+    for start, end in _capitalised_runs(tokens):
         before = end < len(tokens) and tokens[end] in SPEECH
         if before or (start and tokens[start - 1] in SPEECH):
             yield start, end, "PER"
 
 
-SOURCES: tuple[LabelingFunction, ...] = (
+LFS: tuple[LabelingFunction, ...] = (
     place_list,
     first_name,
     known_organisation,

@@ -1,8 +1,8 @@
 """Encoders: tokens become features, once.
 
 >>> import convener as cv
->>> data = cv.encode(cv.demo.corpus().test, "hashing", cache=False)
->>> data.features.width
+>>> data = cv.encode(cv.demo.load_corpus().test, "hashing", cache=False)
+>>> data.features.dim
 256
 """
 
@@ -17,67 +17,73 @@ from convener import caching
 from convener.corpus import Corpus
 from convener.data import Dataset
 from convener.encode import cache as caches
-from convener.encode.base import Encoded, Encoder
-from convener.encode.hashing import Hashing
-from convener.encode.hub import hub_folder
+from convener.encode.base import EncodedBatch, Encoder
+from convener.encode.hashing import HashingEncoder
+from convener.encode.hub import fetch_hub_folder
 from convener.encode.packages import PACKAGED
-from convener.encode.transformer import Transformer
-from convener.errors import ConfigError, MismatchError, UnknownNameError, unknown_name
-from convener.features import DTYPES, Dtype, Encoding, Features, as_stored
+from convener.encode.transformer import TransformerEncoder
+from convener.errors import ConfigError, MismatchError, UnknownNameError, unknown_name_message
+from convener.features import DTYPES, Dtype, EncoderSpec, Features, from_float32
 
-__all__ = ["Encoded", "Encoder", "Hashing", "Transformer", "available", "encode", "get"]
+__all__ = [
+    "EncodedBatch",
+    "Encoder",
+    "HashingEncoder",
+    "TransformerEncoder",
+    "encode",
+    "get_encoder",
+    "list_encoders",
+]
 
 LOG = logging.getLogger(__name__)
 AUTO, HASHING = "auto", "hashing"
-BEST = ("mpnet", "minilm")
+PREFERRED_ENCODERS = ("mpnet", "minilm")
 """Which of the encoders in packages is best, first."""
-NEEDED = ("torch", "transformers")
+REQUIRED_MODULES = ("torch", "transformers")
 D = TypeVar("D", Dataset, Corpus)
 
 
-def available() -> dict[str, Path | None]:
+def list_encoders() -> dict[str, Path | None]:
     """Encoders with names of their own that work here, and where their models lie.
 
-    >>> "hashing" in available()
+    >>> "hashing" in list_encoders()
     True
     """
-    found: dict[str, Path | None] = {HASHING: None}
-    if all(find_spec(name) for name in NEEDED):
+    installed: dict[str, Path | None] = {HASHING: None}
+    if all(find_spec(name) for name in REQUIRED_MODULES):
         for name, packaged in PACKAGED.items():
-            if folder := packaged.folder(caching.root()):
-                found[name] = folder
-    return found
+            if folder := packaged.folder(caching.cache_dir()):
+                installed[name] = folder
+    return installed
 
 
-def get(name: str = AUTO, **settings: Any) -> Encoder:
+def get_encoder(name: str = AUTO, **settings: Any) -> Encoder:
     """The encoder of that name: auto, hashing, minilm, mpnet, a folder, or a name on a hub.
 
-    >>> get("hashing", width=64).width
+    >>> get_encoder("hashing", width=64).dim
     64
-    >>> get("hashign")
+    >>> get_encoder("hashign")
     Traceback (most recent call last):
     convener.errors.UnknownNameError: no encoder 'hashign'; did you mean 'hashing'?
     """
-    there = available()
+    installed = list_encoders()
     if name == AUTO:
-        name = _best(there)
+        name = _best_installed(installed)
     if name == HASHING:
-        return Hashing(**settings)
-    if name in there:
-        return Transformer(name, Path(str(there[name])), **settings)
+        return HashingEncoder(**settings)
+    if name in installed:
+        return TransformerEncoder(name, Path(str(installed[name])), **settings)
     if name in PACKAGED:
-        missing = [module for module in NEEDED if not find_spec(module)]
-        how = "pip install 'convener[encoders]'" if missing else PACKAGED[name].command
-        raise ConfigError(
-            f"encoder {name!r} is not installed: {how} (installed: {', '.join(there)})"
-        )
+        missing = [module for module in REQUIRED_MODULES if not find_spec(module)]
+        command = "pip install 'convener[encoders]'" if missing else PACKAGED[name].command
+        raise ConfigError(f"encoder {name!r} is not installed: {command} (installed: {', '.join(installed)})")
     if _is_folder(name):
         # By its whole path: a saved model must find it again from wherever it is loaded.
-        return Transformer(str(Path(name).absolute()), Path(name), **settings)
+        return TransformerEncoder(str(Path(name).absolute()), Path(name), **settings)
     if "/" not in name and "did you mean" in (hint := _hint(name)):
         raise UnknownNameError(hint)
-    instead = f"; installed: {', '.join(there)}"
-    return Transformer(name, hub_folder(name, what="encoder", instead=instead), **settings)
+    installed_hint = f"; installed: {', '.join(installed)}"
+    return TransformerEncoder(name, fetch_hub_folder(name, kind="encoder", hint=installed_hint), **settings)
 
 
 def encode(
@@ -96,63 +102,60 @@ def encode(
     if dtype not in DTYPES:
         raise ConfigError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
     if isinstance(encoder, str):
-        encoder = get(encoder, **settings)
+        encoder = get_encoder(encoder, **settings)
     elif settings:
         raise ConfigError(f"settings of an encoder that is set up: {', '.join(settings)}")
     if isinstance(data, Corpus):
         splits = data.splits.items()
-        parts = {name: _encoded(part, encoder, dtype, cache) for name, part in splits}
-        return Corpus(splits=parts)
-    return _encoded(data, encoder, dtype, cache)
+        encoded = {name: _encode_dataset(dataset, encoder, dtype, cache) for name, dataset in splits}
+        return Corpus(splits=encoded)
+    return _encode_dataset(data, encoder, dtype, cache)
 
 
-def again(encoding: Encoding) -> Encoder:
+def restore_encoder(spec: EncoderSpec) -> Encoder:
     """The encoder that made features once, to make more; an error where it is another by now."""
     try:
-        encoder = get(encoding.name, **encoding.settings)
+        encoder = get_encoder(spec.name, **spec.settings)
     except (ConfigError, UnknownNameError) as error:
         raise ConfigError(
-            f"data without features, and {encoding}, which made the others, cannot be had: {error}"
+            f"data without features, and {spec}, which made the others, cannot be had: {error}"
         ) from error
-    if encoder.encoding != encoding:
-        raise ConfigError(
-            f"the encoder {encoding.name!r} is another one now: {encoding} was used, "
-            f"{encoder.encoding} is here"
-        )
+    if encoder.spec != spec:
+        raise ConfigError(f"the encoder {spec.name!r} is another one now: {spec} was used, {encoder.spec} is here")
     return encoder
 
 
-def ensured(data: Dataset, encoder: str, encoding: Encoding | None, *, whose: str) -> Dataset:
+def ensure_features(data: Dataset, encoder: str, spec: EncoderSpec | None, *, owner: str) -> Dataset:
     """The data with features, as `encoding` has them or, where that is None, by this encoder.
 
     whose: who was fitted on that encoding, for the message where data have other features.
     """
     if data.features is None:
-        return encode(data, again(encoding) if encoding else get(encoder))
-    if encoding is not None and data.features.encoding != encoding:
-        raise MismatchError(
-            f"{whose} was fitted on features of {encoding}; these are of {data.features.encoding}"
-        )
+        return encode(data, restore_encoder(spec) if spec else get_encoder(encoder))
+    if spec is not None and data.features.encoder_spec != spec:
+        raise MismatchError(f"{owner} was fitted on features of {spec}; these are of {data.features.encoder_spec}")
     return data
 
 
-def _encoded(data: Dataset, encoder: Encoder, dtype: Dtype, cache: str | Path | bool) -> Dataset:
-    folder = caching.chosen(cache)
-    if folder is None:
+def _encode_dataset(data: Dataset, encoder: Encoder, dtype: Dtype, cache: str | Path | bool) -> Dataset:
+    cache_dir = caching.resolve_cache_dir(cache)
+    if cache_dir is None:
         words, sentences = encoder.encode(data.tokens, data.offsets)
-        stored = as_stored(words, dtype), as_stored(sentences, dtype)
-        return data.with_features(Features(*stored, encoder.encoding))
-    return data.with_features(caches.features_of(data, encoder, dtype, folder))
+        stored = from_float32(words, dtype), from_float32(sentences, dtype)
+        return data.with_features(Features(*stored, encoder.spec))
+    return data.with_features(caches.load_or_encode(data, encoder, dtype, cache_dir))
 
 
-def _best(there: dict[str, Path | None]) -> str:
+def _best_installed(installed: dict[str, Path | None]) -> str:
     """The best encoder that is installed; says which, and how to get a better one."""
-    name = next((name for name in BEST if name in there), HASHING)
-    better = BEST[: BEST.index(name)] if name in BEST else BEST[::-1]
-    why = "the best of them"
+    name = next((name for name in PREFERRED_ENCODERS if name in installed), HASHING)
+    better = (
+        PREFERRED_ENCODERS[: PREFERRED_ENCODERS.index(name)] if name in PREFERRED_ENCODERS else PREFERRED_ENCODERS[::-1]
+    )
+    reason = "the best of them"
     if better:
-        why = f"{better[0]} would be better: {PACKAGED[better[0]].command}"
-    LOG.info("encoder %s (%s)", name, why)
+        reason = f"{better[0]} would be better: {PACKAGED[better[0]].command}"
+    LOG.info("encoder %s (%s)", name, reason)
     return name
 
 
@@ -164,4 +167,4 @@ def _is_folder(name: str) -> bool:
 
 
 def _hint(name: str) -> str:
-    return unknown_name("encoder", name, [AUTO, HASHING, *PACKAGED])
+    return unknown_name_message("encoder", name, [AUTO, HASHING, *PACKAGED])

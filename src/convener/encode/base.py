@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.features import Encoding
-from convener.packed import Strings
+from convener.features import EncoderSpec
+from convener.packed import StringArray
 
 
-class Encoded(NamedTuple):
+class EncodedBatch(NamedTuple):
     """Features of some sentences: of their tokens (N, D) and of themselves (M, D)."""
 
     tokens: NDArray[np.float32]
@@ -27,28 +27,28 @@ class Encoder(ABC):
 
     name: str
     """As people call it, and as `encode.get` finds it again."""
-    width: int
+    dim: int
 
     @property
     @abstractmethod
-    def encoding(self) -> Encoding:
+    def spec(self) -> EncoderSpec:
         """What tells this encoder from any other: name, digest, settings."""
 
     @abstractmethod
-    def encode(self, tokens: Strings, offsets: NDArray[np.int64]) -> Encoded:
+    def encode(self, tokens: StringArray, offsets: NDArray[np.int64]) -> EncodedBatch:
         """Features of consecutive sentences: all words, and where each sentence begins (M+1,)."""
 
 
-def sentence_means(words: NDArray[np.float32], offsets: NDArray[np.int64]) -> NDArray[np.float32]:
+def sentence_means(token_vectors: NDArray[np.float32], offsets: NDArray[np.int64]) -> NDArray[np.float32]:
     """The mean of each sentence's rows, zero for an empty one.  (N, D), (M+1,) -> (M, D)
 
     >>> sentence_means(np.array([[1], [3]], np.float32), np.array([0, 0, 2, 2])).ravel().tolist()
     [0.0, 2.0, 0.0]
     """
     bounds, lengths = offsets.tolist(), np.diff(offsets)
-    means = np.zeros((len(lengths), words.shape[1]), np.float32)
+    means = np.zeros((len(lengths), token_vectors.shape[1]), np.float32)
     # One by one is several times as fast as numpy's reduceat, which goes by columns.
     for number in np.flatnonzero(lengths).tolist():
-        np.add.reduce(words[bounds[number] : bounds[number + 1]], axis=0, out=means[number])
+        np.add.reduce(token_vectors[bounds[number] : bounds[number + 1]], axis=0, out=means[number])
     means /= np.maximum(lengths, 1)[:, None]
     return means

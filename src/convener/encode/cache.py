@@ -16,143 +16,139 @@ from pathlib import Path
 from typing import Any
 
 from convener import caching
-from convener.caching import digest_of, digest_of_arrays
+from convener.caching import arrays_digest, compute_digest
 from convener.data import Dataset
 from convener.encode import store
 from convener.encode.base import Encoder
 from convener.errors import ConvenerWarning, DataError
 from convener.features import Dtype, Features
 
-FEATURES = "features"
+FEATURES_DIR = "features"
 
 
-def features_of(data: Dataset, encoder: Encoder, dtype: Dtype, folder: Path) -> Features:
+def load_or_encode(data: Dataset, encoder: Encoder, dtype: Dtype, cache_dir: Path) -> Features:
     """The features of a dataset: from the cache, or computed and kept there."""
-    place = place_of(data, encoder, dtype, folder)
-    if place.is_dir():
+    path = features_path(data, encoder, dtype, cache_dir)
+    if path.is_dir():
         try:
-            features = store.open_features(place)
+            features = store.open_features(path)
         except DataError as error:
             warnings.warn(f"{error}; encoding again", ConvenerWarning, stacklevel=3)
-            _delete(place)
+            _delete(path)
         else:
             with suppress(OSError):  # when it was last used; a cache one may only read is fine
-                os.utime(place / store.FACTS)
+                os.utime(path / store.METADATA_FILE)
             return features
-    store.write_features(place, data, encoder, dtype)
-    return store.open_features(place)
+    store.write_features(path, data, encoder, dtype)
+    return store.open_features(path)
 
 
-def place_of(data: Dataset, encoder: Encoder, dtype: Dtype, folder: Path) -> Path:
+def features_path(data: Dataset, encoder: Encoder, dtype: Dtype, cache_dir: Path) -> Path:
     """The folder that a dataset's features have in the cache, once they are whole."""
-    return folder / FEATURES / key_of(data, encoder, dtype)
+    return cache_dir / FEATURES_DIR / cache_key(data, encoder, dtype)
 
 
-def key_of(data: Dataset, encoder: Encoder, dtype: Dtype) -> str:
+def cache_key(data: Dataset, encoder: Encoder, dtype: Dtype) -> str:
     """What decides the bytes of features, as one word."""
-    encoding = encoder.encoding
-    settings = {"version": store.VERSION, "dtype": dtype, "width": encoder.width}
-    return digest_of(_digest_of_text(data), encoding.name, encoding.digest, settings)[:32]
+    spec = encoder.spec
+    settings = {"version": store.VERSION, "dtype": dtype, "width": encoder.dim}
+    return compute_digest(_text_digest(data), spec.name, spec.digest, settings)[:32]
 
 
-def _digest_of_text(data: Dataset) -> bytes:
+def _text_digest(data: Dataset) -> bytes:
     """A digest of the words and of where sentences begin."""
     words = data.tokens.compact()
-    return digest_of_arrays((words.data, words.offsets, data.offsets))
+    return arrays_digest((words.data, words.offsets, data.offsets))
 
 
 @dataclass(frozen=True)
-class Entry:
+class FeatureEntry:
     """One set of features in the cache, finished or not."""
 
     folder: Path
     encoder: str
     tokens: int | None
     sentences: int | None
-    width: int | None
+    dim: int | None
     dtype: str
-    bytes: int
-    used: float
+    size: int
+    last_used: float
     """When it was last used, in seconds since 1970."""
-    busy: bool = False
+    in_use: bool = False
     """Whether a process is writing it right now."""
 
     @property
     def key(self) -> str:
         """Its name in the cache."""
-        return self.folder.name.removesuffix(store.PARTIAL)
+        return self.folder.name.removesuffix(store.PARTIAL_SUFFIX)
 
     @property
-    def finished(self) -> bool:
+    def complete(self) -> bool:
         """Whether it is whole."""
-        return not self.folder.name.endswith(store.PARTIAL)
+        return not self.folder.name.endswith(store.PARTIAL_SUFFIX)
 
 
-def entries(folder: Path) -> list[Entry]:
+def entries(cache_dir: Path) -> list[FeatureEntry]:
     """All features in the cache, the last used first."""
-    return sorted(_entries(folder / FEATURES), key=lambda entry: -entry.used)
+    return sorted(_iter_entries(cache_dir / FEATURES_DIR), key=lambda entry: -entry.last_used)
 
 
-def _entries(folder: Path) -> Iterator[Entry]:
-    for place in folder.iterdir() if folder.is_dir() else ():
-        if not place.is_dir():
+def _iter_entries(folder: Path) -> Iterator[FeatureEntry]:
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if not path.is_dir():
             continue
-        facts: dict[str, Any] = {}
+        metadata: dict[str, Any] = {}
         with suppress(DataError):
-            facts = store.read_facts(place)
+            metadata = store.read_metadata(path)
         with suppress(FileNotFoundError):  # finished or removed while one looks
-            files = [file.stat() for file in place.iterdir() if file.is_file()]
-            yield Entry(
-                folder=place,
-                encoder=_name_in(facts),
-                tokens=facts.get("tokens"),
-                sentences=facts.get("sentences"),
-                width=facts.get("width"),
-                dtype=facts.get("dtype", "?"),
-                bytes=sum(file.st_size for file in files),
-                used=max((file.st_mtime for file in files), default=place.stat().st_mtime),
-                busy=place.name.endswith(store.PARTIAL) and store.is_being_written(place),
+            files = [file.stat() for file in path.iterdir() if file.is_file()]
+            yield FeatureEntry(
+                folder=path,
+                encoder=_encoder_name(metadata),
+                tokens=metadata.get("tokens"),
+                sentences=metadata.get("sentences"),
+                dim=metadata.get("width"),
+                dtype=metadata.get("dtype", "?"),
+                size=sum(file.st_size for file in files),
+                last_used=max((file.st_mtime for file in files), default=path.stat().st_mtime),
+                in_use=path.name.endswith(store.PARTIAL_SUFFIX) and store.is_being_written(path),
             )
 
 
-def _name_in(facts: dict[str, Any]) -> str:
-    encoding = facts.get("encoding")
-    return str(encoding.get("name", "?")) if isinstance(encoding, dict) else "?"
+def _encoder_name(metadata: dict[str, Any]) -> str:
+    spec = metadata.get("encoding")
+    return str(spec.get("name", "?")) if isinstance(spec, dict) else "?"
 
 
-def prunable(
-    found: list[Entry],
+def entries_to_prune(
+    candidates: list[FeatureEntry],
     *,
     encoder: str | None = None,
     older_than: float | None = None,
-    keep_bytes: float | None = None,
-    unfinished: bool = False,
-) -> list[Entry]:
+    max_bytes: float | None = None,
+    incomplete: bool = False,
+) -> list[FeatureEntry]:
     """Which entries to remove; each condition given takes some of what the others leave.
 
     encoder: those it made. older_than: not used for so many days. unfinished: those a kill left
     behind. keep_bytes: of what then remains, the longest unused until no more is kept. What a
     process is writing stays.
     """
-    found = [entry for entry in found if not entry.busy]
-    gone = {
-        entry.folder
-        for entry in found
-        if entry.encoder == encoder or (unfinished and not entry.finished)
-    }
-    rest = [entry for entry in found if entry.folder not in gone]
-    unused = caching.prunable(rest, older_than=older_than, keep_bytes=keep_bytes)
-    gone |= {entry.folder for entry in unused}
-    return [entry for entry in found if entry.folder in gone]
+    candidates = [entry for entry in candidates if not entry.in_use]
+    selected = {entry.folder for entry in candidates if entry.encoder == encoder or (incomplete and not entry.complete)}
+    rest = [entry for entry in candidates if entry.folder not in selected]
+    unused = caching.entries_to_prune(rest, older_than=older_than, max_bytes=max_bytes)
+    selected |= {entry.folder for entry in unused}
+    return [entry for entry in candidates if entry.folder in selected]
 
 
-def remove(chosen: list[Entry]) -> int:
+def remove(selected: list[FeatureEntry]) -> int:
     """Delete entries; the bytes that were freed."""
-    for entry in chosen:
+    for entry in selected:
         _delete(entry.folder)
-        if not entry.finished:
-            store.lock_of(entry.folder).unlink(missing_ok=True)
-    return sum(entry.bytes for entry in chosen)
+        if not entry.complete:
+            store.lock_path(entry.folder).unlink(missing_ok=True)
+    return sum(entry.size for entry in selected)
 
 
 def _delete(folder: Path) -> None:

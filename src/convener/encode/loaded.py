@@ -10,47 +10,47 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.encode.folder import from_folder
-from convener.encode.pieces import Pieces, Specials, pieces_of, specials_of
-from convener.encode.windows import Windows, batches
+from convener.encode.folder import load_pretrained
+from convener.encode.pieces import SpecialTokens, Subwords, get_special_tokens, tokenize_words
+from convener.encode.windows import Windows, batch_by_length
 from convener.errors import ConfigError, DataError, require
-from convener.packed import Strings, offsets_of, ranges
-from convener.settings import at_least, to_mapping
+from convener.packed import StringArray, concat_ranges, lengths_to_offsets
+from convener.settings import check_min, config_to_dict
 
 if TYPE_CHECKING:
     import torch
 
-USUAL_WINDOW = 512
+DEFAULT_MAX_LENGTH = 512
 """Pieces that are read at once unless set otherwise; models that could read more are slow there."""
 LAST_FOUR = (-4, -3, -2, -1)
-BUDGETS = {"cpu": 1024, "cuda": 32768}
+DEFAULT_BATCH_TOKENS = {"cpu": 1024, "cuda": 32768}
 """Pieces in a batch: what the caches of a processor hold, what keeps a GPU busy."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class RuntimeConfig:
     """How a model reads."""
 
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    compute_dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """Of the computation. By default bfloat16 where the processor has it, else float32."""
-    window: int | None = None
+    max_length: int | None = None
     """Pieces read at once, special ones included; by default the model's limit, at most 512."""
     overlap: float = 0.5
     """The share of a window that the next one reads again, in sentences longer than a window."""
     device: str = "auto"
     """A device of torch's; by default a GPU where there is one."""
-    budget: int | None = None
+    batch_tokens: int | None = None
     """Pieces in a batch, padding included; by default by device."""
 
     def __post_init__(self) -> None:
-        at_least(self, 16, "window", "budget")
+        check_min(self, 16, "max_length", "batch_tokens")
         if not 0 <= self.overlap <= 0.75:
             raise ConfigError(f"overlap must be in [0, 0.75], got {self.overlap}")
 
-    def identity(self) -> dict[str, Any]:
+    def fingerprint_settings(self) -> dict[str, Any]:
         """Settings that decide the numbers; the others only where and how fast."""
-        settings = to_mapping(self)
-        return {name: settings[name] for name in settings if name not in ("device", "budget")}
+        settings = config_to_dict(self)
+        return {name: settings[name] for name in settings if name not in ("device", "batch_tokens")}
 
 
 class Batch(NamedTuple):
@@ -63,18 +63,18 @@ class Batch(NamedTuple):
 
     windows: NDArray[np.int64]
     words: NDArray[np.int64]
-    ids: NDArray[np.int64]
-    seen: NDArray[np.bool_]
-    places: NDArray[np.int64]
-    counts: NDArray[np.int64]
+    input_ids: NDArray[np.int64]
+    attention_mask: NDArray[np.bool_]
+    subword_positions: NDArray[np.int64]
+    subword_counts: NDArray[np.int64]
 
-    def first_pieces(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def first_subwords(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Words that have a piece, and where the first of each stands, as in `places`."""
-        begins, there = offsets_of(self.counts)[:-1], self.counts > 0
-        return self.words[there], self.places[begins[there]]
+        starts, nonempty = lengths_to_offsets(self.subword_counts)[:-1], self.subword_counts > 0
+        return self.words[nonempty], self.subword_positions[starts[nonempty]]
 
 
-class Loaded(NamedTuple):
+class HFModel(NamedTuple):
     """A model in memory, and all that its use depends on."""
 
     torch: Any
@@ -82,21 +82,21 @@ class Loaded(NamedTuple):
     model: Any
     device: Any
     dtype: Any
-    specials: Specials
-    capacity: int
+    special_tokens: SpecialTokens
+    max_subwords: int
     layers: tuple[int, ...]
-    budget: int
+    batch_tokens: int
 
     @classmethod
-    def of(
+    def from_folder(
         cls,
         folder: Path,
-        config: Reading,
+        config: RuntimeConfig,
         *,
         layers: str | tuple[int, ...] = "last",
-        kind: str = "AutoModel",
+        model_class: str = "AutoModel",
         tags: Sequence[str] | None = None,
-    ) -> Loaded:
+    ) -> HFModel:
         """Load tokenizer and weights, from safetensors only; no code of the model's is run.
 
         layers: which ones `vectors` gives. kind: the class of transformers' that knows what
@@ -105,72 +105,73 @@ class Loaded(NamedTuple):
         purpose = f"the model in {folder.name}"
         torch = require("torch", extra="encoders", purpose=purpose)
         transformers = require("transformers", extra="encoders", purpose=purpose)
-        device = torch.device(_device(torch, config.device))
-        tokenizer, model = from_folder(transformers, folder, kind, tags=tags)
-        specials = specials_of(tokenizer)
-        around = len(specials.before) + len(specials.after)
-        window = _window(tokenizer, model.config, config.window, folder)
-        dtype = torch.bfloat16 if in_bfloat16(torch, config.precision, device) else torch.float32
-        chosen = _layers(layers, model.config, folder)
-        _shorten(model, chosen)
+        device = torch.device(_resolve_device(torch, config.device))
+        tokenizer, model = load_pretrained(transformers, folder, model_class, tags=tags)
+        special_tokens = get_special_tokens(tokenizer)
+        num_special = len(special_tokens.prefix) + len(special_tokens.suffix)
+        max_length = _resolve_max_length(tokenizer, model.config, config.max_length, folder)
+        dtype = torch.bfloat16 if use_bfloat16(torch, config.compute_dtype, device) else torch.float32
+        layer_ids = _resolve_layers(layers, model.config, folder)
+        _drop_unused_layers(model, layer_ids)
         return cls(
             torch,
             tokenizer,
             model.eval().to(device=device, dtype=dtype),
             device,
             dtype,
-            specials,
-            window - around,
-            chosen,
-            config.budget or BUDGETS.get(device.type, BUDGETS["cuda"]),
+            special_tokens,
+            max_length - num_special,
+            layer_ids,
+            config.batch_tokens or DEFAULT_BATCH_TOKENS.get(device.type, DEFAULT_BATCH_TOKENS["cuda"]),
         )
 
-    def pieces(
-        self, tokens: Strings, offsets: NDArray[np.int64], *, invisible: bool = False
-    ) -> Pieces:
+    def tokenize(self, tokens: StringArray, offsets: NDArray[np.int64], *, allow_empty: bool = False) -> Subwords:
         """The words cut; none takes more than a quarter of a window.
 
         invisible: leave words that yield nothing without a piece, as a plain tokenizer does.
         """
-        most, unknown = max(1, self.capacity // 4), None if invisible else self.specials.unknown
-        pieces = pieces_of(self.tokenizer, tokens, offsets, unknown=unknown, most=most)
-        known = len(self.model.get_input_embeddings().weight)
-        if pieces.ids.max(initial=0) >= known:
-            where, piece = self.tokenizer.name_or_path, pieces.ids.max()
-            raise DataError(f"{where}: the model knows {known} pieces; its tokenizer gives {piece}")
-        return pieces
+        max_per_word, unknown = (
+            max(1, self.max_subwords // 4),
+            None if allow_empty else self.special_tokens.unknown_id,
+        )
+        subwords = tokenize_words(self.tokenizer, tokens, offsets, unknown_id=unknown, max_per_word=max_per_word)
+        vocab_size = len(self.model.get_input_embeddings().weight)
+        if subwords.ids.max(initial=0) >= vocab_size:
+            tokenizer_name, max_id = self.tokenizer.name_or_path, subwords.ids.max()
+            raise DataError(f"{tokenizer_name}: the model knows {vocab_size} pieces; its tokenizer gives {max_id}")
+        return subwords
 
-    def vectors(
-        self, pieces: Pieces, windows: Windows
+    def word_vectors(
+        self, subwords: Subwords, windows: Windows
     ) -> Iterator[tuple[Batch, NDArray[np.float32], NDArray[np.float32]]]:
         """Batches, vectors of the words they give, and of their windows' first pieces."""
-        for batch in self.batches(pieces, windows):
-            hidden = self._hidden(batch)
-            rows = hidden.reshape(-1, hidden.shape[2])[self.torch.from_numpy(batch.places)].float()
-            words = self.torch.segment_reduce(
-                rows, "mean", lengths=self.torch.from_numpy(batch.counts).to(rows.device)
+        for batch in self.batches(subwords, windows):
+            hidden = self._hidden_states(batch)
+            rows = hidden.reshape(-1, hidden.shape[2])[self.torch.from_numpy(batch.subword_positions)].float()
+            vectors = self.torch.segment_reduce(
+                rows, "mean", lengths=self.torch.from_numpy(batch.subword_counts).to(rows.device)
             )
-            yield batch, words.cpu().numpy(), hidden[:, 0].float().cpu().numpy()
+            yield batch, vectors.cpu().numpy(), hidden[:, 0].float().cpu().numpy()
 
-    def batches(self, pieces: Pieces, windows: Windows) -> Iterator[Batch]:
+    def batches(self, subwords: Subwords, windows: Windows) -> Iterator[Batch]:
         """Windows of about one length, to be read together."""
-        lengths = pieces.before[windows.end] - pieces.before[windows.start]
-        around = len(self.specials.before) + len(self.specials.after)
-        for chosen in batches(lengths + around, self.budget):
-            yield self.batch(pieces, windows, chosen)
+        lengths = subwords.offsets[windows.end] - subwords.offsets[windows.start]
+        num_special = len(self.special_tokens.prefix) + len(self.special_tokens.suffix)
+        for indices in batch_by_length(lengths + num_special, self.batch_tokens):
+            yield self.batch(subwords, windows, indices)
 
-    def batch(self, pieces: Pieces, windows: Windows, chosen: NDArray[np.int64]) -> Batch:
+    def batch(self, subwords: Subwords, windows: Windows, indices: NDArray[np.int64]) -> Batch:
         """The windows of these numbers, to be read together."""
-        before = pieces.before
-        start = before[windows.start[chosen]]
-        ids, seen = self._padded(pieces.ids, start, before[windows.end[chosen]] - start)
-        first, last = windows.first[chosen], windows.last[chosen]
-        shift = np.arange(len(chosen)) * ids.shape[1] + len(self.specials.before) - start
-        places = ranges(before[first] + shift, before[last] - before[first])
-        words = ranges(first, last - first)
-        return Batch(chosen, words, ids, seen, places, pieces.counts[words])
+        offsets = subwords.offsets
+        start = offsets[windows.start[indices]]
+        input_ids, attention_mask = self._pad(subwords.ids, start, offsets[windows.end[indices]] - start)
+        output_start, output_end = windows.output_start[indices], windows.output_end[indices]
+        shift = np.arange(len(indices)) * input_ids.shape[1] + len(self.special_tokens.prefix) - start
+        positions = concat_ranges(offsets[output_start] + shift, offsets[output_end] - offsets[output_start])
+        words = concat_ranges(output_start, output_end - output_start)
+        return Batch(indices, words, input_ids, attention_mask, positions, subwords.counts[words])
 
-    def read(self, batch: Batch, **options: Any) -> Any:
+    def infer(self, batch: Batch, **options: Any) -> Any:
         """What the model makes of a batch."""
         with self.torch.inference_mode():
             return self.forward(batch, **options)
@@ -178,58 +179,58 @@ class Loaded(NamedTuple):
     def forward(self, batch: Batch, **options: Any) -> Any:
         """The same, with what is needed to train the model."""
         return self.model(
-            input_ids=self.torch.from_numpy(batch.ids).to(self.device),
-            attention_mask=self.torch.from_numpy(batch.seen.astype(np.int64)).to(self.device),
+            input_ids=self.torch.from_numpy(batch.input_ids).to(self.device),
+            attention_mask=self.torch.from_numpy(batch.attention_mask.astype(np.int64)).to(self.device),
             **options,
         )
 
-    def _padded(
+    def _pad(
         self, ids: NDArray[np.int64], start: NDArray[np.int64], length: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Pieces of some windows as rows of one length, and which of them are real."""
-        before, after = self.specials.before, self.specials.after
-        total = length + len(before) + len(after)
-        table = np.full((len(start), int(total.max())), self.specials.padding, np.int64)
-        table[:, : len(before)] = before
-        seen = np.arange(table.shape[1]) < total[:, None]
-        inside = seen & (np.arange(table.shape[1]) < (length + len(before))[:, None])
-        inside[:, : len(before)] = False
-        table[inside] = ids[ranges(start, length)]
-        for place, piece in enumerate(after):
-            table[np.arange(len(start)), length + len(before) + place] = piece
-        return table, seen
+        prefix, suffix = self.special_tokens.prefix, self.special_tokens.suffix
+        total = length + len(prefix) + len(suffix)
+        padded = np.full((len(start), int(total.max())), self.special_tokens.padding_id, np.int64)
+        padded[:, : len(prefix)] = prefix
+        attention_mask = np.arange(padded.shape[1]) < total[:, None]
+        is_subword = attention_mask & (np.arange(padded.shape[1]) < (length + len(prefix))[:, None])
+        is_subword[:, : len(prefix)] = False
+        padded[is_subword] = ids[concat_ranges(start, length)]
+        for position, token_id in enumerate(suffix):
+            padded[np.arange(len(start)), length + len(prefix) + position] = token_id
+        return padded, attention_mask
 
-    def _hidden(self, batch: Batch) -> torch.Tensor:
+    def _hidden_states(self, batch: Batch) -> torch.Tensor:
         """The chosen layers' output, their mean where there are several.  -> (B, T, D)"""
-        result = self.read(batch, output_hidden_states=self.layers != (-1,))
+        result = self.infer(batch, output_hidden_states=self.layers != (-1,))
         if self.layers == (-1,):
             return result.last_hidden_state
-        chosen = [result.hidden_states[layer].float() for layer in self.layers]
-        return self.torch.stack(chosen).mean(0)
+        outputs = [result.hidden_states[layer].float() for layer in self.layers]
+        return self.torch.stack(outputs).mean(0)
 
 
-def _window(tokenizer: Any, facts: Any, wanted: int | None, folder: Path) -> int:
+def _resolve_max_length(tokenizer: Any, config: Any, requested: int | None, folder: Path) -> int:
     """Pieces that the model reads at once, special ones included."""
     limit = int(min(tokenizer.model_max_length, 1 << 30))
-    positions = getattr(facts, "max_position_embeddings", None)
+    positions = getattr(config, "max_position_embeddings", None)
     if positions is not None and positions > 0:
         # Some models count positions from behind the padding: two are never used there.
         limit = min(limit, positions if limit <= positions else positions - 2)
-    if wanted is not None and wanted > limit:
-        raise ConfigError(f"window must be at most {limit}, what {folder.name} reads, got {wanted}")
-    return wanted or min(limit, USUAL_WINDOW)
+    if requested is not None and requested > limit:
+        raise ConfigError(f"window must be at most {limit}, what {folder.name} reads, got {requested}")
+    return requested or min(limit, DEFAULT_MAX_LENGTH)
 
 
-def _layers(wanted: Any, facts: Any, folder: Path) -> tuple[int, ...]:
+def _resolve_layers(requested: Any, config: Any, folder: Path) -> tuple[int, ...]:
     """Numbers of layers, from the end where negative; all must exist."""
-    chosen = {"last": (-1,), "last-four": LAST_FOUR}.get(wanted, wanted)
-    count = getattr(facts, "num_hidden_layers", None)
-    if count is not None and not all(-count - 1 <= layer <= count for layer in chosen):
-        raise ConfigError(f"layers must be in [{-count - 1}, {count}] for {folder.name}: {chosen}")
-    return tuple(chosen)
+    layers = {"last": (-1,), "last-four": LAST_FOUR}.get(requested, requested)
+    count = getattr(config, "num_hidden_layers", None)
+    if count is not None and not all(-count - 1 <= layer <= count for layer in layers):
+        raise ConfigError(f"layers must be in [{-count - 1}, {count}] for {folder.name}: {layers}")
+    return tuple(layers)
 
 
-def _shorten(model: Any, layers: tuple[int, ...]) -> None:
+def _drop_unused_layers(model: Any, layers: tuple[int, ...]) -> None:
     """Leave out what stands over the layers that are asked for.
 
     One more layer stays, since some models norm what their last layer gives.
@@ -238,27 +239,27 @@ def _shorten(model: Any, layers: tuple[int, ...]) -> None:
     if count is None or min(layers) < 0 or needed >= count:
         return
     for module in model.modules():
-        for name, part in module.named_children():
-            if type(part).__name__ == "ModuleList" and len(part) == count:
-                setattr(module, name, part[:needed])
+        for name, child in module.named_children():
+            if type(child).__name__ == "ModuleList" and len(child) == count:
+                setattr(module, name, child[:needed])
                 model.config.num_hidden_layers = needed
                 return
 
 
-def _device(torch: Any, wanted: str) -> str:
-    if wanted != "auto":
+def _resolve_device(torch: Any, requested: str) -> str:
+    if requested != "auto":
         try:
-            torch.zeros(1, device=wanted)
+            torch.zeros(1, device=requested)
         except (RuntimeError, AssertionError) as error:
-            raise ConfigError(f"device {wanted!r} is not there: {error}") from None
-        return wanted
+            raise ConfigError(f"device {requested!r} is not there: {error}") from None
+        return requested
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def in_bfloat16(torch: Any, wanted: str, device: Any) -> bool:
+def use_bfloat16(torch: Any, requested: str, device: Any) -> bool:
     """Whether to compute in bfloat16: as set, or where the processor multiplies such numbers."""
-    if wanted != "auto":
-        return wanted == "bfloat16"
+    if requested != "auto":
+        return requested == "bfloat16"
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported())
     names = ("_is_avx512_bf16_supported", "_is_amx_tile_supported", "_is_arm_bf16_supported")

@@ -10,22 +10,28 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.caching import digest_of
-from convener.encode.base import Encoded, Encoder, sentence_means
-from convener.encode.folder import CONFIG, POOLING, check_folder, digests_of, read_json
-from convener.encode.loaded import Loaded, Reading
-from convener.encode.windows import windows_of
+from convener.caching import compute_digest
+from convener.encode.base import EncodedBatch, Encoder, sentence_means
+from convener.encode.folder import (
+    CONFIG,
+    POOLING_CONFIG,
+    check_model_folder,
+    model_file_digests,
+    read_json,
+)
+from convener.encode.loaded import HFModel, RuntimeConfig
+from convener.encode.windows import make_windows
 from convener.errors import ConfigError, DataError
-from convener.features import Encoding
-from convener.packed import Strings
-from convener.settings import from_mapping
+from convener.features import EncoderSpec
+from convener.packed import StringArray
+from convener.settings import config_from_dict
 
-_WIDTHS = ("hidden_size", "d_model", "dim", "n_embd")
-_DEPTHS = ("num_hidden_layers", "n_layers", "num_layers", "n_layer")
+_DIM_KEYS = ("hidden_size", "d_model", "dim", "n_embd")
+_LAYER_COUNT_KEYS = ("num_hidden_layers", "n_layers", "num_layers", "n_layer")
 
 
 @dataclass(frozen=True, kw_only=True)
-class TransformerConfig(Reading):
+class TransformerConfig(RuntimeConfig):
     """Settings of a transformer."""
 
     layers: Literal["middle", "last", "last-four"] | tuple[int, ...] = "middle"
@@ -41,79 +47,79 @@ class TransformerConfig(Reading):
             raise ConfigError("layers must name at least one layer, got none")
 
 
-class Transformer(Encoder):
+class TransformerEncoder(Encoder):
     """Contextual vectors: each word is the mean of its pieces' vectors in one layer or several."""
 
     def __init__(self, name: str, folder: Path, **settings: Any) -> None:
         self.name = name
         self.folder = folder
-        self.config = from_mapping(TransformerConfig, settings, what=f"setting of encoder {name}")
-        check_folder(folder)
+        self.config = config_from_dict(TransformerConfig, settings, kind=f"setting of encoder {name}")
+        check_model_folder(folder)
 
     @cached_property
-    def width(self) -> int:  # type: ignore[override]
+    def dim(self) -> int:  # type: ignore[override]
         """D, as the model's folder tells."""
-        return self._fact(_WIDTHS, "the model's width")
+        return self._config_value(_DIM_KEYS, "the model's width")
 
     @cached_property
-    def encoding(self) -> Encoding:
+    def spec(self) -> EncoderSpec:
         """By the content of the model's files: a model that is exchanged is another one."""
-        settings = self._exactly.identity()
-        return Encoding(self.name, digest_of(digests_of(self.folder), settings), settings)
+        settings = self._resolved_config.fingerprint_settings()
+        return EncoderSpec(self.name, compute_digest(model_file_digests(self.folder), settings), settings)
 
-    def encode(self, tokens: Strings, offsets: NDArray[np.int64]) -> Encoded:
+    def encode(self, tokens: StringArray, offsets: NDArray[np.int64]) -> EncodedBatch:
         """Features of every word and sentence."""
-        words = np.zeros((len(tokens), self.width), np.float32)
-        sentences = np.zeros((len(offsets) - 1, self.width), np.float32)
-        pieces = self._model.pieces(tokens, offsets)
-        windows = windows_of(
-            pieces.counts,
+        word_vectors = np.zeros((len(tokens), self.dim), np.float32)
+        sentence_vectors = np.zeros((len(offsets) - 1, self.dim), np.float32)
+        subwords = self._model.tokenize(tokens, offsets)
+        windows = make_windows(
+            subwords.counts,
             offsets,
-            capacity=self._model.capacity,
+            max_subwords=self._model.max_subwords,
             overlap=self.config.overlap,
         )
-        heads = np.searchsorted(offsets, windows.start, side="right") - 1
-        begins = windows.start == offsets[heads]
-        for batch, rows, first in self._model.vectors(pieces, windows):
-            chosen = batch.windows
-            words[batch.words] = rows
-            sentences[heads[chosen][begins[chosen]]] = first[begins[chosen]]
-        if self._sentence == "mean":
-            sentences = sentence_means(words, offsets)
-        return Encoded(words, sentences)
+        sentence_ids = np.searchsorted(offsets, windows.start, side="right") - 1
+        is_first = windows.start == offsets[sentence_ids]
+        for batch, rows, first_vectors in self._model.word_vectors(subwords, windows):
+            indices = batch.windows
+            word_vectors[batch.words] = rows
+            sentence_vectors[sentence_ids[indices][is_first[indices]]] = first_vectors[is_first[indices]]
+        if self._pooling == "mean":
+            sentence_vectors = sentence_means(word_vectors, offsets)
+        return EncodedBatch(word_vectors, sentence_vectors)
 
     @property
-    def _sentence(self) -> str:
+    def _pooling(self) -> str:
         """Which sentence feature the model was trained for, unless set."""
         if self.config.sentence != "auto":
             return self.config.sentence
-        pooling = self.folder / POOLING
-        if pooling.is_file() and read_json(pooling).get("pooling_mode_mean_tokens"):
+        pooling_file = self.folder / POOLING_CONFIG
+        if pooling_file.is_file() and read_json(pooling_file).get("pooling_mode_mean_tokens"):
             return "mean"
         return "first"
 
     @cached_property
-    def _model(self) -> Loaded:
-        exactly = self._exactly
-        return Loaded.of(self.folder, exactly, layers=exactly.layers)
+    def _model(self) -> HFModel:
+        config = self._resolved_config
+        return HFModel.from_folder(self.folder, config, layers=config.layers)
 
     @property
-    def _exactly(self) -> TransformerConfig:
+    def _resolved_config(self) -> TransformerConfig:
         """The settings, with the middle layers by their numbers."""
         if self.config.layers != "middle":
             return self.config
-        count = self._fact(_DEPTHS, "how many layers the model has")
-        first = -(-count // 3)
-        return replace(self.config, layers=tuple(range(first, max(first, 2 * count // 3) + 1)))
+        num_layers = self._config_value(_LAYER_COUNT_KEYS, "how many layers the model has")
+        first = -(-num_layers // 3)
+        return replace(self.config, layers=tuple(range(first, max(first, 2 * num_layers // 3) + 1)))
 
-    def _fact(self, names: tuple[str, ...], what: str) -> int:
+    def _config_value(self, keys: tuple[str, ...], description: str) -> int:
         """What the model's folder tells under one of these names."""
-        facts = self._facts()
-        facts = facts.get("text_config", facts)
-        found = [facts[name] for name in names if isinstance(facts.get(name), int)]
-        if not found:
-            raise DataError(f"{self.folder / CONFIG}: does not tell {what}")
-        return int(found[0])
+        config = self._model_config()
+        config = config.get("text_config", config)
+        values = [config[key] for key in keys if isinstance(config.get(key), int)]
+        if not values:
+            raise DataError(f"{self.folder / CONFIG}: does not tell {description}")
+        return int(values[0])
 
-    def _facts(self) -> dict[str, Any]:
+    def _model_config(self) -> dict[str, Any]:
         return read_json(self.folder / CONFIG)

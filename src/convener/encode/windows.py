@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.packed import offsets_of
+from convener.packed import lengths_to_offsets
 
 Ints = NDArray[np.int64]
 
@@ -21,71 +21,74 @@ class Windows(NamedTuple):
 
     start: Ints
     end: Ints
-    first: Ints
-    last: Ints
+    output_start: Ints
+    output_end: Ints
 
 
-def windows_of(pieces: Ints, offsets: Ints, *, capacity: int, overlap: float) -> Windows:
+def make_windows(subword_counts: Ints, offsets: Ints, *, max_subwords: int, overlap: float) -> Windows:
     """Windows of at most `capacity` pieces; a sentence that fits is one window.
 
     pieces (N,) how many pieces each word has, none more than a quarter of `capacity`; offsets
     (M+1,) of sentences in words; overlap: the share of a window that the next one reads again.
     Where two overlap, the earlier gives the first half, the later the second.
 
-    >>> windows = windows_of(np.ones(10, int), np.array([0, 10]), capacity=4, overlap=0.5)
+    >>> windows = make_windows(np.ones(10, int), np.array([0, 10]), max_subwords=4, overlap=0.5)
     >>> [(int(a), int(b)) for a, b in zip(windows.start, windows.end)]
     [(0, 4), (2, 6), (4, 8), (6, 10)]
-    >>> [(int(a), int(b)) for a, b in zip(windows.first, windows.last)]
+    >>> [(int(a), int(b)) for a, b in zip(windows.output_start, windows.output_end)]
     [(0, 3), (3, 5), (5, 7), (7, 10)]
     """
-    before = offsets_of(pieces)
+    subword_offsets = lengths_to_offsets(subword_counts)
     start, end = offsets[:-1], offsets[1:]
-    fits = before[end] - before[start] <= capacity
-    whole = (start[fits & (start < end)], end[fits & (start < end)])
-    parts = [np.stack([*whole, *whole])]
+    fits = subword_offsets[end] - subword_offsets[start] <= max_subwords
+    single = (start[fits & (start < end)], end[fits & (start < end)])
+    tables = [np.stack([*single, *single])]
     for number in np.flatnonzero(~fits):
-        parts.append(_slid(before, int(start[number]), int(end[number]), capacity, overlap))
-    table = np.concatenate(parts, axis=1)
+        tables.append(_slide_windows(subword_offsets, int(start[number]), int(end[number]), max_subwords, overlap))
+    table = np.concatenate(tables, axis=1)
     return Windows(*table[:, np.argsort(table[0], kind="stable")])
 
 
-def _slid(before: Ints, start: int, end: int, capacity: int, overlap: float) -> Ints:
+def _slide_windows(subword_offsets: Ints, start: int, end: int, max_subwords: int, overlap: float) -> Ints:
     """Windows over one long sentence.  -> (4, W)"""
-    starts, ends = [start], [_reach(before, start, capacity)]
+    starts, ends = [start], [_window_end(subword_offsets, start, max_subwords)]
     while ends[-1] < end:
-        again = before[ends[-1]] - int(overlap * capacity)
-        follow = max(int(np.searchsorted(before, again)), starts[-1] + 1)
-        if before[end] - before[follow] <= capacity:
+        overlap_start = subword_offsets[ends[-1]] - int(overlap * max_subwords)
+        next_start = max(int(np.searchsorted(subword_offsets, overlap_start)), starts[-1] + 1)
+        if subword_offsets[end] - subword_offsets[next_start] <= max_subwords:
             # The last window is as full as it can be: its words have more before them.
-            follow = max(starts[-1] + 1, int(np.searchsorted(before, before[end] - capacity)))
-        starts.append(follow)
-        ends.append(min(end, _reach(before, follow, capacity)))
-    middle = [
-        int(np.searchsorted(before, (before[follow] + before[until]) // 2))
-        for follow, until in zip(starts[1:], ends[:-1], strict=True)
+            next_start = max(
+                starts[-1] + 1,
+                int(np.searchsorted(subword_offsets, subword_offsets[end] - max_subwords)),
+            )
+        starts.append(next_start)
+        ends.append(min(end, _window_end(subword_offsets, next_start, max_subwords)))
+    boundaries = [
+        int(np.searchsorted(subword_offsets, (subword_offsets[follow] + subword_offsets[previous_end]) // 2))
+        for follow, previous_end in zip(starts[1:], ends[:-1], strict=True)
     ]
-    windows = np.array([starts, ends, [start, *middle], [*middle, end]])
+    windows = np.array([starts, ends, [start, *boundaries], [*boundaries, end]])
     # With much overlap and long words, one between two others may be left nothing to give.
     return windows[:, windows[2] < windows[3]]
 
 
-def _reach(before: Ints, start: int, capacity: int) -> int:
+def _window_end(subword_offsets: Ints, start: int, max_subwords: int) -> int:
     """The word that no longer fits into a window from `start` on."""
-    return int(np.searchsorted(before, before[start] + capacity, side="right")) - 1
+    return int(np.searchsorted(subword_offsets, subword_offsets[start] + max_subwords, side="right")) - 1
 
 
-def batches(lengths: Ints, budget: int) -> list[Ints]:
+def batch_by_length(lengths: Ints, batch_tokens: int) -> list[Ints]:
     """Numbers of windows that are read together, padded to at most `budget` pieces.
 
     Sorted by length, so that little is padded; a window longer than the budget is alone.
 
-    >>> [batch.tolist() for batch in batches(np.array([3, 9, 2, 3]), 9)]
+    >>> [batch.tolist() for batch in batch_by_length(np.array([3, 9, 2, 3]), 9)]
     [[1], [0, 3, 2]]
     """
     order = np.argsort(-lengths, kind="stable")
-    found, at = [], 0
-    while at < len(order):
-        size = max(1, budget // max(1, int(lengths[order[at]])))
-        found.append(order[at : at + size])
-        at += size
-    return found
+    result, position = [], 0
+    while position < len(order):
+        size = max(1, batch_tokens // max(1, int(lengths[order[position]])))
+        result.append(order[position : position + size])
+        position += size
+    return result

@@ -4,14 +4,14 @@
 sources, with or without gold. The parts they are made of can be used alone.
 """
 
-from convener.evaluate.bootstrap import Interval, Intervals, intervals, paired_difference
-from convener.evaluate.breakdown import Breakdown, Kind, Matching, match
+from convener.evaluate.bootstrap import Interval, Intervals, bootstrap_intervals, paired_difference
+from convener.evaluate.breakdown import ErrorType, ErrorTypeCounts, SpanMatching, match_spans
 from convener.evaluate.calibration import (
     Calibration,
     span_calibration,
     token_calibration,
 )
-from convener.evaluate.evaluation import Evaluation, compare, evaluate
+from convener.evaluate.evaluation import Evaluation, compare_predictions, evaluate
 from convener.evaluate.metrics import (
     Mode,
     Score,
@@ -20,26 +20,26 @@ from convener.evaluate.metrics import (
     score_spans,
     token_accuracy,
 )
-from convener.evaluate.sources import Analysis, SourceSummary, analyze
+from convener.evaluate.sources import SourceAnalysis, SourceSummary, analyze
 
 __all__ = [
-    "Analysis",
-    "Breakdown",
     "Calibration",
+    "ErrorType",
+    "ErrorTypeCounts",
     "Evaluation",
     "Interval",
     "Intervals",
-    "Kind",
-    "Matching",
     "Mode",
     "Score",
     "Scores",
+    "SourceAnalysis",
     "SourceSummary",
+    "SpanMatching",
     "analyze",
-    "compare",
+    "bootstrap_intervals",
+    "compare_predictions",
     "evaluate",
-    "intervals",
-    "match",
+    "match_spans",
     "paired_difference",
     "score_labels",
     "score_spans",

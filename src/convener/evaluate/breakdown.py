@@ -24,12 +24,12 @@ from numpy.typing import NDArray
 
 from convener.errors import DataError
 from convener.evaluate.metrics import span_keys
-from convener.packed import ranges
+from convener.packed import concat_ranges
 from convener.spans import Spans
 from convener.tables import Table
 
 
-class Kind(IntEnum):
+class ErrorType(IntEnum):
     """What became of a span."""
 
     CORRECT = 0
@@ -40,44 +40,44 @@ class Kind(IntEnum):
     SPURIOUS = 5
 
 
-_MEANING = {
-    Kind.CORRECT: "same bounds, same type",
-    Kind.TYPE: "same bounds, another type",
-    Kind.BOUNDARY: "overlapping bounds, same type",
-    Kind.BOUNDARY_AND_TYPE: "overlapping bounds, another type",
-    Kind.MISSED: "gold span without a partner",
-    Kind.SPURIOUS: "predicted span without a partner",
+_DESCRIPTIONS = {
+    ErrorType.CORRECT: "same bounds, same type",
+    ErrorType.TYPE: "same bounds, another type",
+    ErrorType.BOUNDARY: "overlapping bounds, same type",
+    ErrorType.BOUNDARY_AND_TYPE: "overlapping bounds, another type",
+    ErrorType.MISSED: "gold span without a partner",
+    ErrorType.SPURIOUS: "predicted span without a partner",
 }
 
 
 @dataclass(frozen=True, eq=False)
-class Matching:
+class SpanMatching:
     """Who was paired with whom.
 
     predicted_kind (P,), gold_kind (G,): a Kind each; partner (P,): the gold span each predicted
     span is paired with, -1 if spurious.
     """
 
-    predicted_kind: NDArray[np.int8]
-    gold_kind: NDArray[np.int8]
-    partner: NDArray[np.int64]
+    predicted_error: NDArray[np.int8]
+    gold_error: NDArray[np.int8]
+    matched_gold: NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Breakdown:
+class ErrorTypeCounts:
     """Number of spans of each kind, and which types are taken for which.
 
     confusion (E+1, E+1): gold type x predicted type over the pairs of any kind; the last row holds
     spurious, the last column missed spans. Rows sum to the gold, columns to the predicted spans.
     """
 
-    counts: dict[Kind, int]
+    counts: dict[ErrorType, int]
     types: tuple[str, ...]
     confusion: NDArray[np.int64]
 
     def table(self) -> Table:
         """Kinds and counts."""
-        rows = [(_name(kind), count, _MEANING[kind]) for kind, count in self.counts.items()]
+        rows = [(_display_name(kind), count, _DESCRIPTIONS[kind]) for kind, count in self.counts.items()]
         return Table(title="Spans by kind", columns=("kind", "spans", "meaning"), rows=rows)
 
     def confusion_table(self) -> Table:
@@ -100,76 +100,87 @@ class Breakdown:
         return f"{self.table()}\n\n{self.confusion_table()}"
 
 
-def breakdown(predicted: Spans, gold: Spans, types: tuple[str, ...]) -> Breakdown:
+def count_error_types(predicted: Spans, gold: Spans, types: tuple[str, ...]) -> ErrorTypeCounts:
     """Every span's kind, counted; the spans of each side do not overlap one another.
 
-    >>> gold = Spans.of([(0, 0, 2, 0), (0, 4, 5, 1)])
-    >>> predicted = Spans.of([(0, 0, 3, 0), (0, 4, 5, 0), (1, 0, 1, 1)])
-    >>> result = breakdown(predicted, gold, ("PER", "LOC"))
+    >>> gold = Spans.from_rows([(0, 0, 2, 0), (0, 4, 5, 1)])
+    >>> predicted = Spans.from_rows([(0, 0, 3, 0), (0, 4, 5, 0), (1, 0, 1, 1)])
+    >>> result = count_error_types(predicted, gold, ("PER", "LOC"))
     >>> {kind.name: count for kind, count in result.counts.items() if count}
     {'TYPE': 1, 'BOUNDARY': 1, 'SPURIOUS': 1}
     >>> result.confusion.tolist()
     [[1, 0, 0], [1, 0, 0], [0, 1, 0]]
     """
-    matching = match(predicted, gold)
-    counts = np.bincount(matching.predicted_kind, minlength=len(Kind))
-    counts[Kind.MISSED] = np.count_nonzero(matching.gold_kind == Kind.MISSED)
+    matching = match_spans(predicted, gold)
+    counts = np.bincount(matching.predicted_error, minlength=len(ErrorType))
+    counts[ErrorType.MISSED] = np.count_nonzero(matching.gold_error == ErrorType.MISSED)
     size = len(types) + 1
-    paired = matching.partner >= 0
-    missed = matching.gold_kind == Kind.MISSED
+    paired = matching.matched_gold >= 0
+    missed = matching.gold_error == ErrorType.MISSED
     gold_type = np.full(len(predicted), size - 1, np.int64)
-    gold_type[paired] = gold.type[matching.partner[paired]]
-    cells = np.bincount(gold_type * size + predicted.type, minlength=size * size)
-    cells += np.bincount(
-        gold.type[missed].astype(np.int64) * size + size - 1, minlength=size * size
-    )
-    numbers = dict(zip(Kind, counts.tolist(), strict=True))
-    return Breakdown(numbers, tuple(types), cells.reshape(size, size).astype(np.int64))
+    gold_type[paired] = gold.type[matching.matched_gold[paired]]
+    confusion = np.bincount(gold_type * size + predicted.type, minlength=size * size)
+    confusion += np.bincount(gold.type[missed].astype(np.int64) * size + size - 1, minlength=size * size)
+    error_counts = dict(zip(ErrorType, counts.tolist(), strict=True))
+    return ErrorTypeCounts(error_counts, tuple(types), confusion.reshape(size, size).astype(np.int64))
 
 
-def match(predicted: Spans, gold: Spans) -> Matching:
+def match_spans(predicted: Spans, gold: Spans) -> SpanMatching:
     """Pair predicted with gold spans by the rule of this module."""
-    ours, theirs = span_keys(predicted, gold, typed=False)
+    predicted_keys, gold_keys = span_keys(predicted, gold, typed=False)
     for side, spans in (("predicted", predicted), ("gold", gold)):
-        _expect_apart(side, spans)
-    partner = np.full(len(predicted), -1, np.int64)
-    taken = np.zeros(len(gold), bool)
-    kinds = np.full(len(predicted), Kind.SPURIOUS, np.int8)
-    fates = np.full(len(gold), Kind.MISSED, np.int8)
+        _check_sorted_disjoint(side, spans)
+    matched_gold = np.full(len(predicted), -1, np.int64)
+    gold_is_matched = np.zeros(len(gold), bool)
+    predicted_error = np.full(len(predicted), ErrorType.SPURIOUS, np.int8)
+    gold_error = np.full(len(gold), ErrorType.MISSED, np.int8)
 
-    def pair(left: NDArray[np.int64], right: NDArray[np.int64], same: Kind, other: Kind) -> None:
-        alike = predicted.type[left] == gold.type[right]
-        partner[left], taken[right] = right, True
-        kinds[left] = fates[right] = np.where(alike, same, other)
+    def pair(
+        left: NDArray[np.int64],
+        right: NDArray[np.int64],
+        if_same_type: ErrorType,
+        if_other_type: ErrorType,
+    ) -> None:
+        same_type = predicted.type[left] == gold.type[right]
+        matched_gold[left], gold_is_matched[right] = right, True
+        predicted_error[left] = gold_error[right] = np.where(same_type, if_same_type, if_other_type)
 
-    _, left, right = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)
-    pair(left, right, Kind.CORRECT, Kind.TYPE)
-    left, right, shared = _overlaps(predicted, gold)
-    alike = predicted.type[left] == gold.type[right]
-    for wanted in (alike, ~alike):
-        free = wanted & (partner[left] < 0) & ~taken[right]
-        chosen = _best_first(left[free], right[free], shared[free])
-        pair(left[free][chosen], right[free][chosen], Kind.BOUNDARY, Kind.BOUNDARY_AND_TYPE)
-    return Matching(kinds, fates, partner)
+    _, left, right = np.intersect1d(predicted_keys, gold_keys, assume_unique=True, return_indices=True)
+    pair(left, right, ErrorType.CORRECT, ErrorType.TYPE)
+    left, right, shared = _overlapping_pairs(predicted, gold)
+    same_type = predicted.type[left] == gold.type[right]
+    for candidates in (same_type, ~same_type):
+        available = candidates & (matched_gold[left] < 0) & ~gold_is_matched[right]
+        selected = _greedy_matching(left[available], right[available], shared[available])
+        pair(
+            left[available][selected],
+            right[available][selected],
+            ErrorType.BOUNDARY,
+            ErrorType.BOUNDARY_AND_TYPE,
+        )
+    return SpanMatching(predicted_error, gold_error, matched_gold)
 
 
-def _overlaps(
-    predicted: Spans, gold: Spans
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+def _overlapping_pairs(predicted: Spans, gold: Spans) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """All pairs that share tokens, by predicted and then gold span, and how many they share."""
-    width = int(max(predicted.end.max(initial=0), gold.end.max(initial=0))) + 1
-    a, b = predicted.sentence * width + predicted.start, predicted.sentence * width + predicted.end
-    c, d = gold.sentence * width + gold.start, gold.sentence * width + gold.end
-    first = np.searchsorted(d, a, side="right")
-    number = np.maximum(np.searchsorted(c, b, side="left") - first, 0)
-    left = np.repeat(np.arange(len(predicted)), number)
-    right = ranges(first, number)
-    return left, right, np.minimum(b[left], d[right]) - np.maximum(a[left], c[right])
+    stride = int(max(predicted.end.max(initial=0), gold.end.max(initial=0))) + 1
+    predicted_start, predicted_end = (
+        predicted.sentence * stride + predicted.start,
+        predicted.sentence * stride + predicted.end,
+    )
+    gold_start, gold_end = gold.sentence * stride + gold.start, gold.sentence * stride + gold.end
+    first = np.searchsorted(gold_end, predicted_start, side="right")
+    num_overlaps = np.maximum(np.searchsorted(gold_start, predicted_end, side="left") - first, 0)
+    left = np.repeat(np.arange(len(predicted)), num_overlaps)
+    right = concat_ranges(first, num_overlaps)
+    return (
+        left,
+        right,
+        np.minimum(predicted_end[left], gold_end[right]) - np.maximum(predicted_start[left], gold_start[right]),
+    )
 
 
-def _best_first(
-    left: NDArray[np.int64], right: NDArray[np.int64], shared: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _greedy_matching(left: NDArray[np.int64], right: NDArray[np.int64], shared: NDArray[np.int64]) -> NDArray[np.int64]:
     """The pairs chosen when the best goes first and takes its two spans out of the game.
 
     A pair that is the best of both its spans is chosen whatever happens elsewhere, so each round
@@ -177,24 +188,24 @@ def _best_first(
     """
     rank = np.empty(len(left), np.int64)
     rank[np.argsort(-shared, kind="stable")] = np.arange(len(left))
-    alive = np.ones(len(left), bool)
-    chosen: list[NDArray[np.int64]] = [np.zeros(0, np.int64)]
-    while alive.any():
+    remaining = np.ones(len(left), bool)
+    selected: list[NDArray[np.int64]] = [np.zeros(0, np.int64)]
+    while remaining.any():
         best_left = np.full(int(left.max()) + 1, len(left))
         best_right = np.full(int(right.max()) + 1, len(left))
-        np.minimum.at(best_left, left[alive], rank[alive])
-        np.minimum.at(best_right, right[alive], rank[alive])
-        winner = alive & (rank == best_left[left]) & (rank == best_right[right])
-        chosen.append(np.flatnonzero(winner))
-        alive &= ~np.isin(left, left[winner]) & ~np.isin(right, right[winner])
-    return np.concatenate(chosen)
+        np.minimum.at(best_left, left[remaining], rank[remaining])
+        np.minimum.at(best_right, right[remaining], rank[remaining])
+        mutual_best = remaining & (rank == best_left[left]) & (rank == best_right[right])
+        selected.append(np.flatnonzero(mutual_best))
+        remaining &= ~np.isin(left, left[mutual_best]) & ~np.isin(right, right[mutual_best])
+    return np.concatenate(selected)
 
 
-def _expect_apart(side: str, spans: Spans) -> None:
-    together = spans.sentence[1:] == spans.sentence[:-1]
-    if (together & (spans.start[1:] < spans.end[:-1])).any() or (np.diff(spans.sentence) < 0).any():
+def _check_sorted_disjoint(side: str, spans: Spans) -> None:
+    same_sentence = spans.sentence[1:] == spans.sentence[:-1]
+    if (same_sentence & (spans.start[1:] < spans.end[:-1])).any() or (np.diff(spans.sentence) < 0).any():
         raise DataError(f"{side} spans must be in the order of the text and must not overlap")
 
 
-def _name(kind: Kind) -> str:
+def _display_name(kind: ErrorType) -> str:
     return kind.name.lower().replace("_", " ")

@@ -14,8 +14,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.errors import ConfigError, DataError, MismatchError, unknown_name
-from convener.evaluate.metrics import correct as in_gold
+from convener.errors import ConfigError, DataError, MismatchError, unknown_name_message
+from convener.evaluate.metrics import is_correct as in_gold
 from convener.predictions import Predictions
 from convener.spans import Spans
 from convener.tables import PERCENT, Table
@@ -40,11 +40,11 @@ class Calibration:
     @property
     def ece(self) -> float | None:
         """Expected calibration error."""
-        full = self.count > 0
-        if not full.any():
+        nonempty = self.count > 0
+        if not nonempty.any():
             return None
-        gap = np.abs(self.accuracy[full] - self.confidence[full])
-        return float(np.average(gap, weights=self.count[full]))
+        gap = np.abs(self.accuracy[nonempty] - self.confidence[nonempty])
+        return float(np.average(gap, weights=self.count[nonempty]))
 
     def table(self) -> Table:
         """The bins that hold anything."""
@@ -86,7 +86,7 @@ class Calibration:
 
 def calibration(
     confidence: NDArray[np.floating[Any]],
-    right: NDArray[np.bool_],
+    correct: NDArray[np.bool_],
     *,
     bins: int = 15,
     binning: Binning = "width",
@@ -97,27 +97,27 @@ def calibration(
     >>> result.count.tolist(), round(result.ece, 4)
     ([1, 2], 0.4333)
     """
-    sure = np.asarray(confidence, np.float64)
-    if sure.shape != np.shape(right):
-        raise MismatchError(f"{len(sure)} confidences, but {len(right)} answers")
-    if not (np.isfinite(sure).all() and ((sure >= 0) & (sure <= 1 + 1e-6)).all()):
+    confidences = np.asarray(confidence, np.float64)
+    if confidences.shape != np.shape(correct):
+        raise MismatchError(f"{len(confidences)} confidences, but {len(correct)} answers")
+    if not (np.isfinite(confidences).all() and ((confidences >= 0) & (confidences <= 1 + 1e-6)).all()):
         raise DataError("confidences must be in [0, 1]")
-    edges = _edges(np.minimum(sure, 1.0), bins, binning)
-    place = np.searchsorted(edges[1:-1], sure, side="left")
-    size = len(edges) - 1
-    count = np.bincount(place, minlength=size)
-    some = np.where(count > 0, count, np.nan)
+    edges = _bin_edges(np.minimum(confidences, 1.0), bins, binning)
+    bin_index = np.searchsorted(edges[1:-1], confidences, side="left")
+    num_bins = len(edges) - 1
+    count = np.bincount(bin_index, minlength=num_bins)
+    nonempty_count = np.where(count > 0, count, np.nan)
     return Calibration(
         edges,
         count.astype(np.int64),
-        np.bincount(place, weights=sure, minlength=size) / some,
-        np.bincount(place, weights=np.asarray(right, np.float64), minlength=size) / some,
+        np.bincount(bin_index, weights=confidences, minlength=num_bins) / nonempty_count,
+        np.bincount(bin_index, weights=np.asarray(correct, np.float64), minlength=num_bins) / nonempty_count,
     )
 
 
 def token_calibration(
     predictions: Predictions,
-    right: NDArray[np.bool_],
+    correct: NDArray[np.bool_],
     gold_entity: NDArray[np.bool_],
     *,
     scope: Scope = "all",
@@ -131,33 +131,31 @@ def token_calibration(
     that hide everything else.
     """
     if scope not in get_args(Scope):
-        raise ConfigError(unknown_name("scope", str(scope), get_args(Scope)))
+        raise ConfigError(unknown_name_message("scope", str(scope), get_args(Scope)))
     if predictions.probabilities is None:
         raise DataError("calibration needs probabilities, and these predictions have none")
     confidence = predictions.probabilities[np.arange(len(predictions.labels)), predictions.labels]
     if scope == "entities":
         kept = (predictions.labels > 0) | gold_entity
-        confidence, right = confidence[kept], right[kept]
-    return calibration(confidence, right, bins=bins, binning=binning)
+        confidence, correct = confidence[kept], correct[kept]
+    return calibration(confidence, correct, bins=bins, binning=binning)
 
 
-def span_calibration(
-    predicted: Spans, gold: Spans, *, bins: int = 15, binning: Binning = "width"
-) -> Calibration:
+def span_calibration(predicted: Spans, gold: Spans, *, bins: int = 15, binning: Binning = "width") -> Calibration:
     """Calibration of span scores; a span is right when bounds and type are gold's."""
     if predicted.score is None:
         raise DataError("calibration needs span scores, and these spans have none")
     return calibration(predicted.score, in_gold(predicted, gold), bins=bins, binning=binning)
 
 
-def _edges(sure: NDArray[np.float64], bins: int, binning: Binning) -> NDArray[np.float64]:
+def _bin_edges(confidences: NDArray[np.float64], bins: int, binning: Binning) -> NDArray[np.float64]:
     if bins < 1:
         raise ConfigError(f"bins must be at least 1, got {bins}")
     if binning not in get_args(Binning):
-        raise ConfigError(unknown_name("binning", str(binning), get_args(Binning)))
-    if binning == "width" or not len(sure):
+        raise ConfigError(unknown_name_message("binning", str(binning), get_args(Binning)))
+    if binning == "width" or not len(confidences):
         return np.linspace(0.0, 1.0, bins + 1)
-    shares = np.arange(1, bins) / bins
-    inner = np.unique(np.quantile(sure, shares, method="inverted_cdf"))
-    inner = inner[inner < sure.max()]  # an edge at the greatest value would leave an empty bin
+    quantiles = np.arange(1, bins) / bins
+    inner = np.unique(np.quantile(confidences, quantiles, method="inverted_cdf"))
+    inner = inner[inner < confidences.max()]  # an edge at the greatest value would leave an empty bin
     return np.concatenate([[0.0], inner, [1.0]])

@@ -9,27 +9,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener.data import Dataset
-from convener.errors import ConfigError, DataError, unknown_name
-from convener.evaluate.bootstrap import Intervals, intervals, paired_difference, summed, units_of
-from convener.evaluate.breakdown import Breakdown, breakdown
+from convener.errors import ConfigError, DataError, unknown_name_message
+from convener.evaluate.bootstrap import (
+    Intervals,
+    bootstrap_intervals,
+    paired_difference,
+    resampling_units,
+    sum_by_unit,
+)
+from convener.evaluate.breakdown import ErrorTypeCounts, count_error_types
 from convener.evaluate.calibration import Calibration, span_calibration, token_calibration
 from convener.evaluate.metrics import (
     MODES,
     Mode,
     Scores,
+    labels_to_spans,
     score_spans,
     sentence_counts,
-    spans_of,
     token_accuracy,
 )
-from convener.evaluate.sentences import expect_same_sentences
-from convener.kernels.vote import majority_io
-from convener.predictions import SAW_GOLD, Predictions
+from convener.evaluate.sentences import check_same_tokens
+from convener.kernels.vote import majority_vote_io
+from convener.predictions import USED_GOLD, Predictions
 from convener.spans import Spans
 from convener.tables import PERCENT, Table
 from convener.tags import TagSet
 
-_FIGURES = ("precision", "recall", "f1")
+_METRICS = ("precision", "recall", "f1")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -49,15 +55,15 @@ class Evaluation:
     mode: Mode
     types: tuple[str, ...]
     has_sources: bool
-    saw_gold: bool = False
+    uses_gold: bool = False
     """Whether the model saw gold: then it is a reference, not a result."""
     scores: Scores | None = None
     token_accuracy: float | None = None
     majority_vote: Scores | None = None
-    breakdown: Breakdown | None = None
+    error_types: ErrorTypeCounts | None = None
     calibration: dict[str, Calibration] = field(default_factory=dict)
     intervals: Intervals | None = None
-    difference: Intervals | None = None
+    difference_to_majority_vote: Intervals | None = None
 
     @property
     def precision(self) -> float | None:
@@ -82,7 +88,7 @@ class Evaluation:
     @property
     def per_type(self) -> dict[str, dict[str, Any]]:
         """Precision, recall, F1 and support (gold spans) of each entity type."""
-        empty = dict.fromkeys((*_FIGURES, "support"))
+        empty = dict.fromkeys((*_METRICS, "support"))
         if self.scores is None:
             return {name: dict(empty) for name in self.types}
         return {
@@ -97,9 +103,9 @@ class Evaluation:
 
     def table(self) -> Table:
         """The model, and majority vote beside it."""
-        rows: list[tuple[Any, ...]] = [(self.model or "predictions", *_row(self.scores))]
+        rows: list[tuple[Any, ...]] = [(self.model or "predictions", *_table_row(self.scores))]
         if self.has_sources:
-            rows.append(("majority vote (IO)", *_row(self.majority_vote)))
+            rows.append(("majority vote (IO)", *_table_row(self.majority_vote)))
         return Table(
             title=f"Entity-level scores, {self.mode} mode",
             columns=("", "precision", "recall", "F1", "macro F1", "gold spans"),
@@ -121,16 +127,16 @@ class Evaluation:
         """Everything, as plain values; figures are 0 to 1, and null without gold."""
         return {
             "model": self.model,
-            "saw_gold": self.saw_gold,
+            "saw_gold": self.uses_gold,
             "mode": self.mode,
-            **_figures(self.scores),
+            **_metric_values(self.scores),
             "token_accuracy": self.token_accuracy,
             "per_type": self.per_type,
-            "majority_vote": self.majority_vote and _figures(self.majority_vote),
-            "breakdown": self.breakdown and self.breakdown.to_json(),
+            "majority_vote": self.majority_vote and _metric_values(self.majority_vote),
+            "breakdown": self.error_types and self.error_types.to_json(),
             "calibration": {name: part.to_json() for name, part in self.calibration.items()},
             "intervals": self.intervals and self.intervals.to_json(),
-            "difference": self.difference and self.difference.to_json(),
+            "difference": self.difference_to_majority_vote and self.difference_to_majority_vote.to_json(),
         }
 
     def __str__(self) -> str:
@@ -141,7 +147,7 @@ class Evaluation:
         if self.scores is None:
             return ["no gold labels, so there is nothing to measure against"]
         notes = [f"token accuracy {self.token_accuracy:.2%}"]
-        if self.saw_gold:
+        if self.uses_gold:
             notes.insert(0, f"{self.model} saw gold: a reference, not a result")
         if self.intervals:
             found = self.intervals
@@ -165,7 +171,7 @@ def evaluate(
     data: Dataset,
     *,
     mode: Mode = "lenient",
-    bootstrap: int = 0,
+    bootstrap_samples: int = 0,
     seed: int = 0,
 ) -> Evaluation:
     """Predictions against the gold of the same sentences, with majority vote beside them.
@@ -189,44 +195,44 @@ def evaluate(
     token accuracy 75.00%
     """
     if mode not in MODES:
-        raise ConfigError(unknown_name("mode", str(mode), MODES))
-    if bootstrap < 0:
-        raise ConfigError(f"bootstrap must be a number of draws, got {bootstrap}")
-    expect_same_sentences(predictions.data, data)
-    data = data.fine()
-    known = data.tags.types
-    types = tuple(dict.fromkeys((*known, *predictions.data.fine_tags.types)))
-    bare = Evaluation(
+        raise ConfigError(unknown_name_message("mode", str(mode), MODES))
+    if bootstrap_samples < 0:
+        raise ConfigError(f"bootstrap must be a number of draws, got {bootstrap_samples}")
+    check_same_tokens(predictions.data, data)
+    data = data.without_coarse()
+    data_types = data.tags.types
+    types = tuple(dict.fromkeys((*data_types, *predictions.data.fine_tags.types)))
+    evaluation = Evaluation(
         model=predictions.model,
         mode=mode,
         types=types,
         has_sources=bool(data.sources),
-        saw_gold=bool(predictions.settings.get(SAW_GOLD)),
+        uses_gold=bool(predictions.settings.get(USED_GOLD)),
     )
     if data.gold is None:
-        return bare
+        return evaluation
     labels, tags = predictions.with_types(types).labels, TagSet(types)
     # The data's own types come first, so its labels mean the same over the longer list.
-    gold = spans_of(data.gold, data.offsets, tags, mode)
-    spans = spans_of(labels, data.offsets, tags, mode)
-    vote = None
+    gold = labels_to_spans(data.gold, data.offsets, tags, mode)
+    spans = labels_to_spans(labels, data.offsets, tags, mode)
+    vote_spans = None
     if data.sources:
-        votes = majority_io(data.votes, data.opinions(), data.offsets, len(known))
-        vote = spans_of(votes, data.offsets, tags, mode)
-    found, difference = _bootstrapped(spans, vote, gold, data, samples=bootstrap, seed=seed)
+        vote_labels = majority_vote_io(data.votes, data.opinions(), data.offsets, len(data_types))
+        vote_spans = labels_to_spans(vote_labels, data.offsets, tags, mode)
+    score_intervals, difference = _bootstrap_scores(spans, vote_spans, gold, data, samples=bootstrap_samples, seed=seed)
     return replace(
-        bare,
+        evaluation,
         scores=score_spans(spans, gold, types),
         token_accuracy=token_accuracy(labels, data.gold),
-        majority_vote=None if vote is None else score_spans(vote, gold, types),
-        breakdown=breakdown(spans, gold, types),
-        calibration=_calibrations(predictions, labels, data.gold, spans, gold),
-        intervals=found,
-        difference=difference,
+        majority_vote=None if vote_spans is None else score_spans(vote_spans, gold, types),
+        error_types=count_error_types(spans, gold, types),
+        calibration=_measure_calibration(predictions, labels, data.gold, spans, gold),
+        intervals=score_intervals,
+        difference_to_majority_vote=difference,
     )
 
 
-def compare(
+def compare_predictions(
     first: Predictions,
     second: Predictions,
     data: Dataset,
@@ -242,53 +248,53 @@ def compare(
     all_tags = (part.fine_tags for part in (data, first.data, second.data))
     types = tuple(dict.fromkeys(name for tags in all_tags for name in tags.types))
     tags = TagSet(types)
-    truth = spans_of(data.gold, data.offsets, tags, mode)
-    units, unit = units_of(data)
+    gold = labels_to_spans(data.gold, data.offsets, tags, mode)
+    unit_name, unit_ids = resampling_units(data)
     counts = []
     for predictions in (first, second):
-        expect_same_sentences(predictions.data, data)
+        check_same_tokens(predictions.data, data)
         labels = predictions.with_types(types).labels
-        spans = spans_of(labels, data.offsets, tags, mode)
-        counts.append(summed(sentence_counts(spans, truth, len(data)), unit))
-    return paired_difference(*counts, samples=samples, level=level, seed=seed, units=units)
+        spans = labels_to_spans(labels, data.offsets, tags, mode)
+        counts.append(sum_by_unit(sentence_counts(spans, gold, len(data)), unit_ids))
+    return paired_difference(*counts, samples=samples, level=level, seed=seed, units=unit_name)
 
 
-def _bootstrapped(
-    spans: Spans, vote: Spans | None, gold: Spans, data: Dataset, *, samples: int, seed: int
+def _bootstrap_scores(
+    spans: Spans, vote_spans: Spans | None, gold: Spans, data: Dataset, *, samples: int, seed: int
 ) -> tuple[Intervals | None, Intervals | None]:
     """Intervals of the predictions, and of their difference to majority vote."""
     if not samples:
         return None, None
-    units, unit = units_of(data)
-    counts = summed(sentence_counts(spans, gold, len(data)), unit)
-    found = intervals(counts, samples=samples, seed=seed, units=units)
-    if vote is None:
-        return found, None
-    rival = summed(sentence_counts(vote, gold, len(data)), unit)
-    return found, paired_difference(counts, rival, samples=samples, seed=seed, units=units)
+    unit_name, unit_ids = resampling_units(data)
+    counts = sum_by_unit(sentence_counts(spans, gold, len(data)), unit_ids)
+    score_intervals = bootstrap_intervals(counts, samples=samples, seed=seed, units=unit_name)
+    if vote_spans is None:
+        return score_intervals, None
+    vote_counts = sum_by_unit(sentence_counts(vote_spans, gold, len(data)), unit_ids)
+    return score_intervals, paired_difference(counts, vote_counts, samples=samples, seed=seed, units=unit_name)
 
 
-def _calibrations(
+def _measure_calibration(
     predictions: Predictions,
     labels: NDArray[np.int16],
-    truth: NDArray[np.int16],
+    gold_labels: NDArray[np.int16],
     spans: Spans,
     gold: Spans,
 ) -> dict[str, Calibration]:
     """Whatever can be measured; confidences come from the predictions' own types."""
     result = {}
     if predictions.probabilities is not None:
-        right, entity = labels == truth, truth > 0
-        result["tokens"] = token_calibration(predictions, right, entity)
-        result["entity_tokens"] = token_calibration(predictions, right, entity, scope="entities")
+        correct, gold_entity = labels == gold_labels, gold_labels > 0
+        result["tokens"] = token_calibration(predictions, correct, gold_entity)
+        result["entity_tokens"] = token_calibration(predictions, correct, gold_entity, scope="entities")
     if predictions.spans.score is not None:
-        result["spans"] = span_calibration(spans.scored(predictions.spans.score), gold)
+        result["spans"] = span_calibration(spans.with_scores(predictions.spans.score), gold)
     return result
 
 
-def _figures(scores: Scores | None) -> dict[str, float | None]:
+def _metric_values(scores: Scores | None) -> dict[str, float | None]:
     if scores is None:
-        return dict.fromkeys((*_FIGURES, "macro_f1"))
+        return dict.fromkeys((*_METRICS, "macro_f1"))
     micro = scores.micro
     return {
         "precision": micro.precision,
@@ -298,5 +304,5 @@ def _figures(scores: Scores | None) -> dict[str, float | None]:
     }
 
 
-def _row(scores: Scores | None) -> tuple[Any, ...]:
-    return (*_figures(scores).values(), scores and scores.micro.gold)
+def _table_row(scores: Scores | None) -> tuple[Any, ...]:
+    return (*_metric_values(scores).values(), scores and scores.micro.gold)

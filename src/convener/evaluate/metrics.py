@@ -20,20 +20,20 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.errors import ConfigError, DataError, MismatchError, unknown_name
-from convener.schemes import Repair
+from convener.errors import ConfigError, DataError, MismatchError, unknown_name_message
+from convener.schemes import RepairPolicy
 from convener.spans import Spans
 from convener.tags import TagSet
 
 Mode = Literal["lenient", "strict"]
 MODES: tuple[Mode, ...] = get_args(Mode)
-_REPAIR: dict[str, Repair] = {"lenient": "begin", "strict": "drop"}
+_REPAIR_POLICY: dict[str, RepairPolicy] = {"lenient": "begin", "strict": "drop"}
 Labels = NDArray[np.integer[Any]]
 
 
-def ratio(part: float | np.integer[Any], whole: float) -> float:
+def ratio(numerator: float | np.integer[Any], denominator: float) -> float:
     """One number divided by another, and 0.0 where there is nothing to divide by."""
-    return float(part) / whole if whole else 0.0
+    return float(numerator) / denominator if denominator else 0.0
 
 
 @dataclass(frozen=True)
@@ -131,68 +131,64 @@ def score_labels(
     if np.shape(predicted) != np.shape(gold):
         raise MismatchError(f"{len(predicted)} predicted labels, but {len(gold)} gold labels")
     return score_spans(
-        spans_of(predicted, offsets, tags, mode), spans_of(gold, offsets, tags, mode), tags.types
+        labels_to_spans(predicted, offsets, tags, mode),
+        labels_to_spans(gold, offsets, tags, mode),
+        tags.types,
     )
 
 
-def spans_of(
-    labels: Labels, offsets: NDArray[np.int64], tags: TagSet, mode: Mode = "lenient"
-) -> Spans:
+def labels_to_spans(labels: Labels, offsets: NDArray[np.int64], tags: TagSet, mode: Mode = "lenient") -> Spans:
     """The spans that labels spell, read in a mode."""
     if mode not in MODES:
-        raise ConfigError(unknown_name("mode", str(mode), MODES))
+        raise ConfigError(unknown_name_message("mode", str(mode), MODES))
     ids = np.asarray(labels)
     if not -1 <= ids.min(initial=0) <= ids.max(initial=0) < len(tags):
         raise DataError(f"labels must be in [-1, {len(tags)}), got {ids.min()} to {ids.max()}")
-    return tags.spans(ids.astype(np.int16, copy=False), offsets, illegal=_REPAIR[mode])
+    return tags.spans(ids.astype(np.int16, copy=False), offsets, on_illegal=_REPAIR_POLICY[mode])
 
 
 def score_spans(predicted: Spans, gold: Spans, types: tuple[str, ...]) -> Scores:
     """Scores of predicted spans against gold; spans do not repeat on either side."""
-    hits = predicted.take(correct(predicted, gold))
-    counts = np.stack(
-        [np.bincount(spans.type, minlength=len(types)) for spans in (hits, predicted, gold)]
-    )
+    correct_spans = predicted.take(is_correct(predicted, gold))
+    counts = np.stack([np.bincount(spans.type, minlength=len(types)) for spans in (correct_spans, predicted, gold)])
     return Scores(
         Score(*counts.sum(axis=1).tolist()),
         {name: Score(*counts[:, number].tolist()) for number, name in enumerate(types)},
     )
 
 
-def correct(predicted: Spans, gold: Spans) -> NDArray[np.bool_]:
+def is_correct(predicted: Spans, gold: Spans) -> NDArray[np.bool_]:
     """Which predicted spans gold holds too, type included.  -> (P,)"""
-    ours, theirs = span_keys(predicted, gold)
-    return np.isin(ours, theirs)
+    predicted_keys, gold_keys = span_keys(predicted, gold)
+    return np.isin(predicted_keys, gold_keys)
 
 
-def span_keys(*parts: Spans, typed: bool = True) -> list[NDArray[np.int64]]:
+def span_keys(*span_sets: Spans, typed: bool = True) -> list[NDArray[np.int64]]:
     """Numbers that are equal exactly for spans with equal bounds (and type, if typed).
 
     They grow in the order of the text. Keys of several parts can be compared.
     """
     columns = [
-        np.concatenate([np.zeros(0, np.int64), *(getattr(part, name) for part in parts)])
+        np.concatenate([np.zeros(0, np.int64), *(getattr(part, name) for part in span_sets)])
         for name in ("sentence", "start", "end", "type")[: 4 if typed else 3]
     ]
-    room = 1
+    num_keys = 1
     for column in columns:
-        room *= int(column.max(initial=0)) + 1
-    if room >= 2**63:  # too many to number one by one: number only those that occur
+        num_keys *= int(column.max(initial=0)) + 1
+    if num_keys >= 2**63:  # too many to number one by one: number only those that occur
         _, keys = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
         keys = keys.reshape(-1).astype(np.int64)
     else:
         keys = np.zeros(len(columns[0]), np.int64)
         for column in columns:
             keys = keys * (int(column.max(initial=0)) + 1) + column
-    return np.split(keys, np.cumsum([len(part) for part in parts])[:-1])
+    return np.split(keys, np.cumsum([len(part) for part in span_sets])[:-1])
 
 
-def sentence_counts(predicted: Spans, gold: Spans, sentences: int) -> NDArray[np.int64]:
+def sentence_counts(predicted: Spans, gold: Spans, num_sentences: int) -> NDArray[np.int64]:
     """Correct, predicted and gold spans of each sentence.  -> (M, 3)"""
-    hits = predicted.take(correct(predicted, gold))
-    columns = [
-        np.bincount(spans.sentence, minlength=sentences) for spans in (hits, predicted, gold)
-    ]
+    correct_spans = predicted.take(is_correct(predicted, gold))
+    columns = [np.bincount(spans.sentence, minlength=num_sentences) for spans in (correct_spans, predicted, gold)]
     return np.stack(columns, axis=1).astype(np.int64)
 
 

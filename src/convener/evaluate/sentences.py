@@ -8,35 +8,38 @@ from convener.data import Dataset
 from convener.errors import MismatchError
 
 
-def expect_same_sentences(predicted: Dataset, data: Dataset) -> None:
+def check_same_tokens(predicted: Dataset, data: Dataset) -> None:
     """Refuse predictions for other sentences, and say where they first differ."""
     if predicted.tokens is data.tokens and predicted.offsets is data.offsets:
         return
-    common = min(len(predicted), len(data))
-    unlike = np.flatnonzero(predicted.lengths[:common] != data.lengths[:common])
-    until = int(unlike[0]) if len(unlike) else common
-    ours, theirs = (part.tokens[: int(part.offsets[until])].compact() for part in (predicted, data))
-    if ours != theirs:
-        size = min(len(ours.data), len(theirs.data))
-        byte = np.flatnonzero(ours.data[:size] != theirs.data[:size])
+    num_common = min(len(predicted), len(data))
+    different = np.flatnonzero(predicted.lengths[:num_common] != data.lengths[:num_common])
+    num_equal = int(different[0]) if len(different) else num_common
+    predicted_tokens, data_tokens = (
+        part.tokens[: int(part.offsets[num_equal])].compact() for part in (predicted, data)
+    )
+    if predicted_tokens != data_tokens:
+        size = min(len(predicted_tokens.data), len(data_tokens.data))
+        different_bytes = np.flatnonzero(predicted_tokens.data[:size] != data_tokens.data[:size])
         tokens = (
-            [int(np.searchsorted(ours.offsets, byte[0], side="right")) - 1] if len(byte) else []
+            [int(np.searchsorted(predicted_tokens.offsets, different_bytes[0], side="right")) - 1]
+            if len(different_bytes)
+            else []
         )
-        tokens += np.flatnonzero(ours.lengths != theirs.lengths)[:1].tolist()
+        tokens += np.flatnonzero(predicted_tokens.lengths != data_tokens.lengths)[:1].tolist()
         token = min(tokens)
         sentence = int(np.searchsorted(data.offsets, token, side="right")) - 1
         raise MismatchError(
             f"predictions and data hold different text: sentence {sentence}, token "
-            f"{token - data.offsets[sentence]} is {ours[token]!r} in the predictions, "
-            f"{theirs[token]!r} in the data"
+            f"{token - data.offsets[sentence]} is {predicted_tokens[token]!r} in the predictions, "
+            f"{data_tokens[token]!r} in the data"
         )
-    if until < common:
+    if num_equal < num_common:
         raise MismatchError(
-            f"sentence {until} has {predicted.lengths[until]} tokens in the predictions, "
-            f"{data.lengths[until]} in the data"
+            f"sentence {num_equal} has {predicted.lengths[num_equal]} tokens in the predictions, "
+            f"{data.lengths[num_equal]} in the data"
         )
     if len(predicted) != len(data):
         raise MismatchError(
-            f"predictions hold {len(predicted)} sentences, the data {len(data)}; "
-            f"the first {common} are the same"
+            f"predictions hold {len(predicted)} sentences, the data {len(data)}; the first {num_common} are the same"
         )

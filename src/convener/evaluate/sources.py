@@ -18,33 +18,33 @@ from numpy.typing import NDArray
 
 from convener.coarse import OUTSIDE
 from convener.data import ABSTAIN, Dataset, Silence
-from convener.errors import UnknownNameError, unknown_name
+from convener.errors import UnknownNameError, unknown_name_message
 from convener.evaluate.agreement import (
-    NO_OPINION,
+    NO_VOTE,
     Matrix,
-    differ,
-    in_common,
+    collect_span_units,
+    compatible_types,
+    conflicting,
     krippendorff_alpha,
-    opinion_kinds,
-    span_pairs,
-    token_pairs,
-    units,
+    pairwise_span_counts,
+    pairwise_token_counts,
+    token_vote_types,
 )
 from convener.evaluate.metrics import (
     Score,
+    labels_to_spans,
     ratio,
     score_labels,
     score_spans,
     span_keys,
-    spans_of,
 )
-from convener.kernels.repeats import within
+from convener.kernels.repeats import find_subset_sources
 from convener.spans import Spans
 from convener.tables import PERCENT, Table
 
-PairKind = Literal["overlap", "conflict", "agreement", "span_f1", "kappa"]
-PAIR_KINDS: tuple[PairKind, ...] = get_args(PairKind)
-_PAIR_TITLES: dict[str, str] = {
+PairwiseMetric = Literal["overlap", "conflict", "agreement", "span_f1", "kappa"]
+PAIRWISE_METRICS: tuple[PairwiseMetric, ...] = get_args(PairwiseMetric)
+_PAIRWISE_TITLES: dict[str, str] = {
     "overlap": "Overlap: share of tokens where both have an opinion",
     "conflict": "Conflict: share of tokens where both have an opinion and the types differ",
     "agreement": "Agreement: share of the tokens where both have an opinion that are alike",
@@ -91,7 +91,7 @@ class SourceSummary:
 
 
 @dataclass(frozen=True, eq=False)
-class Analysis:
+class SourceAnalysis:
     """What the sources of a dataset do, one by one, together and pairwise.
 
     coverage, overlap, conflict: shares of tokens with an opinion, with more than one, with opinions
@@ -105,41 +105,37 @@ class Analysis:
     coverage: float
     overlap: float
     conflict: float
-    pairwise: dict[PairKind, Matrix]
-    alpha: float | None
-    within: tuple[tuple[str, str, float], ...] = ()
+    pairwise: dict[PairwiseMetric, Matrix]
+    krippendorff_alpha: float | None
+    redundant_sources: tuple[tuple[str, str, float], ...] = ()
     """Sources whose marks nearly all are another's, too: (source, the other, share)."""
 
     def table(self) -> Table:
         """One row per source."""
-        scored = any(source.score is not None for source in self.sources)
-        figures = ("precision", "recall", "f1") if scored else ()
-        keys = ("name", "types", "spans", "sentences", "coverage", "overlap", "conflict", *figures)
+        has_scores = any(source.score is not None for source in self.sources)
+        metrics = ("precision", "recall", "f1") if has_scores else ()
+        keys = ("name", "types", "spans", "sentences", "coverage", "overlap", "conflict", *metrics)
         records = [source.to_json() for source in self.sources]
-        shares = (*keys[4:7], *figures)
+        percent_columns = (*keys[4:7], *metrics)
         return Table(
-            title="Sources" + (" (entity-level scores, lenient)" if scored else ""),
+            title="Sources" + (" (entity-level scores, lenient)" if has_scores else ""),
             columns=keys,
             rows=[[record[key] for key in keys] for record in records],
-            formats=dict.fromkeys(shares, PERCENT),
+            formats=dict.fromkeys(percent_columns, PERCENT),
             notes=self._notes(),
         )
 
-    def pairwise_table(self, kind: PairKind) -> Table:
+    def pairwise_table(self, metric: PairwiseMetric) -> Table:
         """Sources against sources; kinds: overlap, conflict, agreement, span_f1, kappa."""
-        if kind not in PAIR_KINDS:
-            raise UnknownNameError(unknown_name("pairwise figure", str(kind), PAIR_KINDS))
+        if metric not in PAIRWISE_METRICS:
+            raise UnknownNameError(unknown_name_message("pairwise figure", str(metric), PAIRWISE_METRICS))
         names = [source.name for source in self.sources]
-        rows = zip(names, self.pairwise[kind].tolist(), strict=True)
+        rows = zip(names, self.pairwise[metric].tolist(), strict=True)
         return Table(
-            title=_PAIR_TITLES[kind],
+            title=_PAIRWISE_TITLES[metric],
             columns=("source", *(f"{number}" for number in range(1, len(names) + 1))),
-            rows=[
-                (f"{number} {name}", *values) for number, (name, values) in enumerate(rows, start=1)
-            ],
-            formats=dict.fromkeys(
-                map(str, range(1, len(names) + 1)), ".3f" if kind == "kappa" else PERCENT
-            ),
+            rows=[(f"{number} {name}", *values) for number, (name, values) in enumerate(rows, start=1)],
+            formats=dict.fromkeys(map(str, range(1, len(names) + 1)), ".3f" if metric == "kappa" else PERCENT),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -150,28 +146,28 @@ class Analysis:
             "coverage": self.coverage,
             "overlap": self.overlap,
             "conflict": self.conflict,
-            "alpha": self.alpha,
-            "within": [list(pair) for pair in self.within],
+            "alpha": self.krippendorff_alpha,
+            "within": [list(pair) for pair in self.redundant_sources],
             "sources": [source.to_json() for source in self.sources],
-            "pairwise": {kind: _nulls(matrix) for kind, matrix in self.pairwise.items()},
+            "pairwise": {kind: _nan_to_none(matrix) for kind, matrix in self.pairwise.items()},
         }
 
     def __str__(self) -> str:
         return str(self.table())
 
     def _notes(self) -> list[str]:
-        alpha = "-" if self.alpha is None else f"{self.alpha:.3f}"
-        inside = [f"{name} in {other} ({share:.0%})" for name, other, share in self.within]
-        said = f"no second opinion, for their marks are another's: {', '.join(inside)}"
+        alpha = "-" if self.krippendorff_alpha is None else f"{self.krippendorff_alpha:.3f}"
+        redundant_pairs = [f"{name} in {other} ({share:.0%})" for name, other, share in self.redundant_sources]
+        redundancy_note = f"no second opinion, for their marks are another's: {', '.join(redundant_pairs)}"
         return [
             f"{self.sentences:,} sentences, {self.tokens:,} tokens: {self.coverage:.2%} with an "
             f"opinion, {self.overlap:.2%} with several, {self.conflict:.2%} in conflict",
             f"Krippendorff's alpha over marked spans: {alpha}",
-            *([said] if inside else []),
+            *([redundancy_note] if redundant_pairs else []),
         ]
 
 
-def analyze(data: Dataset) -> Analysis:
+def analyze(data: Dataset) -> SourceAnalysis:
     """Coverage, conflicts, agreement and, where there is gold, quality of every source.
 
     >>> data = Dataset.from_spans(
@@ -183,114 +179,114 @@ def analyze(data: Dataset) -> Analysis:
     >>> names.coverage, names.overlap, names.conflict, places.types
     (0.75, 0.25, 0.25, ('LOC',))
     """
-    tokens = len(data.tokens)
-    kinds = opinion_kinds(data)
-    common = in_common(data)
-    voters, conflicted = crowd(data, kinds)
-    overlap, conflict = token_pairs(kinds, common)
-    marks = [spans_of(column, data.offsets, data.tags) for column in data.votes.T]
-    table = units(data, marks)
-    pairs = span_pairs(table)
+    num_tokens = len(data.tokens)
+    vote_types = token_vote_types(data)
+    compatible = compatible_types(data)
+    vote_counts, conflicted = vote_counts_and_conflicts(data, vote_types)
+    overlap, conflict = pairwise_token_counts(vote_types, compatible)
+    source_spans = [labels_to_spans(column, data.offsets, data.tags) for column in data.votes.T]
+    span_units = collect_span_units(data, source_spans)
+    pair_counts = pairwise_span_counts(span_units)
     agreement = np.full(overlap.shape, np.nan)
     np.divide(overlap - conflict, overlap, out=agreement, where=overlap > 0)
-    return Analysis(
-        sources=_summaries(data, kinds, marks, voters, conflicted),
-        tokens=tokens,
+    return SourceAnalysis(
+        sources=_summarize_sources(data, vote_types, source_spans, vote_counts, conflicted),
+        tokens=num_tokens,
         sentences=len(data),
-        coverage=ratio(np.count_nonzero(voters), tokens),
-        overlap=ratio(np.count_nonzero(voters > 1), tokens),
-        conflict=ratio(np.count_nonzero(conflicted), tokens),
+        coverage=ratio(np.count_nonzero(vote_counts), num_tokens),
+        overlap=ratio(np.count_nonzero(vote_counts > 1), num_tokens),
+        conflict=ratio(np.count_nonzero(conflicted), num_tokens),
         pairwise={
-            "overlap": overlap / max(tokens, 1),
-            "conflict": conflict / max(tokens, 1),
+            "overlap": overlap / max(num_tokens, 1),
+            "conflict": conflict / max(num_tokens, 1),
             "agreement": agreement,
-            "span_f1": pairs.span_f1(),
-            "kappa": pairs.kappa(),
+            "span_f1": pair_counts.span_f1(),
+            "kappa": pair_counts.kappa(),
         },
-        alpha=krippendorff_alpha(table),
-        within=tuple(
+        krippendorff_alpha=krippendorff_alpha(span_units),
+        redundant_sources=tuple(
             (data.sources[source], data.sources[other], share)
-            for source, other, share in within(data.votes)
+            for source, other, share in find_subset_sources(data.votes)
         ),
     )
 
 
-def crowd(
-    data: Dataset, kinds: NDArray[np.int16] | None = None
+def vote_counts_and_conflicts(
+    data: Dataset, vote_types: NDArray[np.int16] | None = None
 ) -> tuple[NDArray[np.int16], NDArray[np.bool_]]:
     """How many sources have an opinion on each token, and where two conflict.  -> (N,), (N,)
 
     kinds (K, N): the opinions, where they are known already.
     """
-    kinds = opinion_kinds(data) if kinds is None else kinds
-    common, size = in_common(data), kinds.shape[1]
-    voters = np.zeros(size, np.int16)
-    conflicted = np.zeros(size, bool)
-    first = np.full(size, NO_OPINION, np.int16)
-    for number, column in enumerate(kinds):
-        said = column != NO_OPINION
+    vote_types = token_vote_types(data) if vote_types is None else vote_types
+    compatible, num_tokens = compatible_types(data), vote_types.shape[1]
+    vote_counts = np.zeros(num_tokens, np.int16)
+    conflicted = np.zeros(num_tokens, bool)
+    first_vote = np.full(num_tokens, NO_VOTE, np.int16)
+    for number, column in enumerate(vote_types):
+        voted = column != NO_VOTE
         # Fine opinions that agree with the first agree with each other; coarse ones may not.
-        for other in [first] if common is None else kinds[:number]:
-            conflicted |= said & (other != NO_OPINION) & differ(column, other, common)
-        np.copyto(first, column, where=said & (voters == 0))
-        voters += said
-    return voters, conflicted
+        for other in [first_vote] if compatible is None else vote_types[:number]:
+            conflicted |= voted & (other != NO_VOTE) & conflicting(column, other, compatible)
+        np.copyto(first_vote, column, where=voted & (vote_counts == 0))
+        vote_counts += voted
+    return vote_counts, conflicted
 
 
-def _summaries(
+def _summarize_sources(
     data: Dataset,
-    kinds: NDArray[np.int16],
-    marks: list[Spans],
-    voters: NDArray[np.int16],
+    vote_types: NDArray[np.int16],
+    source_spans: list[Spans],
+    vote_counts: NDArray[np.int16],
     conflicted: NDArray[np.bool_],
 ) -> tuple[SourceSummary, ...]:
-    tokens, types = len(data.tokens), data.tags.types
-    gold = None if data.gold is None else spans_of(data.gold, data.offsets, data.tags)
-    met = voters > 1
-    of_token = data.sentence_of_token()
+    num_tokens, types = len(data.tokens), data.tags.types
+    gold = None if data.gold is None else labels_to_spans(data.gold, data.offsets, data.tags)
+    overlapping = vote_counts > 1
+    sentence_of_token = data.sentence_of_token()
     result = []
     for number, name in enumerate(data.sources):
-        where = np.flatnonzero(kinds[number] != NO_OPINION)
-        spans = marks[number]
-        used = np.flatnonzero(np.bincount(spans.type, minlength=len(types))).tolist()
+        voted_tokens = np.flatnonzero(vote_types[number] != NO_VOTE)
+        spans = source_spans[number]
+        type_ids = np.flatnonzero(np.bincount(spans.type, minlength=len(types))).tolist()
         result.append(
             SourceSummary(
                 name=name,
                 silence=data.silence[number],
-                coverage=ratio(len(where), tokens),
-                overlap=ratio(np.count_nonzero(met[where]), tokens),
-                conflict=ratio(np.count_nonzero(conflicted[where]), tokens),
+                coverage=ratio(len(voted_tokens), num_tokens),
+                overlap=ratio(np.count_nonzero(overlapping[voted_tokens]), num_tokens),
+                conflict=ratio(np.count_nonzero(conflicted[voted_tokens]), num_tokens),
                 spans=len(spans),
-                sentences=int(np.count_nonzero(np.diff(of_token[where]))) + bool(len(where)),
-                types=tuple(types[kind] for kind in used),
-                score=None if gold is None else _scored(spans, gold, data),
+                sentences=int(np.count_nonzero(np.diff(sentence_of_token[voted_tokens]))) + bool(len(voted_tokens)),
+                types=tuple(types[kind] for kind in type_ids),
+                score=None if gold is None else _source_score(spans, gold, data),
             )
         )
     return tuple(result)
 
 
-def _scored(spans: Spans, gold: Spans, data: Dataset) -> Score | None:
+def _source_score(spans: Spans, gold: Spans, data: Dataset) -> Score | None:
     """The score of a source; None where all that it says may be no entity."""
-    outside = np.array([OUTSIDE in data.coarse.get(name, ()) for name in data.tags.types])
-    left = spans.take(~outside[spans.type])
-    if len(spans) and not len(left):
+    allows_outside = np.array([OUTSIDE in data.coarse.get(name, ()) for name in data.tags.types])
+    scorable = spans.take(~allows_outside[spans.type])
+    if len(spans) and not len(scorable):
         return None
-    types, kinds = data.tags.types, left.type.copy()
-    keys, true = span_keys(left, gold, typed=False)
-    known = dict(zip(true.tolist(), gold.type.tolist(), strict=True))
-    for number in np.flatnonzero(kinds >= len(types) - len(data.coarse)).tolist():
-        kind = known.get(int(keys[number]))
-        if kind is not None and types[kind] in data.coarse[types[kinds[number]]]:
-            kinds[number] = kind
-    return score_spans(replace(left, type=kinds), gold, types).micro
+    types, type_ids = data.tags.types, scorable.type.copy()
+    keys, gold_keys = span_keys(scorable, gold, typed=False)
+    gold_types = dict(zip(gold_keys.tolist(), gold.type.tolist(), strict=True))
+    for number in np.flatnonzero(type_ids >= len(types) - len(data.coarse)).tolist():
+        gold_type = gold_types.get(int(keys[number]))
+        if gold_type is not None and types[gold_type] in data.coarse[types[type_ids[number]]]:
+            type_ids[number] = gold_type
+    return score_spans(replace(scorable, type=type_ids), gold, types).micro
 
 
-def _nulls(matrix: Matrix) -> list[list[float | None]]:
+def _nan_to_none(matrix: Matrix) -> list[list[float | None]]:
     """Nested lists with null where a figure is undefined."""
     return [[None if value != value else value for value in row] for row in matrix.tolist()]
 
 
-def f1_of_sources(data: Dataset, truth: NDArray[np.int16]) -> NDArray[np.float64]:
+def source_f1(data: Dataset, true_labels: NDArray[np.int16]) -> NDArray[np.float64]:
     """F1 of every source's spans for every type where these labels are true.  -> (K, E)
 
     Where a source abstains, or gives a coarse label, does not count for it; NaN where it gives
@@ -299,23 +295,23 @@ def f1_of_sources(data: Dataset, truth: NDArray[np.int16]) -> NDArray[np.float64
     >>> data = Dataset.from_spans(
     ...     ["X"], [["a", "b"], ["c"]], {"s": [[(0, 1, "X")], None], "t": [[], [(0, 1, "X")]]}
     ... )
-    >>> f1_of_sources(data, np.array([1, 0, 1], np.int16)).round(2).tolist()
+    >>> source_f1(data, np.array([1, 0, 1], np.int16)).round(2).tolist()
     [[1.0], [0.67]]
     """
-    rows, fine = [], data.fine()
+    rows, fine = [], data.without_coarse()
     for votes in fine.votes.T:
-        heard = votes != ABSTAIN
-        score = score_labels(votes * heard, truth * heard, data.offsets, fine.tags)
+        voted = votes != ABSTAIN
+        score = score_labels(votes * voted, true_labels * voted, data.offsets, fine.tags)
         rows.append([kind.f1 for kind in score.per_type.values()])
-    found = np.array(rows, np.float64).reshape(len(data.sources), len(fine.tags.types))
-    found[only_coarse(data)] = np.nan
-    return found
+    f1 = np.array(rows, np.float64).reshape(len(data.sources), len(fine.tags.types))
+    f1[coarse_only_sources(data)] = np.nan
+    return f1
 
 
-def only_coarse(data: Dataset) -> NDArray[np.bool_]:
+def coarse_only_sources(data: Dataset) -> NDArray[np.bool_]:
     """Sources that give coarse labels and no others.  -> (K,)"""
     size = len(data.fine_tags)
     coarse = np.logical_or.reduce(data.votes >= size, axis=0)
     fine = np.logical_or.reduce((data.votes > 0) & (data.votes < size), axis=0)
-    found: NDArray[np.bool_] = coarse & ~fine
-    return found
+    coarse_only: NDArray[np.bool_] = coarse & ~fine
+    return coarse_only

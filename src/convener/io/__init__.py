@@ -9,20 +9,26 @@ from typing import Any, overload
 
 import numpy as np
 
-from convener.coarse import Meaning
+from convener.coarse import CoarseSpec
 from convener.corpus import Corpus
 from convener.data import ABSTAIN, Dataset
-from convener.errors import ConvenerWarning, DataError, FormatError, UnknownNameError, unknown_name
+from convener.errors import (
+    ConvenerWarning,
+    DataError,
+    FormatError,
+    UnknownNameError,
+    unknown_name_message,
+)
 from convener.io import formats
-from convener.io.files import whole
+from convener.io.files import atomic_write
 from convener.io.options import ReadOptions, WriteOptions
-from convener.io.report import Case, Report
+from convener.io.report import Issue, Issues
 from convener.predictions import Predictions
 
 __all__ = [
-    "Case",
+    "Issue",
+    "Issues",
     "ReadOptions",
-    "Report",
     "WriteOptions",
     "formats",
     "read",
@@ -31,7 +37,7 @@ __all__ = [
     "write",
 ]
 
-SPLITS = {
+SPLIT_ALIASES = {
     "train": ("train",),
     "valid": ("valid", "dev", "validation", "val"),
     "test": ("test",),
@@ -44,7 +50,7 @@ def read(
     split: str,
     *,
     format: str | None = ...,
-    report: Report | None = ...,
+    issues: Issues | None = ...,
     **options: Any,
 ) -> Dataset: ...
 @overload
@@ -53,7 +59,7 @@ def read(
     split: None = None,
     *,
     format: str | None = ...,
-    report: Report | None = ...,
+    issues: Issues | None = ...,
     **options: Any,
 ) -> Any: ...
 def read(
@@ -61,7 +67,7 @@ def read(
     split: str | None = None,
     *,
     format: str | None = None,
-    report: Report | None = None,
+    issues: Issues | None = None,
     **options: Any,
 ) -> Any:
     """Read a file (a Dataset), a folder of splits (a Corpus), or one split of it (a Dataset).
@@ -70,30 +76,30 @@ def read(
     reader had to decide, such as overlapping spans, is noted in `report`; without one it is said
     as a warning.
     """
-    path, settings = Path(path), ReadOptions.of(options)
-    noted = Report() if report is None else report
-    files = split_files(path)
+    path, read_options = Path(path), ReadOptions.from_dict(options)
+    collected = Issues() if issues is None else issues
+    files = find_split_files(path)
     if not files:
         if split is not None:
             raise DataError(f"{path}: one file, not a folder of splits: there is no {split!r}")
-        data = _dataset(_content(path, format, settings, noted))
-        result: Dataset | Corpus = data.with_coarse(settings.coarse or {})
+        data = _get_dataset(_read_file(path, format, read_options, collected))
+        result: Dataset | Corpus = data.with_coarse(read_options.coarse or {})
     else:
         if split is not None and split not in files:
-            raise UnknownNameError(f"{path}: {unknown_name('split', split, files)}")
+            raise UnknownNameError(f"{path}: {unknown_name_message('split', split, files)}")
         corpus = Corpus(
-            splits=unified(
+            splits=unify_splits(
                 {
-                    name: _dataset(_content(file, format, settings, noted))
+                    name: _get_dataset(_read_file(file, format, read_options, collected))
                     for name, file in files.items()
                     if split in (None, name)
                 },
-                settings.coarse or {},
+                read_options.coarse or {},
             )
         )
         result = corpus if split is None else corpus[split]
-    if report is None:
-        noted.warn()
+    if issues is None:
+        collected.warn()
     return result
 
 
@@ -101,11 +107,11 @@ def read_predictions(
     path: str | Path,
     *,
     format: str | None = None,
-    report: Report | None = None,
+    issues: Issues | None = None,
     **options: Any,
 ) -> Predictions:
     """Read labels: aggregated ones if the file has them, else its gold column."""
-    content = read_content(path, format=format, report=report, **options)
+    content = read_content(path, format=format, issues=issues, **options)
     if isinstance(content, Predictions):
         return content
     if content.gold is None:
@@ -117,17 +123,17 @@ def read_content(
     path: str | Path,
     *,
     format: str | None = None,
-    report: Report | None = None,
+    issues: Issues | None = None,
     **options: Any,
 ) -> Dataset | Predictions:
     """Read one file as what it is: predictions if it holds aggregated labels, else a dataset."""
-    noted = Report() if report is None else report
-    settings = ReadOptions.of(options)
-    content = _content(Path(path), format, settings, noted)
+    collected = Issues() if issues is None else issues
+    read_options = ReadOptions.from_dict(options)
+    content = _read_file(Path(path), format, read_options, collected)
     if isinstance(content, Dataset):
-        content = content.with_coarse(settings.coarse or {})
-    if report is None:
-        noted.warn()
+        content = content.with_coarse(read_options.coarse or {})
+    if issues is None:
+        collected.warn()
     return content
 
 
@@ -144,36 +150,36 @@ def write(
     What the format cannot carry is said as a warning, or, where votes would change, refused
     unless `lossy=True`.
     """
-    path, settings = Path(path), WriteOptions.of(options)
+    path, write_options = Path(path), WriteOptions.from_dict(options)
     if isinstance(content, Corpus):
         if format is None:
             raise FormatError(f"{path}: a corpus is written as a folder; name the format")
-        chosen = formats.by_name(format)
+        file_format = formats.get_format(format)
         for name, data in content.splits.items():
-            _check_carried(data, chosen, f"{path}/{name}", settings)
-        with whole(path) as draft:
-            draft.mkdir()
-            suffix = chosen.suffixes[0] if chosen.split_suffix is None else chosen.split_suffix
+            _check_supported(data, file_format, f"{path}/{name}", write_options)
+        with atomic_write(path) as temp_path:
+            temp_path.mkdir()
+            suffix = file_format.suffixes[0] if file_format.split_suffix is None else file_format.split_suffix
             for name, data in content.splits.items():
-                chosen.write(data, draft / f"{name}{suffix}", settings)
-            if chosen.corpus_index is not None:
-                file, text = chosen.corpus_index(list(content.splits))
-                (draft / file).write_text(text, encoding="utf-8")
+                file_format.write(data, temp_path / f"{name}{suffix}", write_options)
+            if file_format.splits_index is not None:
+                file, text = file_format.splits_index(list(content.splits))
+                (temp_path / file).write_text(text, encoding="utf-8")
         return
-    chosen = formats.for_writing(path) if format is None else formats.by_name(format)
-    _check_carried(content, chosen, str(path), settings)
-    with whole(path) as draft:
-        chosen.write(content, draft, settings)
+    file_format = formats.format_for_suffix(path) if format is None else formats.get_format(format)
+    _check_supported(content, file_format, str(path), write_options)
+    with atomic_write(path) as temp_path:
+        file_format.write(content, temp_path, write_options)
 
 
-def split_files(path: Path) -> dict[str, Path]:
+def find_split_files(path: Path) -> dict[str, Path]:
     """The files of a folder of splits, by split; empty for anything else."""
     if not path.exists():
         raise DataError(f"{path}: no such file or folder")
     if not path.is_dir():
         return {}
-    found: dict[str, Path] = {}
-    for split, names in SPLITS.items():
+    paths: dict[str, Path] = {}
+    for split, names in SPLIT_ALIASES.items():
         candidates = [
             file
             for name in names
@@ -181,45 +187,41 @@ def split_files(path: Path) -> dict[str, Path]:
             if file.stem == name and not file.name.startswith(".") and _is_readable(file)
         ]
         if len(candidates) > 1:
-            listed = ", ".join(file.name for file in candidates)
-            raise DataError(f"{path}: several files for split {split}: {listed}")
+            file_names = ", ".join(file.name for file in candidates)
+            raise DataError(f"{path}: several files for split {split}: {file_names}")
         if candidates:
-            found[split] = candidates[0]
-    if not found and not _is_readable(path):
-        raise DataError(
-            f"{path}: a folder with neither train, valid nor test files of a known format"
-        )
-    return found
+            paths[split] = candidates[0]
+    if not paths and not _is_readable(path):
+        raise DataError(f"{path}: a folder with neither train, valid nor test files of a known format")
+    return paths
 
 
-def unified(
-    splits: dict[str, Dataset], coarse: Mapping[str, Meaning] | None = None
-) -> dict[str, Dataset]:
+def unify_splits(splits: dict[str, Dataset], coarse: Mapping[str, CoarseSpec] | None = None) -> dict[str, Dataset]:
     """The same splits over one set of types and sources; a source that a split lacks abstains.
 
     What coarse labels allow is settled when all types are known.
     """
-    known: dict[str, Meaning] = {}
+    coarse_specs: dict[str, CoarseSpec] = {}
     for data in splits.values():
         for name, allowed in data.coarse.items():
-            if known.setdefault(name, allowed) != allowed:
+            if coarse_specs.setdefault(name, allowed) != allowed:
                 raise DataError(
-                    f"coarse label {name!r} allows {', '.join(known[name])} in one split, "
+                    f"coarse label {name!r} allows {', '.join(coarse_specs[name])} in one split, "
                     f"{', '.join(allowed)} in another"
                 )
-    known |= coarse or {}
+    coarse_specs |= coarse or {}
     types = list(dict.fromkeys(name for data in splits.values() for name in data.tags.types))
     if any(data.tags.types != tuple(types) for data in splits.values()):
         types = sorted(types)
-    stated = {
+    source_metadata = {
         name: (silence, precision)
         for data in reversed(splits.values())
-        for name, silence, precision in zip(data.sources, data.silence, data.precision, strict=True)
+        for name, silence, precision in zip(data.sources, data.silence, data.prior_precision, strict=True)
     }
     sources = list(dict.fromkeys(name for data in splits.values() for name in data.sources))
     result = {}
     for split, data in splits.items():
-        data = data.with_types(types).with_coarse(known)
+        data = data.with_types(types).with_coarse(coarse_specs)
         missing = [name for name in sources if name not in data.sources]
         if missing:
             warnings.warn(
@@ -227,12 +229,12 @@ def unified(
                 ConvenerWarning,
                 stacklevel=3,
             )
-            absent = np.full((len(data.tokens), len(missing)), ABSTAIN, np.int16)
+            abstentions = np.full((len(data.tokens), len(missing)), ABSTAIN, np.int16)
             data = data.with_sources(
                 (*data.sources, *missing),
-                np.concatenate([data.votes, absent], axis=1),
-                (*data.silence, *(stated[name][0] for name in missing)),
-                (*data.precision, *(stated[name][1] for name in missing)),
+                np.concatenate([data.votes, abstentions], axis=1),
+                (*data.silence, *(source_metadata[name][0] for name in missing)),
+                (*data.prior_precision, *(source_metadata[name][1] for name in missing)),
             )
         result[split] = data if list(data.sources) == sources else data.select_sources(sources)
     return result
@@ -240,40 +242,43 @@ def unified(
 
 def _is_readable(path: Path) -> bool:
     try:
-        formats.for_reading(path)
+        formats.detect_format(path)
     except FormatError:
         return False
     return True
 
 
-def _content(
-    path: Path, name: str | None, options: ReadOptions, report: Report
-) -> Dataset | Predictions:
+def _read_file(path: Path, format_name: str | None, options: ReadOptions, issues: Issues) -> Dataset | Predictions:
     if not path.exists():
         raise DataError(f"{path}: no such file or folder")
-    chosen = formats.for_reading(path) if name is None else formats.by_name(name)
+    file_format = formats.detect_format(path) if format_name is None else formats.get_format(format_name)
     try:
-        return chosen.read(path, options, report)
+        return file_format.read(path, options, issues)
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
     except MemoryError:
         raise DataError(f"{path}: too large for this machine's memory") from None
 
 
-def _dataset(content: Dataset | Predictions) -> Dataset:
+def _get_dataset(content: Dataset | Predictions) -> Dataset:
     return content.data if isinstance(content, Predictions) else content
 
 
-def _check_carried(
-    content: Dataset | Predictions, chosen: formats.Format, where: str, options: WriteOptions
+def _check_supported(
+    content: Dataset | Predictions, file_format: formats.Format, where: str, options: WriteOptions
 ) -> None:
-    lost = [part for part in formats.PARTS if part in formats.parts(content) - chosen.carries]
-    altered = [formats.PARTS[part] for part in lost if part in formats.ALTERING]
-    if altered and not options.lossy:
+    unsupported = [
+        capability
+        for capability in formats.CAPABILITIES
+        if capability in formats.required_capabilities(content) - file_format.capabilities
+    ]
+    essential = [
+        formats.CAPABILITIES[capability] for capability in unsupported if capability in formats.ESSENTIAL_CAPABILITIES
+    ]
+    if essential and not options.lossy:
         raise FormatError(
-            f"{where}: {chosen.name} cannot hold {' nor '.join(altered)}; "
-            "choose another format or set lossy"
+            f"{where}: {file_format.name} cannot hold {' nor '.join(essential)}; choose another format or set lossy"
         )
-    if lost:
-        listed = ", ".join(formats.PARTS[part] for part in lost)
-        warnings.warn(f"{where}: {chosen.name} does not keep {listed}", ConvenerWarning, 3)
+    if unsupported:
+        descriptions = ", ".join(formats.CAPABILITIES[capability] for capability in unsupported)
+        warnings.warn(f"{where}: {file_format.name} does not keep {descriptions}", ConvenerWarning, 3)

@@ -11,51 +11,57 @@ from numpy.typing import NDArray
 
 from convener.data import Dataset, Text
 from convener.errors import DataError
-from convener.io.options import Misaligned, Overlap, ReadOptions
-from convener.io.report import Report
-from convener.kernels.overlap import longest_first, rivals
-from convener.packed import Strings, offsets_of
-from convener.schemes import sentence_starts
+from convener.io.options import MisalignmentPolicy, OverlapPolicy, ReadOptions
+from convener.io.report import Issues
+from convener.kernels.overlap import longest_first, resolve_overlaps
+from convener.packed import StringArray, lengths_to_offsets
+from convener.schemes import is_sentence_start
 from convener.spans import Spans
 from convener.tags import TagSet
 
-Where = Callable[[int], str]
+Locator = Callable[[int], str]
 """Names the place of a sentence, for messages: "train.jsonl:12"."""
 
 
-def settled(
-    spans: Spans, tags: TagSet, policy: Overlap, *, source: str, where: Where, report: Report
+def select_non_overlapping(
+    spans: Spans,
+    tags: TagSet,
+    policy: OverlapPolicy,
+    *,
+    source: str,
+    where: Locator,
+    issues: Issues,
 ) -> NDArray[np.int64]:
     """Positions of the spans that stay when one source's spans overlap, in the order of the text.
 
     "longest": longest first, then leftmost, then first given; "first": first given.
     """
-    given = np.arange(len(spans))
-    order = longest_first(spans.start, spans.end, given) if policy == "longest" else given
-    rival = rivals(spans.sentence, spans.start, spans.end, order)
-    for number in np.flatnonzero(rival >= 0).tolist():
-        stays, goes = (_spoken(spans, item, tags) for item in (rival[number], number))
-        place = where(int(spans.sentence[number]))
+    input_order = np.arange(len(spans))
+    order = longest_first(spans.start, spans.end, input_order) if policy == "longest" else input_order
+    winner = resolve_overlaps(spans.sentence, spans.start, spans.end, order)
+    for index in np.flatnonzero(winner >= 0).tolist():
+        kept_span, dropped_span = (_describe_span(spans, item, tags) for item in (winner[index], index))
+        location = where(int(spans.sentence[index]))
         if policy == "error":
-            raise DataError(f"{place}: spans {stays} and {goes} of {source} overlap")
-        report.add("overlap", place, source, f"kept {stays}, dropped {goes}")
-    kept = np.flatnonzero(rival < 0)
+            raise DataError(f"{location}: spans {kept_span} and {dropped_span} of {source} overlap")
+        issues.add("overlap", location, source, f"kept {kept_span}, dropped {dropped_span}")
+    kept = np.flatnonzero(winner < 0)
     return kept[np.lexsort((spans.start[kept], spans.sentence[kept]))]
 
 
-def _spoken(spans: Spans, number: int, tags: TagSet) -> str:
-    return f"{spans.start[number]}-{spans.end[number]} {tags.types[spans.type[number]]}"
+def _describe_span(spans: Spans, index: int, tags: TagSet) -> str:
+    return f"{spans.start[index]}-{spans.end[index]} {tags.types[spans.type[index]]}"
 
 
-def token_spans(
+def align_to_tokens(
     spans: Spans,
     text: Text,
     offsets: NDArray[np.int64],
-    policy: Misaligned,
+    policy: MisalignmentPolicy,
     *,
     source: str,
-    where: Where,
-    report: Report,
+    where: Locator,
+    issues: Issues,
     lengths: NDArray[np.int64] | None = None,
 ) -> tuple[Spans, NDArray[np.int64]]:
     """Character spans as token spans, and which of the given ones they are.
@@ -63,107 +69,110 @@ def token_spans(
     `spans` counts characters of the sentence's text; text and offsets are the dataset's. Who
     aligns many sources gives the texts' `lengths` in characters, to count them only once.
     """
-    lengths = text.text.character_lengths() if lengths is None else lengths
+    lengths = text.sentences.character_lengths() if lengths is None else lengths
     _check_range(spans, lengths, "text's {} characters", source=source, where=where)
     # One number line for all sentences: sentence m begins at base[m].
-    base = offsets_of(lengths + 1)
-    edges = text.chars + np.repeat(base[:-1], np.diff(offsets))[:, None]
-    given_start, given_end = spans.start + base[spans.sentence], spans.end + base[spans.sentence]
-    first: NDArray[np.int64] = np.searchsorted(edges[:, 1], given_start, side="right")
-    last: NDArray[np.int64] = np.searchsorted(edges[:, 0], given_end, side="left")
-    hit = np.flatnonzero(first < last)
+    base = lengths_to_offsets(lengths + 1)
+    token_bounds = text.token_offsets + np.repeat(base[:-1], np.diff(offsets))[:, None]
+    span_start, span_end = spans.start + base[spans.sentence], spans.end + base[spans.sentence]
+    first: NDArray[np.int64] = np.searchsorted(token_bounds[:, 1], span_start, side="right")
+    last: NDArray[np.int64] = np.searchsorted(token_bounds[:, 0], span_end, side="left")
+    touching = np.flatnonzero(first < last)
     cuts_start, cuts_end = np.zeros((2, len(spans)), bool)
-    cuts_start[hit] = edges[first[hit], 0] != given_start[hit]
-    cuts_end[hit] = edges[last[hit] - 1, 1] != given_end[hit]
-    wrong = cuts_start | cuts_end | (first >= last)
+    cuts_start[touching] = token_bounds[first[touching], 0] != span_start[touching]
+    cuts_end[touching] = token_bounds[last[touching] - 1, 1] != span_end[touching]
+    misaligned = cuts_start | cuts_end | (first >= last)
     if policy == "contract":
         first, last = first + cuts_start, last - cuts_end
-    stays = (first < last) & ~(wrong & (policy == "drop"))
-    for number in np.flatnonzero(wrong).tolist():
-        given = f"{spans.start[number]}-{spans.end[number]}"
-        place = where(int(spans.sentence[number]))
+    keep = (first < last) & ~(misaligned & (policy == "drop"))
+    for index in np.flatnonzero(misaligned).tolist():
+        original = f"{spans.start[index]}-{spans.end[index]}"
+        location = where(int(spans.sentence[index]))
         if policy == "error":
-            raise DataError(f"{place}: span {given} of {source} does not begin and end at words")
-        done = f"dropped {given}"
-        if stays[number]:
-            now = f"{text.chars[first[number], 0]}-{text.chars[last[number] - 1, 1]}"
-            done = f"{given} became {now}"
-        report.add("misaligned", place, source, done)
-    kept = np.flatnonzero(stays)
-    begin = offsets[spans.sentence[kept]]
-    start, end = (first[kept] - begin).astype(np.int32), (last[kept] - begin).astype(np.int32)
+            raise DataError(f"{location}: span {original} of {source} does not begin and end at words")
+        action = f"dropped {original}"
+        if keep[index]:
+            adjusted = f"{text.token_offsets[first[index], 0]}-{text.token_offsets[last[index] - 1, 1]}"
+            action = f"{original} became {adjusted}"
+        issues.add("misaligned", location, source, action)
+    kept = np.flatnonzero(keep)
+    sentence_start = offsets[spans.sentence[kept]]
+    start, end = (
+        (first[kept] - sentence_start).astype(np.int32),
+        (last[kept] - sentence_start).astype(np.int32),
+    )
     return Spans(spans.sentence[kept], start, end, spans.type[kept]), kept
 
 
-def check_inside(spans: Spans, offsets: NDArray[np.int64], *, source: str, where: Where) -> None:
+def check_token_range(spans: Spans, offsets: NDArray[np.int64], *, source: str, where: Locator) -> None:
     """Refuse token spans that are not inside their sentence."""
     _check_range(spans, np.diff(offsets), "sentence's {} tokens", source=source, where=where)
 
 
-def _check_range(
-    spans: Spans, lengths: NDArray[np.int64], size: str, *, source: str, where: Where
-) -> None:
+def _check_range(spans: Spans, lengths: NDArray[np.int64], limit_format: str, *, source: str, where: Locator) -> None:
     outside = (spans.start < 0) | (spans.start >= spans.end)
     outside |= spans.end > lengths[spans.sentence]
     if outside.any():
         sentence, start, end, _ = next(iter(spans.take(outside)))
         raise DataError(
             f"{where(sentence)}: span {start}-{end} of {source} is not a range of the "
-            f"{size.format(lengths[sentence])}"
+            f"{limit_format.format(lengths[sentence])}"
         )
 
 
 @dataclass(frozen=True, eq=False)
-class Alignment:
+class SpanAligner:
     """From spans as given to labels: aligned to tokens, overlaps settled, each case noted."""
 
     data: Dataset
     options: ReadOptions
-    report: Report
-    where: Where
+    issues: Issues
+    where: Locator
     in_tokens: bool = False
     """Whether spans count tokens though there is text."""
 
     @cached_property
-    def _lengths(self) -> NDArray[np.int64] | None:
-        return None if self.data.text is None else self.data.text.text.character_lengths()
+    def _text_lengths(self) -> NDArray[np.int64] | None:
+        return None if self.data.text is None else self.data.text.sentences.character_lengths()
 
     def labels(self, spans: Spans, source: str) -> tuple[NDArray[np.int16], NDArray[np.int64]]:
         """Labels of one source's spans, and which of them stay.  -> (N,), positions"""
-        data, where, report = self.data, self.where, self.report
+        data, where, issues = self.data, self.where, self.issues
         kept = np.arange(len(spans))
         if data.text is None or self.in_tokens:
-            check_inside(spans, data.offsets, source=source, where=where)
+            check_token_range(spans, data.offsets, source=source, where=where)
         else:
-            spans, kept = token_spans(
+            spans, kept = align_to_tokens(
                 spans,
                 data.text,
                 data.offsets,
                 self.options.on_misaligned,
                 source=source,
                 where=where,
-                report=report,
-                lengths=self._lengths,
+                issues=issues,
+                lengths=self._text_lengths,
             )
-        stays = settled(
-            spans, data.tags, self.options.on_overlap, source=source, where=where, report=report
+        selected = select_non_overlapping(
+            spans, data.tags, self.options.on_overlap, source=source, where=where, issues=issues
         )
-        return data.tags.labels(spans.take(stays), data.offsets), kept[stays]
+        return data.tags.labels(spans.take(selected), data.offsets), kept[selected]
 
 
-def disordered(text: Text, offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
+def misordered_tokens(text: Text, offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which tokens are empty, overlap the one before, or lie outside their text.  -> (N,)"""
-    chars = text.chars
-    follows = ~sentence_starts(len(chars), offsets)
-    before = np.zeros(len(chars), np.int32)
-    before[1:][follows[1:]] = chars[:-1, 1][follows[1:]]
-    limit = np.repeat(text.text.character_lengths(), np.diff(offsets))
-    wrong: NDArray[np.bool_] = (
-        (chars[:, 0] < before) | (chars[:, 1] <= chars[:, 0]) | (chars[:, 1] > limit)
+    token_offsets = text.token_offsets
+    continues = ~is_sentence_start(len(token_offsets), offsets)
+    previous_end = np.zeros(len(token_offsets), np.int32)
+    previous_end[1:][continues[1:]] = token_offsets[:-1, 1][continues[1:]]
+    text_lengths = np.repeat(text.sentences.character_lengths(), np.diff(offsets))
+    misordered: NDArray[np.bool_] = (
+        (token_offsets[:, 0] < previous_end)
+        | (token_offsets[:, 1] <= token_offsets[:, 0])
+        | (token_offsets[:, 1] > text_lengths)
     )
-    return wrong
+    return misordered
 
 
-def named_documents(ids: Strings) -> Strings | None:
+def drop_default_doc_ids(ids: StringArray) -> StringArray | None:
     """Document ids, or None where they only count the sentences: "0", "1", "2", ..."""
-    return None if ids == Strings.of(map(str, range(len(ids)))) else ids
+    return None if ids == StringArray.from_list(map(str, range(len(ids)))) else ids

@@ -13,75 +13,71 @@ from safetensors import SafetensorError
 from safetensors import numpy as safetensors
 
 from convener.errors import DataError
-from convener.io.files import whole
+from convener.io.files import atomic_write
 
 Arrays = Mapping[str, NDArray[Any]]
-FACTS, NUMBERS = "model.json", "params.safetensors"
-VERSION = 1
+METADATA_FILE, ARRAYS_FILE = "model.json", "params.safetensors"
+MODEL_FILE_VERSION = 1
 
 
-def save(folder: Path, facts: Mapping[str, Any], arrays: Arrays) -> None:
+def save_model_files(folder: Path, metadata: Mapping[str, Any], arrays: Arrays) -> None:
     """Write a checkpoint as a folder, whole or not at all."""
-    with whole(folder) as draft:
-        draft.mkdir()
-        write(draft, facts, arrays)
+    with atomic_write(folder) as temp_path:
+        temp_path.mkdir()
+        write_model_files(temp_path, metadata, arrays)
 
 
-def write(folder: Path, facts: Mapping[str, Any], arrays: Arrays) -> None:
+def write_model_files(folder: Path, metadata: Mapping[str, Any], arrays: Arrays) -> None:
     """Write a checkpoint's files into an existing folder."""
-    write_facts(folder, facts)
+    write_metadata(folder, metadata)
     write_arrays(folder, arrays)
 
 
-def write_facts(folder: Path, facts: Mapping[str, Any]) -> None:
+def write_metadata(folder: Path, metadata: Mapping[str, Any]) -> None:
     """Write what can be read into an existing folder."""
-    text = json.dumps({"version": VERSION, **facts}, indent=2, ensure_ascii=False)
-    (folder / FACTS).write_text(text + "\n", encoding="utf-8")
+    text = json.dumps({"version": MODEL_FILE_VERSION, **metadata}, indent=2, ensure_ascii=False)
+    (folder / METADATA_FILE).write_text(text + "\n", encoding="utf-8")
 
 
 def write_arrays(folder: Path, arrays: Arrays) -> None:
     """Write the numbers into an existing folder."""
     packed = {name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}
-    (folder / NUMBERS).write_bytes(safetensors.save(packed))
+    (folder / ARRAYS_FILE).write_bytes(safetensors.save(packed))
 
 
-def read(folder: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def read_model_files(folder: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Facts and arrays of a checkpoint."""
-    if not (folder / FACTS).is_file() or not (folder / NUMBERS).is_file():
-        raise DataError(f"{folder}: not a saved model ({FACTS} and {NUMBERS} expected)")
-    return read_facts(folder), read_arrays(folder)
+    if not (folder / METADATA_FILE).is_file() or not (folder / ARRAYS_FILE).is_file():
+        raise DataError(f"{folder}: not a saved model ({METADATA_FILE} and {ARRAYS_FILE} expected)")
+    return read_metadata(folder), read_arrays(folder)
 
 
-def read_facts(folder: Path) -> dict[str, Any]:
+def read_metadata(folder: Path) -> dict[str, Any]:
     """What can be read of a checkpoint."""
     try:
-        facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
+        metadata = json.loads((folder / METADATA_FILE).read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise DataError(f"{folder / FACTS}: not valid JSON: {error}") from error
+        raise DataError(f"{folder / METADATA_FILE}: not valid JSON: {error}") from error
     except OSError as error:
-        raise DataError(f"{folder}: not a saved model ({FACTS} expected)") from error
-    if not isinstance(facts, dict) or facts.get("version") != VERSION:
-        found = facts.get("version") if isinstance(facts, dict) else type(facts).__name__
-        raise DataError(f"{folder / FACTS}: expected a model of version {VERSION}, got {found}")
-    return facts
+        raise DataError(f"{folder}: not a saved model ({METADATA_FILE} expected)") from error
+    if not isinstance(metadata, dict) or metadata.get("version") != MODEL_FILE_VERSION:
+        version = metadata.get("version") if isinstance(metadata, dict) else type(metadata).__name__
+        raise DataError(f"{folder / METADATA_FILE}: expected a model of version {MODEL_FILE_VERSION}, got {version}")
+    return metadata
 
 
 def read_arrays(folder: Path) -> dict[str, NDArray[Any]]:
     """The numbers of a checkpoint."""
     try:
-        return safetensors.load((folder / NUMBERS).read_bytes())
+        return safetensors.load((folder / ARRAYS_FILE).read_bytes())
     except (OSError, SafetensorError, ValueError, KeyError) as error:
-        raise DataError(f"{folder / NUMBERS}: damaged: {error}") from error
+        raise DataError(f"{folder / ARRAYS_FILE}: damaged: {error}") from error
 
 
-def under(prefix: str, arrays: Arrays) -> dict[str, NDArray[Any]]:
+def select_prefix(prefix: str, arrays: Arrays) -> dict[str, NDArray[Any]]:
     """Arrays whose names begin so, by the rest of their names.
 
-    >>> list(under("net.", {"net.bias": np.zeros(1), "scale": np.ones(1)}))
+    >>> list(select_prefix("net.", {"net.bias": np.zeros(1), "scale": np.ones(1)}))
     ['bias']
     """
-    return {
-        name.removeprefix(prefix): array
-        for name, array in arrays.items()
-        if name.startswith(prefix)
-    }
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

@@ -10,45 +10,45 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener.errors import DataError, FormatError
-from convener.io.facts import Facts
-from convener.io.messages import shown
+from convener.io.facts import Metadata
+from convener.io.messages import short_repr
 from convener.tags import TagSet
 
 
-class Evenness:
+class AllOrNone:
     """Holds that what one record has, all have."""
 
     def __init__(self) -> None:
-        self._has: dict[str, bool] = {}
+        self._present: dict[str, bool] = {}
 
     def __call__(self, key: str, present: bool, where: str) -> bool:
         """Whether the key is present, the same for all records."""
-        if self._has.setdefault(key, present) != present:
-            what = "expected none, as before, got one" if present else "expected one, got none"
-            raise DataError(f"{where}: {key!r} in some places but not in all: {what}")
+        if self._present.setdefault(key, present) != present:
+            problem = "expected none, as before, got one" if present else "expected one, got none"
+            raise DataError(f"{where}: {key!r} in some places but not in all: {problem}")
         return present
 
     def has(self, key: str) -> bool:
         """Whether the records have it; False if there were none."""
-        return self._has.get(key, False)
+        return self._present.get(key, False)
 
 
-def shortest(values: NDArray[np.float32]) -> list[Any]:
+def shortest_floats(values: NDArray[np.float32]) -> list[Any]:
     """The numbers with no more digits than tell them from other 32-bit numbers.
 
-    >>> shortest(np.array([0.1, 1], np.float32))
+    >>> shortest_floats(np.array([0.1, 1], np.float32))
     [0.1, 1.0]
     """
     if not np.isfinite(values).all():
         raise FormatError("a score or probability that is not a finite number cannot be written")
-    found: list[Any] = values.astype(np.float32).astype("U32").astype(np.float64).tolist()
-    return found
+    rounded: list[Any] = values.astype(np.float32).astype("U32").astype(np.float64).tolist()
+    return rounded
 
 
-def spans_in(value: object, where: str, what: str) -> Iterator[tuple[int, int, str, float]]:
+def parse_spans(value: object, where: str, source: str) -> Iterator[tuple[int, int, str, float]]:
     """The spans [start, end, type] or [start, end, type, score] of a list; no score is NaN."""
     if not isinstance(value, list):
-        raise DataError(f"{where}: expected a list of spans of {what}, got {shown(value)}")
+        raise DataError(f"{where}: expected a list of spans of {source}, got {short_repr(value)}")
     for item in value:
         if (
             not isinstance(item, list)
@@ -57,85 +57,76 @@ def spans_in(value: object, where: str, what: str) -> Iterator[tuple[int, int, s
             or type(item[1]) is not int
             or not isinstance(item[2], str)
         ):
-            raise DataError(
-                f"{where}: expected a span [start, end, type] of {what}, got {shown(item)}"
-            )
-        yield item[0], item[1], item[2], finite(item[3], where) if len(item) == 4 else np.nan
+            raise DataError(f"{where}: expected a span [start, end, type] of {source}, got {short_repr(item)}")
+        yield (
+            item[0],
+            item[1],
+            item[2],
+            parse_finite_float(item[3], where) if len(item) == 4 else np.nan,
+        )
 
 
-def finite(value: object, where: str) -> float:
+def parse_finite_float(value: object, where: str) -> float:
     """A number that fits 32 bits."""
     if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 3e38:
         return float(value)
-    raise DataError(f"{where}: expected a score, got {shown(value)}")
+    raise DataError(f"{where}: expected a score, got {short_repr(value)}")
 
 
-def char_pairs(value: object, tokens: int, text: str, where: str) -> NDArray[np.int32]:
+def parse_token_offsets(value: object, num_tokens: int, text: str, where: str) -> NDArray[np.int32]:
     """Start and end of each token in its text.  -> (T, 2)"""
     if (
         not isinstance(value, list)
-        or len(value) != tokens
+        or len(value) != num_tokens
         or not all(
-            isinstance(pair, list) and len(pair) == 2 and type(pair[0]) is type(pair[1]) is int
-            for pair in value
+            isinstance(pair, list) and len(pair) == 2 and type(pair[0]) is type(pair[1]) is int for pair in value
         )
     ):
-        raise DataError(
-            f"{where}: expected a [start, end] for each of {tokens} tokens, got {shown(value)}"
-        )
+        raise DataError(f"{where}: expected a [start, end] for each of {num_tokens} tokens, got {short_repr(value)}")
     for start, end in value:
         if not 0 <= start <= end <= len(text):
-            raise DataError(
-                f"{where}: token at {start}-{end} is not a range of the text's "
-                f"{len(text)} characters"
-            )
+            raise DataError(f"{where}: token at {start}-{end} is not a range of the text's {len(text)} characters")
     return np.array(value, np.int32).reshape(-1, 2)
 
 
-class Probabilities:
+class ProbabilityBuilder:
     """Collects one row of probabilities per token."""
 
     def __init__(self) -> None:
         self._values = array("f")
-        self._width, self._given = -1, False
+        self._width, self._has_rows = -1, False
 
-    def extend(self, rows: object, tokens: int, where: str) -> None:
+    def extend(self, rows: object, num_tokens: int, where: str) -> None:
         """Add the rows of a sentence."""
-        self._given = True
-        if not isinstance(rows, list) or len(rows) != tokens:
-            raise DataError(
-                f"{where}: expected probabilities of {tokens} tokens, got {shown(rows)}"
-            )
+        self._has_rows = True
+        if not isinstance(rows, list) or len(rows) != num_tokens:
+            raise DataError(f"{where}: expected probabilities of {num_tokens} tokens, got {short_repr(rows)}")
         for row in rows:
             if not isinstance(row, list) or not {float, int} >= set(map(type, row)):
-                raise DataError(f"{where}: expected a row of probabilities, got {shown(row)}")
+                raise DataError(f"{where}: expected a row of probabilities, got {short_repr(row)}")
             self._width = len(row) if self._width < 0 else self._width
             if len(row) != self._width:
-                raise DataError(
-                    f"{where}: expected {self._width} probabilities for a token, got {len(row)}"
-                )
+                raise DataError(f"{where}: expected {self._width} probabilities for a token, got {len(row)}")
             for value in row:
-                self._values.append(finite(value, where))
+                self._values.append(parse_finite_float(value, where))
 
-    def matrix(self, facts: Facts, types: Sequence[str], where: str) -> NDArray[np.float32] | None:
+    def matrix(self, metadata: Metadata, types: Sequence[str], where: str) -> NDArray[np.float32] | None:
         """The rows with one column per fine label of `types`; the file's follow its own types."""
-        if not self._given:
+        if not self._has_rows:
             return None
-        types = [name for name in types if name not in facts.coarse]
-        own = [name for name in facts.types or types if name not in facts.coarse]
-        size = 2 * len(own) + 1
-        if self._width not in (-1, size):
-            raise DataError(
-                f"{where}: expected {size} probabilities for a token, got {self._width}"
-            )
-        left = [name for name in own if name not in types]
-        if left:
-            raise DataError(f"{where}: has probabilities of {left[0]!r}, which types= leaves out")
-        given = np.array(self._values, np.float32).reshape(-1, size)
-        found = np.zeros((len(given), 2 * len(types) + 1), np.float32)
+        types = [name for name in types if name not in metadata.coarse]
+        file_types = [name for name in metadata.types or types if name not in metadata.coarse]
+        num_labels = 2 * len(file_types) + 1
+        if self._width not in (-1, num_labels):
+            raise DataError(f"{where}: expected {num_labels} probabilities for a token, got {self._width}")
+        dropped_types = [name for name in file_types if name not in types]
+        if dropped_types:
+            raise DataError(f"{where}: has probabilities of {dropped_types[0]!r}, which types= leaves out")
+        file_probabilities = np.array(self._values, np.float32).reshape(-1, num_labels)
+        probabilities = np.zeros((len(file_probabilities), 2 * len(types) + 1), np.float32)
         tags = TagSet(tuple(types))
-        found[:, 0] = given[:, 0]
-        for column, name in enumerate(own):
-            target = 2 * tags.type_number(name)
-            found[:, target + 1 : target + 3] = given[:, 2 * column + 1 : 2 * column + 3]
-        return found
+        probabilities[:, 0] = file_probabilities[:, 0]
+        for column, name in enumerate(file_types):
+            target = 2 * tags.type_index(name)
+            probabilities[:, target + 1 : target + 3] = file_probabilities[:, 2 * column + 1 : 2 * column + 3]
+        return probabilities

@@ -9,26 +9,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener.errors import DataError
-from convener.io.report import Report
-from convener.schemes import Repair, bio_labels, inside_may_begin
+from convener.io.report import Issues
+from convener.schemes import RepairPolicy, is_io_or_iob1, to_bio
 
-LISTED = 100
+MAX_LISTED = 100
 """So many illegal tags of one source are listed one by one, the others together."""
 
 
 @dataclass(frozen=True)
-class Mending:
+class TagRepair:
     """How illegal tags are settled, and where that is noted."""
 
-    policy: Repair
-    report: Report
-    any_scheme: bool = False
+    policy: RepairPolicy
+    issues: Issues
+    detect_scheme: bool = False
     """Tags may be IO or IOB1, where I- begins spans; files of ours say what they are."""
 
-    def labels(
+    def legal_labels(
         self,
-        place: NDArray[np.int8],
-        kind: NDArray[np.int16],
+        positions: NDArray[np.int8],
+        type_indices: NDArray[np.int16],
         offsets: NDArray[np.int64],
         *,
         source: str,
@@ -40,19 +40,16 @@ class Mending:
         `tag` and `where` name the tag and the place of a token, for messages.
         """
         policy = "begin" if self.policy == "error" else self.policy
-        if self.any_scheme and inside_may_begin(place, kind, offsets):
-            return bio_labels(place, kind, offsets)[0]
-        labels, illegal = bio_labels(place, kind, offsets, policy)
-        done = "dropped with what it belongs to" if policy == "drop" else "taken as a span's part"
-        for token in illegal[:LISTED].tolist():
+        if self.detect_scheme and is_io_or_iob1(positions, type_indices, offsets):
+            return to_bio(positions, type_indices, offsets)[0]
+        labels, illegal = to_bio(positions, type_indices, offsets, policy)
+        action = "dropped with what it belongs to" if policy == "drop" else "taken as a span's part"
+        for token in illegal[:MAX_LISTED].tolist():
             if self.policy == "error":
-                raise DataError(
-                    f"{where(token)}: illegal tag {tag(token)!r} of {source} "
-                    f"({len(illegal)} in all)"
-                )
-            self.report.add("illegal tag", where(token), source, f"{tag(token)} {done}")
-        if len(illegal) > LISTED:
-            first = where(int(illegal[LISTED]))
-            more = f"{len(illegal) - LISTED} more from here on: each {done}"
-            self.report.add("illegal tag", first, source, more)
+                raise DataError(f"{where(token)}: illegal tag {tag(token)!r} of {source} ({len(illegal)} in all)")
+            self.issues.add("illegal tag", where(token), source, f"{tag(token)} {action}")
+        if len(illegal) > MAX_LISTED:
+            location = where(int(illegal[MAX_LISTED]))
+            detail = f"{len(illegal) - MAX_LISTED} more from here on: each {action}"
+            self.issues.add("illegal tag", location, source, detail)
         return labels

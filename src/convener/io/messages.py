@@ -8,17 +8,17 @@ from reprlib import Repr
 
 from convener.errors import ConvenerError, DataError, first_line
 
-_brief = Repr()
-_brief.maxstring = _brief.maxother = 60
+_truncated_repr = Repr()
+_truncated_repr.maxstring = _truncated_repr.maxother = 60
 
 
-def shown(value: object) -> str:
+def short_repr(value: object) -> str:
     """A value as a message shows it: its repr, cut short."""
-    return _brief.repr(value)
+    return _truncated_repr.repr(value)
 
 
 @contextmanager
-def placed(where: str) -> Iterator[None]:
+def error_location(where: str) -> Iterator[None]:
     """Names the place in front of what a check says, unless it does itself."""
     try:
         yield
@@ -29,7 +29,7 @@ def placed(where: str) -> Iterator[None]:
 
 
 @contextmanager
-def readable(where: str, what: str) -> Iterator[None]:
+def wrap_errors(where: str, file_kind: str) -> Iterator[None]:
     """Says of any failure inside that the file is not what it should be.
 
     Libraries meet broken files with exceptions of every kind, so every kind is caught here.
@@ -39,4 +39,4 @@ def readable(where: str, what: str) -> Iterator[None]:
     except (ConvenerError, MemoryError):
         raise
     except Exception as error:
-        raise DataError(f"{where}: not a readable {what}: {first_line(error)}") from error
+        raise DataError(f"{where}: not a readable {file_kind}: {first_line(error)}") from error

@@ -18,26 +18,26 @@ from numpy.typing import NDArray
 
 from convener.data import ABSTAIN, Dataset, Text
 from convener.errors import DataError
-from convener.io.facts import Facts, as_asked
-from convener.io.files import decoded
-from convener.io.formats import PARTS, Content, Format, data_of
-from convener.io.mending import Mending
-from convener.io.messages import placed, readable, shown
+from convener.io.facts import Metadata, apply_read_options
+from convener.io.files import decode_utf8
+from convener.io.formats import CAPABILITIES, Format, LabeledData, get_dataset
+from convener.io.mending import TagRepair
+from convener.io.messages import error_location, short_repr, wrap_errors
 from convener.io.options import ReadOptions, WriteOptions
-from convener.io.report import Report
-from convener.packed import Array, Strings, offsets_of
+from convener.io.report import Issues
+from convener.packed import Array, StringArray, lengths_to_offsets
 from convener.predictions import Predictions
-from convener.schemes import places
+from convener.schemes import from_bio
 from convener.tags import TagSet
 
-FOREIGN = ("votes", "L", "offsets", "lengths", "tokens", "gold", "Y", "sources", "types")
-MOST = np.iinfo(np.int16).max
+EXTERNAL_ARRAYS = ("votes", "L", "offsets", "lengths", "tokens", "gold", "Y", "sources", "types")
+MAX_LABEL = np.iinfo(np.int16).max
 
 
-def read(path: Path, options: ReadOptions, report: Report) -> Content:
+def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
     """An archive of ours, exactly; or a vote matrix."""
     where = str(path)
-    with readable(where, "NumPy file"), warnings.catch_warnings():
+    with wrap_errors(where, "NumPy file"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # NumPy warns of what becomes an error here
         loaded = np.load(path, allow_pickle=False)
         if isinstance(loaded, np.ndarray):
@@ -47,84 +47,82 @@ def read(path: Path, options: ReadOptions, report: Report) -> Content:
                 arrays = {name: archive[name] for name in archive.files}
     for name, array in arrays.items():
         if not isinstance(array, np.ndarray):  # a member that is no .npy comes as bytes
-            raise DataError(f"{where}: {name}: expected a NumPy array, got {shown(array)}")
+            raise DataError(f"{where}: {name}: expected a NumPy array, got {short_repr(array)}")
     if "convener" not in arrays:
-        return _foreign(arrays, where, options, report)
-    raw = _part(arrays, "convener", np.uint8, 1, where).tobytes()
-    facts = Facts.parse(decoded(raw, where), where)
-    with placed(where):
-        content = facts.restored(_own(arrays, facts, where))
-    return as_asked(content, options, where)
+        return _read_vote_matrix(arrays, where, options, issues)
+    raw = _typed_array(arrays, "convener", np.uint8, 1, where).tobytes()
+    metadata = Metadata.from_json(decode_utf8(raw, where), where)
+    with error_location(where):
+        content = metadata.restore(_read_native(arrays, metadata, where))
+    return apply_read_options(content, options, where)
 
 
-def write(content: Content, path: Path, options: WriteOptions) -> None:
+def write(content: LabeledData, path: Path, options: WriteOptions) -> None:
     """All arrays, uncompressed."""
-    data = data_of(content)
-    facts = Facts.of(content).to_json()
+    data = get_dataset(content)
+    metadata_json = Metadata.from_content(content).to_json()
     arrays: dict[str, Array] = {
-        "convener": np.frombuffer(facts.encode(), np.uint8),
+        "convener": np.frombuffer(metadata_json.encode(), np.uint8),
         "votes": data.votes,
         "offsets": data.offsets,
-        **_buffers("tokens", data.tokens),
+        **_string_buffers("tokens", data.tokens),
     }
     if data.gold is not None:
         arrays["gold"] = data.gold
     if data.text is not None:
-        arrays |= _buffers("text", data.text.text)
-        arrays |= {"chars": data.text.chars, "starts": data.text.starts}
-    if data.documents is not None:
-        arrays |= _buffers("documents", data.documents)
+        arrays |= _string_buffers("text", data.text.sentences)
+        arrays |= {"chars": data.text.token_offsets, "starts": data.text.doc_offsets}
+    if data.doc_ids is not None:
+        arrays |= _string_buffers("documents", data.doc_ids)
     if isinstance(content, Predictions):
         arrays["labels"] = content.labels
-        for name in ("probabilities", "scores"):
-            if (values := getattr(content, name)) is not None:
+        for name, values in (("probabilities", content.probabilities), ("scores", content.span_scores)):
+            if values is not None:
                 arrays[name] = values
     with path.open("wb") as file:
         np.savez(file, **arrays)  # type: ignore[arg-type]  # no array is called allow_pickle
 
 
-def _buffers(name: str, strings: Strings) -> dict[str, Array]:
+def _string_buffers(name: str, strings: StringArray) -> dict[str, Array]:
     compact = strings.compact()
     return {f"{name}_bytes": compact.data, f"{name}_offsets": compact.offsets}
 
 
-def _own(arrays: Mapping[str, Array], facts: Facts, where: str) -> Content:
-    def part(name: str, dtype: Any, ndim: int = 1) -> Array:
-        return _part(arrays, name, dtype, ndim, where)
+def _read_native(arrays: Mapping[str, Array], metadata: Metadata, where: str) -> LabeledData:
+    def array(name: str, dtype: Any, ndim: int = 1) -> Array:
+        return _typed_array(arrays, name, dtype, ndim, where)
 
-    def strings(name: str) -> Strings:
-        return _checked(part(f"{name}_bytes", np.uint8), part(f"{name}_offsets", np.int64), name)
+    def strings(name: str) -> StringArray:
+        return _validate_strings(array(f"{name}_bytes", np.uint8), array(f"{name}_offsets", np.int64), name)
 
     text = None
-    if "text" in facts.holds:
-        text = Text(strings("text"), part("chars", np.int32, 2), part("starts", np.int64))
+    if "text" in metadata.contents:
+        text = Text(strings("text"), array("chars", np.int32, 2), array("starts", np.int64))
     data = Dataset(
-        tags=TagSet(facts.types or ()),
+        tags=TagSet(metadata.types or ()),
         tokens=strings("tokens"),
-        offsets=part("offsets", np.int64),
-        sources=facts.sources or (),
-        votes=part("votes", np.int16, 2),
-        silence=facts.silences(facts.sources or (), ReadOptions()),
-        coarse=facts.coarse,
-        gold=part("gold", np.int16) if "gold" in facts.holds else None,
+        offsets=array("offsets", np.int64),
+        sources=metadata.sources or (),
+        votes=array("votes", np.int16, 2),
+        silence=metadata.silences(metadata.sources or (), ReadOptions()),
+        coarse=metadata.coarse,
+        gold=array("gold", np.int16) if "gold" in metadata.contents else None,
         text=text,
-        documents=strings("documents") if "documents" in facts.holds else None,
+        doc_ids=strings("documents") if "documents" in metadata.contents else None,
     )
-    if facts.model is None:
+    if metadata.model is None:
         return data
     return Predictions(
         data=data,
-        labels=part("labels", np.int16),
-        probabilities=part("probabilities", np.float32, 2)
-        if "probabilities" in facts.holds
-        else None,
-        scores=part("scores", np.float32) if "scores" in facts.holds else None,
-        model=facts.model,
-        settings=facts.settings,
+        labels=array("labels", np.int16),
+        probabilities=array("probabilities", np.float32, 2) if "probabilities" in metadata.contents else None,
+        span_scores=array("scores", np.float32) if "scores" in metadata.contents else None,
+        model=metadata.model,
+        settings=metadata.model_settings,
     )
 
 
-def _part(arrays: Mapping[str, Array], name: str, dtype: Any, ndim: int, where: str) -> Array:
+def _typed_array(arrays: Mapping[str, Array], name: str, dtype: Any, ndim: int, where: str) -> Array:
     """One of our own arrays, which must be of the type it was written with."""
     array = arrays.get(name)
     expected = f"{name} of {np.dtype(dtype)} and {ndim} dimensions"
@@ -135,7 +133,7 @@ def _part(arrays: Mapping[str, Array], name: str, dtype: Any, ndim: int, where: 
     return array
 
 
-def _checked(data: NDArray[np.uint8], offsets: NDArray[np.int64], name: str) -> Strings:
+def _validate_strings(data: NDArray[np.uint8], offsets: NDArray[np.int64], name: str) -> StringArray:
     """Strings whose buffer is UTF-8 and whose offsets fall between its characters."""
     if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(data):
         raise DataError(f"{name}_offsets must run from 0 to the {len(data)} bytes")
@@ -149,113 +147,102 @@ def _checked(data: NDArray[np.uint8], offsets: NDArray[np.int64], name: str) -> 
         inner = offsets[offsets < len(data)]
         if ((data[inner] & 0xC0) == 0x80).any():
             raise DataError(f"{name}_offsets cut through characters")
-    return Strings(data, offsets)
+    return StringArray(data, offsets)
 
 
-def _foreign(
-    arrays: Mapping[str, Array], where: str, options: ReadOptions, report: Report
-) -> Content:
+def _read_vote_matrix(arrays: Mapping[str, Array], where: str, options: ReadOptions, issues: Issues) -> LabeledData:
     """A vote matrix and what came with it."""
-    votes = _labels(arrays, ("votes", "L"), 2, ABSTAIN, where)
+    votes = _label_array(arrays, ("votes", "L"), 2, ABSTAIN, where)
     if votes is None:
-        listed = ", ".join(arrays) or "none"
-        raise DataError(f"{where}: expected an array 'votes' or 'L', got {listed}")
-    count, width = votes.shape
-    gold = _labels(arrays, ("gold", "Y"), 1, 0, where)
-    if gold is not None and len(gold) != count:
-        raise DataError(f"{where}: expected {count} gold labels, got {len(gold)}")
-    if ignored := [name for name in arrays if name not in FOREIGN]:
-        report.add("ignored", where, "arrays", ", ".join(ignored))
-    sources = _names(arrays, "sources", width, where)
-    tokens = _names(arrays, "tokens", count, where)
-    offsets = _offsets(arrays, count, where)
-    with placed(where):
+        array_names = ", ".join(arrays) or "none"
+        raise DataError(f"{where}: expected an array 'votes' or 'L', got {array_names}")
+    num_tokens, num_sources = votes.shape
+    gold = _label_array(arrays, ("gold", "Y"), 1, 0, where)
+    if gold is not None and len(gold) != num_tokens:
+        raise DataError(f"{where}: expected {num_tokens} gold labels, got {len(gold)}")
+    if ignored := [name for name in arrays if name not in EXTERNAL_ARRAYS]:
+        issues.add("ignored", where, "arrays", ", ".join(ignored))
+    sources = _string_list(arrays, "sources", num_sources, where)
+    tokens = _string_list(arrays, "tokens", num_tokens, where)
+    offsets = _sentence_offsets(arrays, num_tokens, where)
+    with error_location(where):
         data = Dataset(
-            tags=_tags(arrays, votes, gold, options, where),
-            tokens=Strings.of(["_"] * count if tokens is None else tokens),
+            tags=_tag_set(arrays, votes, gold, options, where),
+            tokens=StringArray.from_list(["_"] * num_tokens if tokens is None else tokens),
             offsets=offsets,
-            sources=tuple(sources or (f"source-{number}" for number in range(width))),
+            sources=tuple(sources or (f"source-{number}" for number in range(num_sources))),
             votes=votes,
-            silence=("abstain",) * width,
+            silence=("abstain",) * num_sources,
             gold=gold,
         )
-    data = _repaired(data, where, options, report)
-    return as_asked(data, options, where)
+    data = _repair_labels(data, where, options, issues)
+    return apply_read_options(data, options, where)
 
 
-def _one_of(
-    arrays: Mapping[str, Array], names: tuple[str, ...], where: str
-) -> tuple[str, Array | None]:
+def _find_array(arrays: Mapping[str, Array], names: tuple[str, ...], where: str) -> tuple[str, Array | None]:
     present = [name for name in names if name in arrays]
     if len(present) > 1:
         raise DataError(f"{where}: expected one of {' and '.join(present)}, got both")
     return (present[0], arrays[present[0]]) if present else (names[0], None)
 
 
-def _labels(
-    arrays: Mapping[str, Array], names: tuple[str, ...], ndim: int, low: int, where: str
+def _label_array(
+    arrays: Mapping[str, Array], names: tuple[str, ...], ndim: int, min_label: int, where: str
 ) -> NDArray[np.int16] | None:
-    name, array = _one_of(arrays, names, where)
+    name, array = _find_array(arrays, names, where)
     if array is None:
         return None
     if array.ndim != ndim:
         shape = "tokens x sources" if ndim == 2 else "one label a token"
         raise DataError(f"{where}: {name} must be {shape}, got shape {array.shape}")
-    whole = _whole_numbers(array, name, where)
-    if whole.size and (whole.min() < low or whole.max() > MOST):
-        raise DataError(
-            f"{where}: {name} must be labels from {low}, got {whole.min()} to {whole.max()}"
-        )
-    return whole.astype(np.int16)
+    integers = _check_integers(array, name, where)
+    if integers.size and (integers.min() < min_label or integers.max() > MAX_LABEL):
+        raise DataError(f"{where}: {name} must be labels from {min_label}, got {integers.min()} to {integers.max()}")
+    return integers.astype(np.int16)
 
 
-def _whole_numbers(array: Array, name: str, where: str) -> Array:
+def _check_integers(array: Array, name: str, where: str) -> Array:
     if array.dtype.kind in "iu":
         return array
     if array.dtype.kind != "f":
         raise DataError(f"{where}: {name} must hold whole numbers, got {array.dtype}")
-    wrong = ~(np.isfinite(array) & (array == np.trunc(array)))
-    if wrong.any():
-        raise DataError(f"{where}: {name} must hold whole numbers, got {array[wrong][0]}")
+    non_integer = ~(np.isfinite(array) & (array == np.trunc(array)))
+    if non_integer.any():
+        raise DataError(f"{where}: {name} must hold whole numbers, got {array[non_integer][0]}")
     return array
 
 
-def _names(
-    arrays: Mapping[str, Array], name: str, count: int | None, where: str
-) -> list[str] | None:
+def _string_list(arrays: Mapping[str, Array], name: str, count: int | None, where: str) -> list[str] | None:
     if name not in arrays:
         return None
     array = arrays[name]
     if array.dtype.kind != "U" or array.ndim != 1:
         raise DataError(
-            f"{where}: {name} must be a list of strings (dtype U), got {array.dtype} of shape "
-            f"{array.shape}"
+            f"{where}: {name} must be a list of strings (dtype U), got {array.dtype} of shape {array.shape}"
         )
     if count is not None and len(array) != count:
         raise DataError(f"{where}: expected {count} {name}, got {len(array)}")
     return [str(item) for item in array.tolist()]
 
 
-def _offsets(arrays: Mapping[str, Array], count: int, where: str) -> NDArray[np.int64]:
+def _sentence_offsets(arrays: Mapping[str, Array], num_tokens: int, where: str) -> NDArray[np.int64]:
     """Where sentences begin; without any word of it each row is its own sentence."""
-    name, array = _one_of(arrays, ("offsets", "lengths"), where)
+    name, array = _find_array(arrays, ("offsets", "lengths"), where)
     if array is None:
-        return np.arange(count + 1, dtype=np.int64)
+        return np.arange(num_tokens + 1, dtype=np.int64)
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise DataError(f"{where}: {name} must be a list of whole numbers, got {array.dtype}")
-    numbers = array.astype(np.int64)
+    values = array.astype(np.int64)
     if name == "lengths":
-        if (numbers < 0).any() or numbers.sum() != count:
-            raise DataError(
-                f"{where}: lengths must add up to the {count} rows of votes, got {numbers.sum()}"
-            )
-        return offsets_of(numbers)
-    if not len(numbers) or numbers[0] != 0 or numbers[-1] != count or (np.diff(numbers) < 0).any():
-        raise DataError(f"{where}: offsets must rise from 0 to the {count} rows of votes")
-    return numbers
+        if (values < 0).any() or values.sum() != num_tokens:
+            raise DataError(f"{where}: lengths must add up to the {num_tokens} rows of votes, got {values.sum()}")
+        return lengths_to_offsets(values)
+    if not len(values) or values[0] != 0 or values[-1] != num_tokens or (np.diff(values) < 0).any():
+        raise DataError(f"{where}: offsets must rise from 0 to the {num_tokens} rows of votes")
+    return values
 
 
-def _tags(
+def _tag_set(
     arrays: Mapping[str, Array],
     votes: NDArray[np.int16],
     gold: NDArray[np.int16] | None,
@@ -263,43 +250,43 @@ def _tags(
     where: str,
 ) -> TagSet:
     """The types by the options' word, by the file's, or as many as the labels need."""
-    most = max(int(votes.max(initial=0)), 0 if gold is None else int(gold.max(initial=0)))
-    types = _names(arrays, "types", None, where) or options.types
+    max_label = max(int(votes.max(initial=0)), 0 if gold is None else int(gold.max(initial=0)))
+    types = _string_list(arrays, "types", None, where) or options.types
     if types is not None:
         return TagSet(tuple(types))
-    if most == 0 or most % 2:
+    if max_label == 0 or max_label % 2:
         raise DataError(
-            f"labels run to {most}: expected BIO ids (0 = O, then B-x and I-x for each type), so "
+            f"labels run to {max_label}: expected BIO ids (0 = O, then B-x and I-x for each type), so "
             "an even number of labels beside O; give types=..."
         )
-    return TagSet(tuple(f"TYPE-{number}" for number in range(most // 2)))
+    return TagSet(tuple(f"TYPE-{number}" for number in range(max_label // 2)))
 
 
-def _repaired(data: Dataset, where: str, options: ReadOptions, report: Report) -> Dataset:
+def _repair_labels(data: Dataset, where: str, options: ReadOptions, issues: Issues) -> Dataset:
     """The data with legal labels, each repair noted."""
-    mending = Mending(options.on_illegal, report)
+    repair = TagRepair(options.on_illegal, issues)
 
-    def legal(labels: NDArray[np.int16], name: str) -> NDArray[np.int16]:
-        return mending.labels(
-            *places(labels),
+    def repair_column(labels: NDArray[np.int16], name: str) -> NDArray[np.int16]:
+        return repair.legal_labels(
+            *from_bio(labels),
             data.offsets,
             source=name,
             tag=lambda row: data.tags.names[labels[row]],
             where=lambda row: f"{where}: row {row}",
         )
 
-    columns = [legal(data.votes[:, k], name) for k, name in enumerate(data.sources)]
+    columns = [repair_column(data.votes[:, column], name) for column, name in enumerate(data.sources)]
     votes = np.stack(columns, axis=1) if columns else data.votes
-    mended = data.with_sources(data.sources, votes, data.silence)
-    return mended if data.gold is None else mended.with_gold(legal(data.gold, "gold"))
+    repaired = data.with_sources(data.sources, votes, data.silence)
+    return repaired if data.gold is None else repaired.with_gold(repair_column(data.gold, "gold"))
 
 
 FORMAT = Format(
     name="npz",
     summary="NumPy archive: everything, exactly and fast; also a bare vote matrix",
     suffixes=(".npz",),
-    carries=frozenset(PARTS),
+    capabilities=frozenset(CAPABILITIES),
     read=read,
     write=write,
-    recognises=lambda path: path.is_file() and path.suffix.lower() in (".npz", ".npy"),
+    recognizes=lambda path: path.is_file() and path.suffix.lower() in (".npz", ".npy"),
 )

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from convener.coarse import Meaning
+from convener.coarse import CoarseSpec
 from convener.data import SILENCES, Silence
 from convener.errors import ConfigError
-from convener.schemes import REPAIRS, SCHEMES, Repair, Scheme
-from convener.settings import from_mapping
+from convener.schemes import REPAIR_POLICIES, SCHEMES, RepairPolicy, Scheme
+from convener.settings import config_from_dict
 
-Overlap = Literal["longest", "first", "error"]
-Misaligned = Literal["expand", "contract", "drop", "error"]
+OverlapPolicy = Literal["longest", "first", "error"]
+MisalignmentPolicy = Literal["expand", "contract", "drop", "error"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,16 +24,16 @@ class ReadOptions:
     """"recommended" (the list a Wrench folder recommends, else all), "all", or names."""
     types: tuple[str, ...] | None = None
     """Entity types in order; by default the file's own, or those found, in alphabetical order."""
-    coarse: Mapping[str, Meaning] | None = None
+    coarse: Mapping[str, CoarseSpec] | None = None
     """What those labels allow that are coarse: {"ENT": "any", "NOT-PER": "not PER", "GPE": ("LOC",
     "ORG")}; as a string, "ENT=any; NOT-PER=not PER; GPE=LOC, ORG"."""
     silence: Silence | None = None
     """What silence means for every source; by default what the file or its format says."""
-    on_overlap: Overlap = "longest"
+    on_overlap: OverlapPolicy = "longest"
     """Which of two overlapping spans of one source stays."""
-    on_misaligned: Misaligned = "expand"
+    on_misaligned: MisalignmentPolicy = "expand"
     """A character span that cuts through words grows, shrinks, goes, or is an error."""
-    on_illegal: Repair = "begin"
+    on_illegal: RepairPolicy = "begin"
     """A stray I- tag begins a span, is dropped with what continues it, or is an error."""
     columns: tuple[str, ...] | None = None
     """CoNLL columns: "token", "gold", "label", "_" (ignore), or "source:NAME"."""
@@ -46,15 +46,15 @@ class ReadOptions:
         if self.types is not None and self.coarse:
             types = dict.fromkeys([*self.types, *self.coarse])
             object.__setattr__(self, "types", tuple(types))
-        _expect("silence", self.silence, (None, *SILENCES))
-        _expect("on_overlap", self.on_overlap, get_args(Overlap))
-        _expect("on_misaligned", self.on_misaligned, get_args(Misaligned))
-        _expect("on_illegal", self.on_illegal, REPAIRS)
+        _check_choice("silence", self.silence, (None, *SILENCES))
+        _check_choice("on_overlap", self.on_overlap, get_args(OverlapPolicy))
+        _check_choice("on_misaligned", self.on_misaligned, get_args(MisalignmentPolicy))
+        _check_choice("on_illegal", self.on_illegal, REPAIR_POLICIES)
 
     @classmethod
-    def of(cls, settings: Mapping[str, Any]) -> ReadOptions:
+    def from_dict(cls, values: Mapping[str, Any]) -> ReadOptions:
         """Options from names and values; lists may be given as one string with commas."""
-        return from_mapping(cls, settings, what="reading option")
+        return config_from_dict(cls, values, kind="reading option")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,15 +67,15 @@ class WriteOptions:
     """Write even where the format cannot carry the votes or labels as they are."""
 
     def __post_init__(self) -> None:
-        _expect("scheme", self.scheme, SCHEMES)
+        _check_choice("scheme", self.scheme, SCHEMES)
 
     @classmethod
-    def of(cls, settings: Mapping[str, Any]) -> WriteOptions:
+    def from_dict(cls, values: Mapping[str, Any]) -> WriteOptions:
         """Options from names and values."""
-        return from_mapping(cls, settings, what="writing option")
+        return config_from_dict(cls, values, kind="writing option")
 
 
-def _expect(name: str, value: object, allowed: tuple[object, ...]) -> None:
+def _check_choice(name: str, value: object, allowed: tuple[object, ...]) -> None:
     if value not in allowed:
-        listed = ", ".join(str(item) for item in allowed if item is not None)
-        raise ConfigError(f"{name} must be one of {listed}; got {value!r}")
+        choices = ", ".join(str(item) for item in allowed if item is not None)
+        raise ConfigError(f"{name} must be one of {choices}; got {value!r}")

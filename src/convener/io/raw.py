@@ -9,20 +9,20 @@ import re
 from pathlib import Path
 
 from convener.errors import DataError, FormatError
-from convener.io.assemble import Assembler
-from convener.io.files import decoded
-from convener.io.formats import Content, Format
+from convener.io.assemble import DatasetBuilder
+from convener.io.files import decode_utf8
+from convener.io.formats import Format, LabeledData
 from convener.io.options import ReadOptions, WriteOptions
-from convener.io.report import Report
-from convener.io.splitting import PLACEHOLDER, add_texts
+from convener.io.report import Issues
+from convener.io.splitting import DEFAULT_TYPES, add_texts
 from convener.schemes import parse_tag
 
-LOOKED_AT = 1 << 16
+SAMPLE_BYTES = 1 << 16
 """So many bytes are enough to tell raw text from columns."""
-_EMPTY = re.compile(r"\n[ \t\r]*\n\s*")
+_BLANK_LINES = re.compile(r"\n[ \t\r]*\n\s*")
 
 
-def recognises(path: Path) -> bool:
+def recognizes(path: Path) -> bool:
     """Whether a .txt file is raw text rather than columns, even broken ones.
 
     Columns: half of the lines end in chunk tags, or all have the same number of words, of which
@@ -31,16 +31,16 @@ def recognises(path: Path) -> bool:
     if path.suffix.lower() != ".txt" or not path.is_file():
         return False
     with path.open("rb") as file:
-        sample = file.read(LOOKED_AT).decode("utf-8", "replace")
+        sample = file.read(SAMPLE_BYTES).decode("utf-8", "replace")
     lines = [line.split() for line in sample.splitlines() if line.strip()]
     if not lines or lines[0][0].startswith(("#", "-DOCSTART-")):
         return False
-    ends = [words[-1] for words in lines if len(words) > 1]
-    if 2 * sum(map(_is_tag, ends)) >= len(lines):
+    last_words = [words[-1] for words in lines if len(words) > 1]
+    if 2 * sum(map(_is_tag, last_words)) >= len(lines):
         return False
-    even = len(lines) > 1 and len({len(words) for words in lines}) == 1
-    labels = 2 * sum(word == word.upper() for word in ends) >= len(ends)
-    return not (even and labels)
+    same_width = len(lines) > 1 and len({len(words) for words in lines}) == 1
+    mostly_uppercase = 2 * sum(word == word.upper() for word in last_words) >= len(last_words)
+    return not (same_width and mostly_uppercase)
 
 
 def _is_tag(word: str) -> bool:
@@ -51,19 +51,19 @@ def _is_tag(word: str) -> bool:
     return True
 
 
-def read(path: Path, options: ReadOptions, report: Report) -> Content:
+def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
     """The sentences of all documents; nobody has marked anything in them."""
-    text = decoded(path.read_bytes(), str(path))
-    blocks = [block for block in _EMPTY.split(text) if block.strip()]
+    text = decode_utf8(path.read_bytes(), str(path))
+    blocks = [block for block in _BLANK_LINES.split(text) if block.strip()]
     if len(blocks) < 2:
         blocks = [line for line in text.splitlines() if line.strip()]
-    assembler = Assembler(options, report)
-    named = {f"{path.stem}-{number}": block for number, block in enumerate(blocks, start=1)}
-    add_texts(assembler, named, spacy=options.spacy)
-    return assembler.build(types=options.types or PLACEHOLDER)
+    builder = DatasetBuilder(options, issues)
+    texts_by_id = {f"{path.stem}-{number}": block for number, block in enumerate(blocks, start=1)}
+    add_texts(builder, texts_by_id, spacy_pipeline=options.spacy)
+    return builder.build(types=options.types or DEFAULT_TYPES)
 
 
-def write(content: Content, path: Path, options: WriteOptions) -> None:
+def write(content: LabeledData, path: Path, options: WriteOptions) -> None:
     """Raw text cannot hold votes or labels."""
     raise FormatError(f"{path}: raw text can only be read")
 
@@ -72,8 +72,8 @@ FORMAT = Format(
     name="raw",
     summary="raw text: a document per line, or between empty lines",
     suffixes=(),
-    carries=frozenset(),
+    capabilities=frozenset(),
     read=read,
     write=write,
-    recognises=recognises,
+    recognizes=recognizes,
 )

@@ -11,7 +11,7 @@ from convener.errors import ConvenerWarning
 
 
 @dataclass(frozen=True)
-class Case:
+class Issue:
     """One decision: what happened, where, to which source, and what was done."""
 
     kind: str
@@ -24,37 +24,37 @@ class Case:
 
 
 @dataclass
-class Report:
+class Issues:
     """All cases of one reading.
 
-    >>> report = Report()
+    >>> report = Issues()
     >>> report.add("overlap", "a.jsonl:3", "names", "kept 0-4 PER, dropped 2-4 LOC")
     >>> print(report.summary())
     1 overlap; first: a.jsonl:3: overlap (names): kept 0-4 PER, dropped 2-4 LOC
     """
 
-    cases: list[Case] = field(default_factory=list)
+    items: list[Issue] = field(default_factory=list)
 
     def add(self, kind: str, where: str, source: str, detail: str) -> None:
         """Note one case."""
-        self.cases.append(Case(kind, where, source, detail))
+        self.items.append(Issue(kind, where, source, detail))
 
     def __len__(self) -> int:
-        return len(self.cases)
+        return len(self.items)
 
-    def __iter__(self) -> Iterator[Case]:
-        return iter(self.cases)
+    def __iter__(self) -> Iterator[Issue]:
+        return iter(self.items)
 
     def counts(self) -> dict[str, int]:
         """How often each kind occurred."""
-        return dict(Counter(case.kind for case in self.cases))
+        return dict(Counter(issue.kind for issue in self.items))
 
     def summary(self) -> str:
         """One line: the counts and the first case."""
-        counted = ", ".join(f"{count} {kind}" for kind, count in self.counts().items())
-        return f"{counted}; first: {self.cases[0]}" if self.cases else "nothing to report"
+        counts_text = ", ".join(f"{count} {kind}" for kind, count in self.counts().items())
+        return f"{counts_text}; first: {self.items[0]}" if self.items else "nothing to report"
 
     def warn(self) -> None:
         """Say it as one warning, if there is anything to say."""
-        if self.cases:
+        if self.items:
             warnings.warn(self.summary(), ConvenerWarning, stacklevel=3)

@@ -12,22 +12,22 @@ from numpy.typing import NDArray
 
 from convener.data import Dataset
 from convener.errors import ConfigError, DataError, require
-from convener.io.assemble import Assembler
+from convener.io.assemble import DatasetBuilder
 from convener.io.options import ReadOptions
-from convener.io.report import Report
+from convener.io.report import Issues
 from convener.io.words import word_spans
 from convener.predictions import Predictions
 
 # Where a sentence may end: a mark with what closes after it and space; the marks of scripts
 # without space; an empty line. Looking back keeps long runs of marks linear.
-_MARK = re.compile(
+_SENTENCE_END = re.compile(
     r"""(?<![.!?…])(?P<mark>[.!?…]+["'”’»)\]]*)\s+"""
     r"""|(?<![。！？])[。！？]+["'”’」』）]*\s*"""
     r"""|(?<!\n)\n\s*\n\s*"""
 )
-_EMPTY_LINE = re.compile(r"\n\s*\n")
-_OPENING = "\"'“‘«(["
-_LONGEST = 8
+_BLANK_LINE = re.compile(r"\n\s*\n")
+_OPENING_PUNCTUATION = "\"'“‘«(["
+_MAX_ABBREVIATION_LENGTH = 8
 """No abbreviation has more letters."""
 _ABBREVIATIONS = frozenset(
     {"dr", "mr", "mrs", "ms", "prof", "st", "sr", "jr", "rev", "hon", "gov", "sen", "rep", "gen"}
@@ -35,59 +35,57 @@ _ABBREVIATIONS = frozenset(
     | {"approx", "ca", "inc", "ltd", "co", "corp", "u.s", "u.k", "ph.d", "m.d", "jan", "feb"}
     | {"apr", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec", "z.b", "usw", "bzw", "nr"}
 )
-PLACEHOLDER = ("ENT",)
+DEFAULT_TYPES = ("ENT",)
 """The types of text that nobody has marked; labeling functions bring their own."""
-Texts = str | Iterable[str] | Mapping[str, str]
+TextInput = str | Iterable[str] | Mapping[str, str]
 
 
-def split_text(
-    texts: Texts, *, types: Sequence[str] = PLACEHOLDER, spacy: str | None = None
-) -> Dataset:
+def tokenize(texts: TextInput, *, types: Sequence[str] = DEFAULT_TYPES, spacy_pipeline: str | None = None) -> Dataset:
     """Sentences and words of raw texts, with their places; every text is a document.
 
     texts  one, several, or several by name
     types  entity types, where they are known; labeling functions that are applied bring theirs
     spacy  cut with a spaCy pipeline ("en_core_web_sm") or the rules of a language ("en")
 
-    >>> data = split_text("Dr. Ray left Oslo. He flew to Lima.")
+    >>> data = tokenize("Dr. Ray left Oslo. He flew to Lima.")
     >>> [sentence.tokens for sentence in data]
     [['Dr', '.', 'Ray', 'left', 'Oslo', '.'], ['He', 'flew', 'to', 'Lima', '.']]
-    >>> data.text.text[1], data.text.starts.tolist()
+    >>> data.text.sentences[1], data.text.doc_offsets.tolist()
     ('He flew to Lima.', [0, 19])
     """
     if isinstance(texts, str):
         texts = [texts]
-    named = texts if isinstance(texts, Mapping) else {str(n): t for n, t in enumerate(texts)}
-    assembler = Assembler(ReadOptions(), Report())
-    add_texts(assembler, named, spacy=spacy)
-    built = assembler.build(types=tuple(types))
-    return built.data if isinstance(built, Predictions) else built
+    texts_by_id = texts if isinstance(texts, Mapping) else {str(number): text for number, text in enumerate(texts)}
+    builder = DatasetBuilder(ReadOptions(), Issues())
+    add_texts(builder, texts_by_id, spacy_pipeline=spacy_pipeline)
+    content = builder.build(types=tuple(types))
+    return content.data if isinstance(content, Predictions) else content
 
 
-def add_texts(assembler: Assembler, texts: Mapping[str, str], *, spacy: str | None) -> None:
+def add_texts(builder: DatasetBuilder, texts: Mapping[str, str], *, spacy_pipeline: str | None) -> None:
     """Add the sentences of texts, by the names of the documents."""
     for name, text in texts.items():
         if not isinstance(text, str):
             raise DataError(f"text {name}: expected a string, got {type(text).__name__}")
-    cut = _cut_by_rules if spacy is None else _Pipeline(spacy)
-    for (name, text), sentences in zip(texts.items(), map(cut, texts.values()), strict=True):
-        for start, end, words in sentences:
-            plain = text[start:end]
-            assembler.sentence(
-                [plain[a:b] for a, b in words.tolist()],
+    split = _split_by_rules if spacy_pipeline is None else _SpacySplitter(spacy_pipeline)
+    for (name, text), sentences in zip(texts.items(), map(split, texts.values()), strict=True):
+        for start, end, token_offsets in sentences:
+            sentence_text = text[start:end]
+            builder.add_sentence(
+                [sentence_text[a:b] for a, b in token_offsets.tolist()],
                 where=f"{name}:{start}",
-                text=plain,
-                chars=words,
-                document=name,
-                start=start,
+                text=sentence_text,
+                token_offsets=token_offsets,
+                doc_id=name,
+                doc_offset=start,
             )
 
 
-Cut = tuple[int, int, NDArray[np.int32]]
+TokenizedSentence = tuple[int, int, NDArray[np.int32]]
 """Start and end of a sentence, and of its words in it."""
 
 
-def _cut_by_rules(text: str) -> Iterator[Cut]:
+def _split_by_rules(text: str) -> Iterator[TokenizedSentence]:
     for start, end in sentence_spans(text):
         yield start, end, word_spans(text[start:end])
 
@@ -99,31 +97,35 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
     >>> [text[a:b] for a, b in sentence_spans(text)]
     ['He met J. Doe, e.g. at 3 p.m. today!', '(Or so he says.)', 'Really?']
     """
-    edges = [0, *(match.end() for match in _MARK.finditer(text) if _ends(match)), len(text)]
-    found = []
-    for first, last in pairwise(edges):
+    boundaries = [
+        0,
+        *(match.end() for match in _SENTENCE_END.finditer(text) if _is_sentence_end(match)),
+        len(text),
+    ]
+    spans = []
+    for first, last in pairwise(boundaries):
         piece = text[first:last]
-        if words := piece.strip():
+        if stripped := piece.strip():
             start = first + len(piece) - len(piece.lstrip())
-            found.append((start, start + len(words)))
-    return found
+            spans.append((start, start + len(stripped)))
+    return spans
 
 
-def _ends(match: re.Match[str]) -> bool:
+def _is_sentence_end(match: re.Match[str]) -> bool:
     """Whether a mark ends a sentence, rather than an abbreviation, an initial, or nothing."""
-    mark, text = match["mark"], match.string
-    if mark is None or _EMPTY_LINE.search(match[0]):
+    punctuation, text = match["mark"], match.string
+    if punctuation is None or _BLANK_LINE.search(match[0]):
         return True
-    behind = text[match.end() : match.end() + _LONGEST].lstrip(_OPENING)
-    if behind[:1].islower():
+    following = text[match.end() : match.end() + _MAX_ABBREVIATION_LENGTH].lstrip(_OPENING_PUNCTUATION)
+    if following[:1].islower():
         return False
-    before = text[max(0, match.start() - _LONGEST) : match.start()].split()
-    word = before[-1].lstrip(_OPENING) if before else ""
-    abbreviated = word.lower() in _ABBREVIATIONS or (len(word) == 1 and word.isalpha())
-    return mark != "." or not abbreviated
+    preceding = text[max(0, match.start() - _MAX_ABBREVIATION_LENGTH) : match.start()].split()
+    word = preceding[-1].lstrip(_OPENING_PUNCTUATION) if preceding else ""
+    is_abbreviation = word.lower() in _ABBREVIATIONS or (len(word) == 1 and word.isalpha())
+    return punctuation != "." or not is_abbreviation
 
 
-class _Pipeline:
+class _SpacySplitter:
     """Cuts as spaCy does."""
 
     def __init__(self, name: str) -> None:
@@ -137,11 +139,9 @@ class _Pipeline:
         except (ImportError, OSError) as error:
             raise ConfigError(f"no spaCy pipeline or language {name!r}: {error}") from error
 
-    def __call__(self, text: str) -> Iterator[Cut]:
+    def __call__(self, text: str) -> Iterator[TokenizedSentence]:
         for sentence in self._nlp(text).sents:
-            words = [
-                (token.idx, token.idx + len(token)) for token in sentence if not token.is_space
-            ]
+            words = [(token.idx, token.idx + len(token)) for token in sentence if not token.is_space]
             if words:
                 start, end = words[0][0], words[-1][1]
                 yield start, end, np.array(words, np.int32) - np.int32(start)

@@ -8,15 +8,15 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.errors import DataError, unknown_name
-from convener.io.facts import MOST_TYPES, tag_set
-from convener.io.mending import Mending
-from convener.io.messages import placed
-from convener.schemes import Place, parse_tag
+from convener.errors import DataError, unknown_name_message
+from convener.io.facts import MAX_TYPES, build_tag_set
+from convener.io.mending import TagRepair
+from convener.io.messages import error_location
+from convener.schemes import ChunkPosition, parse_tag
 from convener.tags import TagSet
 
 
-class TagRows(dict[str, int]):
+class TagRowIndex(dict[str, int]):
     r"""Rows of tags, each different one kept once: `rows["O\0B-PER"]` is the row's number.
 
     A row is its tags with NUL between them. `labels` turns a column back into label ids. Rows
@@ -26,7 +26,7 @@ class TagRows(dict[str, int]):
     types    the entity types, if they are known beforehand
     abstain  what stands for abstain, in columns before `voting`
 
-    >>> rows = TagRows(("a", "gold"), None, abstain=("-",), voting=1)
+    >>> rows = TagRowIndex(("a", "gold"), None, abstain_tags=("-",), num_vote_columns=1)
     >>> [rows["-\0O"], rows["S-PER\0B-PER"], rows["-\0O"]]
     [0, 1, 0]
     >>> list(rows.types)
@@ -38,76 +38,76 @@ class TagRows(dict[str, int]):
         columns: Sequence[str],
         types: Sequence[str] | None,
         *,
-        abstain: Sequence[str] = (),
-        voting: int = 0,
+        abstain_tags: Sequence[str] = (),
+        num_vote_columns: int = 0,
     ) -> None:
         super().__init__()
-        self.columns, self._voting = tuple(columns), voting
-        self._fixed = types is not None
+        self.columns, self._num_vote_columns = tuple(columns), num_vote_columns
+        self._types_fixed = types is not None
         self.types = {name: position for position, name in enumerate(types or ())}
-        self._abstain = frozenset(abstain)
-        self._codes: dict[str, int] = {}
-        self._table, self._places, self._kinds = array("i"), array("b"), array("h")
+        self._abstain_tags = frozenset(abstain_tags)
+        self._tag_ids: dict[str, int] = {}
+        self._row_tag_ids, self._positions, self._type_ids = array("i"), array("b"), array("h")
 
     def __missing__(self, key: str) -> int:
         row = key.split("\0") if self.columns else []
         if len(row) != len(self.columns):
             raise DataError(f"expected {len(self.columns)} tags, got {len(row)}")
-        codes = [self._code(tag, column) for column, tag in enumerate(row)]
-        self._table.extend(codes)
+        tag_ids = [self._tag_id(tag, column) for column, tag in enumerate(row)]
+        self._row_tag_ids.extend(tag_ids)
         self[key] = len(self)
         return len(self) - 1
 
-    def _code(self, tag: str, column: int) -> int:
-        if tag in self._abstain and column >= self._voting:
+    def _tag_id(self, tag: str, column: int) -> int:
+        if tag in self._abstain_tags and column >= self._num_vote_columns:
             raise DataError(f"expected a tag of {self.columns[column]}, got {tag!r}")
-        if tag not in self._codes:
-            place, kind = (Place.ABSTAIN, 0) if tag in self._abstain else self._spelled(tag, column)
-            self._codes[tag] = len(self._codes)
-            self._places.append(place)
-            self._kinds.append(kind)
-        return self._codes[tag]
+        if tag not in self._tag_ids:
+            position, type_id = (
+                (ChunkPosition.ABSTAIN, 0) if tag in self._abstain_tags else self._parse_tag(tag, column)
+            )
+            self._tag_ids[tag] = len(self._tag_ids)
+            self._positions.append(position)
+            self._type_ids.append(type_id)
+        return self._tag_ids[tag]
 
-    def _spelled(self, tag: str, column: int) -> tuple[Place, int]:
-        place, name = parse_tag(tag)
-        if place is Place.OUTSIDE:
-            return place, 0
+    def _parse_tag(self, tag: str, column: int) -> tuple[ChunkPosition, int]:
+        position, name = parse_tag(tag)
+        if position is ChunkPosition.OUTSIDE:
+            return position, 0
         if name not in self.types:
-            if self._fixed:
-                raise DataError(
-                    f"{unknown_name('entity type', name, self.types)} ({self.columns[column]})"
-                )
-            with placed(repr(tag)):
-                tag_set([name])
-            if len(self.types) == MOST_TYPES:
-                raise DataError(f"expected at most {MOST_TYPES} entity types, got another: {tag!r}")
+            if self._types_fixed:
+                raise DataError(f"{unknown_name_message('entity type', name, self.types)} ({self.columns[column]})")
+            with error_location(repr(tag)):
+                build_tag_set([name])
+            if len(self.types) == MAX_TYPES:
+                raise DataError(f"expected at most {MAX_TYPES} entity types, got another: {tag!r}")
             self.types[name] = len(self.types)
-        return place, self.types[name]
+        return position, self.types[name]
 
     def labels(
         self,
         column: int,
-        numbers: NDArray[np.int32],
+        row_ids: NDArray[np.int32],
         offsets: NDArray[np.int64],
         tags: TagSet,
         *,
         where: Callable[[int], str],
-        mending: Mending,
+        repair: TagRepair,
     ) -> NDArray[np.int16]:
         """Label ids of one column: numbers (N,) of the tokens' rows, offsets (M+1,).  -> (N,)
 
         Illegal tags are settled and noted; `where` names the place of a token.
         """
-        codes = np.array(self._table, np.int32).reshape(-1, len(self.columns))[:, column]
-        order = np.array([tags.type_number(name) for name in self.types] or [0], np.int16)
-        places = np.array(self._places, np.int8)[codes]
-        kinds = order[np.array(self._kinds, np.int16)][codes]
-        spelled = list(self._codes)
-        return mending.labels(
-            places[numbers],
-            kinds[numbers],
+        tag_ids = np.array(self._row_tag_ids, np.int32).reshape(-1, len(self.columns))[:, column]
+        type_indices = np.array([tags.type_index(name) for name in self.types] or [0], np.int16)
+        positions = np.array(self._positions, np.int8)[tag_ids]
+        token_types = type_indices[np.array(self._type_ids, np.int16)][tag_ids]
+        tag_names = list(self._tag_ids)
+        return repair.legal_labels(
+            positions[row_ids],
+            token_types[row_ids],
             offsets,
             source=self.columns[column],
-            tag=lambda token: spelled[codes[numbers[token]]],
+            tag=lambda token: tag_names[tag_ids[row_ids[token]]],
             where=where,
         )

@@ -20,36 +20,36 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.kernels.blocks import over_blocks
+from convener.kernels.blocks import map_blocks
 from convener.kernels.compiled import Array
-from convener.kernels.exact import IMPOSSIBLE, exact_block
-from convener.kernels.scaled import WIDE, limits, scaled_block
+from convener.kernels.exact import IMPOSSIBLE, log_space_block
+from convener.kernels.scaled import UNDERFLOW, numeric_limits, scaled_block
 
 __all__ = [
     "IMPOSSIBLE",
-    "WIDE",
-    "Counts",
-    "Objective",
+    "UNDERFLOW",
+    "ChainObjective",
+    "ExpectedCounts",
     "Posterior",
+    "chain_objective",
     "expected_counts",
-    "objective",
-    "posterior",
+    "forward_backward",
 ]
 
 # Label counts the compiler is told of: unrolled loops are worth their compilation there.
-_KNOWN = (3, 5)
+_STATIC_LABEL_COUNTS = (3, 5)
 
 
-class Objective(NamedTuple):
+class ChainObjective(NamedTuple):
     """log p(x) - tau H(z|x) of each sentence, and the gradients of its weighted sum."""
 
     value: NDArray[np.float64]
     """(M,)"""
-    grad_init: Array
+    grad_initial: Array
     """(M, L), by sentence, with respect to log_init as it is, no softmax."""
-    grad_trans: Array
+    grad_transition: Array
     """(N, L, L) with respect to logits; (L, L) float64, summed, to constant log-probabilities."""
-    grad_like: Array
+    grad_evidence: Array
     """(N, L)"""
     log_likelihood: NDArray[np.float64]
     """(M,)"""
@@ -66,7 +66,7 @@ class Posterior(NamedTuple):
     """(N, L)"""
     initial: Array
     """(M, L) of z(0)."""
-    pairs: Array | None
+    transition_posteriors: Array | None
     """(N, L, L) of z(t-1), z(t), on request."""
     log_likelihood: NDArray[np.float64]
     entropy: NDArray[np.float64]
@@ -74,12 +74,12 @@ class Posterior(NamedTuple):
     flags: NDArray[np.uint8]
 
 
-class Counts(NamedTuple):
+class ExpectedCounts(NamedTuple):
     """What one step of expectation maximisation needs; totals are float64."""
 
     marginals: Array
     """(N, L)"""
-    transitions: NDArray[np.float64]
+    transition_counts: NDArray[np.float64]
     """(L, L) expected moves, those from z(0) included."""
     initial: NDArray[np.float64]
     """(L,) expected z(0), over all sentences."""
@@ -88,148 +88,166 @@ class Counts(NamedTuple):
     flags: NDArray[np.uint8]
 
 
-_NONE, _LOGITS, _PAIRS, _SUMS = 0, 1, 2, 3
+_MODE_MARGINALS, _MODE_LOGITS, _MODE_PAIRS, _MODE_SUMS = 0, 1, 2, 3
 
 
-def objective(
-    log_init: Array,
-    trans: Array,
-    log_like: Array,
+def chain_objective(
+    log_initial: Array,
+    transition: Array,
+    log_evidence: Array,
     offsets: NDArray[np.int64],
     *,
     tau: float = 0.0,
     weights: Array | None = None,
-    threads: int = 1,
-) -> Objective:
+    num_threads: int = 1,
+) -> ChainObjective:
     """Objective log p(x) - tau H(z|x) by sentence, and the gradients of its weighted sum.
 
     weights (M,), all 1 unless given;
     float32 or float64, as log_like is; log_init and trans are read in the same precision.
     """
-    mode = _SUMS if trans.ndim == 2 else _LOGITS
-    done = _run(log_init, trans, log_like, offsets, mode, tau, tau != 0, weights, threads)
-    value = done.log_likelihood - tau * done.entropy
-    return Objective(
-        value, done.initial, done.moves, done.like, done.log_likelihood, done.entropy, done.flags
+    mode = _MODE_SUMS if transition.ndim == 2 else _MODE_LOGITS
+    result = _run_passes(log_initial, transition, log_evidence, offsets, mode, tau, tau != 0, weights, num_threads)
+    value = result.log_likelihood - tau * result.entropy
+    return ChainObjective(
+        value,
+        result.initial,
+        result.transition,
+        result.evidence,
+        result.log_likelihood,
+        result.entropy,
+        result.flags,
     )
 
 
-def posterior(
-    log_init: Array,
-    trans: Array,
-    log_like: Array,
+def forward_backward(
+    log_initial: Array,
+    transition: Array,
+    log_evidence: Array,
     offsets: NDArray[np.int64],
     *,
-    pairs: bool = False,
-    threads: int = 1,
+    return_transitions: bool = False,
+    num_threads: int = 1,
 ) -> Posterior:
     """Marginals of every label, entropy and log-likelihood of every sentence."""
-    mode = _PAIRS if pairs else _NONE
-    done = _run(log_init, trans, log_like, offsets, mode, 0.0, True, None, threads)
+    mode = _MODE_PAIRS if return_transitions else _MODE_MARGINALS
+    result = _run_passes(log_initial, transition, log_evidence, offsets, mode, 0.0, True, None, num_threads)
     return Posterior(
-        done.like,
-        done.initial,
-        done.moves if pairs else None,
-        done.log_likelihood,
-        done.entropy,
-        done.flags,
+        result.evidence,
+        result.initial,
+        result.transition if return_transitions else None,
+        result.log_likelihood,
+        result.entropy,
+        result.flags,
     )
 
 
 def expected_counts(
-    log_init: Array,
-    log_trans: Array,
-    log_like: Array,
+    log_initial: Array,
+    log_transition: Array,
+    log_evidence: Array,
     offsets: NDArray[np.int64],
     *,
-    threads: int = 1,
-) -> Counts:
+    num_threads: int = 1,
+) -> ExpectedCounts:
     """Marginals and summed expected moves of one constant matrix (L, L), in one pass.
 
     No array of N x L x L is ever held: the moves are summed block by block.
     """
-    if log_trans.ndim != 2:
-        raise ValueError(f"log_trans must be one (L, L) matrix, got shape {log_trans.shape}")
-    done = _run(log_init, log_trans, log_like, offsets, _SUMS, 0.0, False, None, threads)
-    initial = done.initial.sum(0, dtype=np.float64)
-    return Counts(done.like, done.moves, initial, done.log_likelihood, done.flags)
+    if log_transition.ndim != 2:
+        raise ValueError(f"log_trans must be one (L, L) matrix, got shape {log_transition.shape}")
+    result = _run_passes(
+        log_initial,
+        log_transition,
+        log_evidence,
+        offsets,
+        _MODE_SUMS,
+        0.0,
+        False,
+        None,
+        num_threads,
+    )
+    initial = result.initial.sum(0, dtype=np.float64)
+    return ExpectedCounts(result.evidence, result.transition, initial, result.log_likelihood, result.flags)
 
 
-class _Done(NamedTuple):
+class _PassResult(NamedTuple):
     log_likelihood: NDArray[np.float64]
     entropy: NDArray[np.float64]
     initial: Array
-    moves: Array
-    like: Array
+    transition: Array
+    evidence: Array
     flags: NDArray[np.uint8]
 
 
-def _run(
-    log_init: Array,
-    trans: Array,
-    log_like: Array,
+def _run_passes(
+    log_initial: Array,
+    transition: Array,
+    log_evidence: Array,
     offsets: NDArray[np.int64],
     mode: int,
     tau: float,
-    energy: bool,
+    with_entropy: bool,
     weights: Array | None,
-    threads: int,
-) -> _Done:
+    num_threads: int,
+) -> _PassResult:
     """Both passes over all blocks."""
-    log_init, trans, log_like, offsets = checked(log_init, trans, log_like, offsets)
-    constant, dtype = trans.ndim == 2, log_like.dtype
-    trans = trans[None] if constant else trans
-    (rows, labels), sentences = log_like.shape, len(offsets) - 1
-    done = _Done(
-        np.zeros(sentences),
-        np.zeros(sentences),
-        np.empty((sentences, labels), dtype),
-        np.empty((rows if mode in (_LOGITS, _PAIRS) else 0, labels, labels), dtype),
-        np.empty((rows, labels), dtype),
-        np.zeros(sentences, np.uint8),
+    log_initial, transition, log_evidence, offsets = validate_inputs(log_initial, transition, log_evidence, offsets)
+    constant, dtype = transition.ndim == 2, log_evidence.dtype
+    transition = transition[None] if constant else transition
+    (num_tokens, num_labels), num_sentences = log_evidence.shape, len(offsets) - 1
+    result = _PassResult(
+        np.zeros(num_sentences),
+        np.zeros(num_sentences),
+        np.empty((num_sentences, num_labels), dtype),
+        np.empty(
+            (num_tokens if mode in (_MODE_LOGITS, _MODE_PAIRS) else 0, num_labels, num_labels),
+            dtype,
+        ),
+        np.empty((num_tokens, num_labels), dtype),
+        np.zeros(num_sentences, np.uint8),
     )
-    scale = np.ones(sentences, dtype) if weights is None else np.ascontiguousarray(weights, dtype)
-    hint = (0,) * labels if labels in _KNOWN else ()
-    limit, inputs = limits(dtype), (log_init, trans, log_like, offsets)
+    sentence_weights = np.ones(num_sentences, dtype) if weights is None else np.ascontiguousarray(weights, dtype)
+    static_labels = (0,) * num_labels if num_labels in _STATIC_LABEL_COUNTS else ()
+    limit, inputs = numeric_limits(dtype), (log_initial, transition, log_evidence, offsets)
 
-    def work(begin: int, end: int) -> NDArray[np.float64]:
-        total = np.zeros((labels, labels))
-        how = (constant, mode, dtype.type(tau), energy, scale)
-        out = (*done[:3], done.like, done.moves, total, done.flags)
-        scaled_block(hint, *inputs, begin, end, *how, limit, *out)
-        if done.flags[begin:end].any():
-            exact_block(*inputs, begin, end, *how, *out)
+    def run_block(start: int, end: int) -> NDArray[np.float64]:
+        total = np.zeros((num_labels, num_labels))
+        options = (constant, mode, dtype.type(tau), with_entropy, sentence_weights)
+        outputs = (*result[:3], result.evidence, result.transition, total, result.flags)
+        scaled_block(static_labels, *inputs, start, end, *options, limit, *outputs)
+        if result.flags[start:end].any():
+            log_space_block(*inputs, start, end, *options, *outputs)
         return total
 
-    total = np.zeros((labels, labels))
-    for part in over_blocks(work, offsets, labels * labels, threads):
-        total += part
-    return done._replace(moves=total) if mode == _SUMS else done
+    total = np.zeros((num_labels, num_labels))
+    for block_total in map_blocks(run_block, offsets, num_labels * num_labels, num_threads):
+        total += block_total
+    return result._replace(transition=total) if mode == _MODE_SUMS else result
 
 
-def checked(
-    log_init: Array, trans: Array, log_like: Array, offsets: NDArray[np.int64]
+def validate_inputs(
+    log_initial: Array, transition: Array, log_evidence: Array, offsets: NDArray[np.int64]
 ) -> tuple[Array, Array, Array, NDArray[np.int64]]:
     """The same arrays, contiguous and in the precision of log_like; shapes that agree."""
-    if log_like.ndim != 2 or log_like.dtype not in (np.float32, np.float64):
+    if log_evidence.ndim != 2 or log_evidence.dtype not in (np.float32, np.float64):
         raise ValueError(
-            "log_like must be (N, L) in float32 or float64, "
-            f"got {log_like.shape} in {log_like.dtype}"
+            f"log_like must be (N, L) in float32 or float64, got {log_evidence.shape} in {log_evidence.dtype}"
         )
-    rows, labels = log_like.shape
-    if log_init.shape != (labels,):
-        raise ValueError(f"log_init must be ({labels},), got {log_init.shape}")
-    if trans.shape not in ((rows, labels, labels), (labels, labels)):
+    num_tokens, num_labels = log_evidence.shape
+    if log_initial.shape != (num_labels,):
+        raise ValueError(f"log_init must be ({num_labels},), got {log_initial.shape}")
+    if transition.shape not in ((num_tokens, num_labels, num_labels), (num_labels, num_labels)):
         raise ValueError(
-            f"trans must be ({rows}, {labels}, {labels}) or ({labels}, {labels}), got {trans.shape}"
+            f"transition must be (N, L, L) or (L, L) with N={num_tokens}, L={num_labels}, got {transition.shape}"
         )
     offsets = np.ascontiguousarray(offsets, np.int64)
-    if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != rows or (np.diff(offsets) < 0).any():
-        raise ValueError(f"offsets must rise from 0 to {rows}, the number of rows")
-    like = np.ascontiguousarray(log_like)
+    if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != num_tokens or (np.diff(offsets) < 0).any():
+        raise ValueError(f"offsets must rise from 0 to {num_tokens}, the number of rows")
+    evidence = np.ascontiguousarray(log_evidence)
     return (
-        np.ascontiguousarray(log_init, like.dtype),
-        np.ascontiguousarray(trans, like.dtype),
-        like,
+        np.ascontiguousarray(log_initial, evidence.dtype),
+        np.ascontiguousarray(transition, evidence.dtype),
+        evidence,
         offsets,
     )

@@ -19,66 +19,83 @@ from convener.kernels import chain
 _NEVER = -1.0e9
 
 
-def objective(
-    log_init: Tensor,
-    trans: Tensor,
-    log_like: Tensor,
+def chain_objective(
+    log_initial: Tensor,
+    transition: Tensor,
+    log_evidence: Tensor,
     offsets: Tensor,
     *,
     tau: float = 0.0,
-    threads: int = 1,
+    num_threads: int = 1,
 ) -> tuple[Tensor, Tensor]:
     """Objective (M,) with gradients, and flags (M,): the kernel on CPU, the twin elsewhere."""
-    if log_like.device.type != "cpu":
-        return objective_twin(log_init, trans, log_like, offsets, tau=tau, threads=threads)
-    value, flags = _Chain.apply(log_init, trans, log_like, offsets, tau, threads)  # type: ignore[no-untyped-call]
+    if log_evidence.device.type != "cpu":
+        return objective_twin(log_initial, transition, log_evidence, offsets, tau=tau, threads=num_threads)
+    value, flags = _ChainObjective.apply(log_initial, transition, log_evidence, offsets, tau, num_threads)  # type: ignore[no-untyped-call]
     return value, flags
 
 
-class _Chain(torch.autograd.Function):
+class _ChainObjective(torch.autograd.Function):
     """Gradients come with the value: they cost less together than the value alone twice."""
 
     @staticmethod
     def forward(
         ctx: Any,
-        log_init: Tensor,
-        trans: Tensor,
-        log_like: Tensor,
+        log_initial: Tensor,
+        transition: Tensor,
+        log_evidence: Tensor,
         offsets: Tensor,
         tau: float,
-        threads: int,
+        num_threads: int,
     ) -> tuple[Tensor, Tensor]:
-        arrays = [x.detach().numpy() for x in (log_init, trans, log_like, offsets)]
-        done = chain.objective(*arrays, tau=tau, threads=threads)
-        grads = [torch.from_numpy(x) for x in (done.grad_init, done.grad_trans, done.grad_like)]
-        ctx.save_for_backward(log_init, trans, log_like, offsets, *grads)
-        ctx.settings = (tau, threads)
-        flags = torch.from_numpy(done.flags)
+        arrays = [x.detach().numpy() for x in (log_initial, transition, log_evidence, offsets)]
+        result = chain.chain_objective(*arrays, tau=tau, num_threads=num_threads)
+        grads = [torch.from_numpy(x) for x in (result.grad_initial, result.grad_transition, result.grad_evidence)]
+        ctx.save_for_backward(log_initial, transition, log_evidence, offsets, *grads)
+        ctx.settings = (tau, num_threads)
+        flags = torch.from_numpy(result.flags)
         ctx.mark_non_differentiable(flags)
-        return torch.from_numpy(done.value).to(log_like.dtype), flags
+        return torch.from_numpy(result.value).to(log_evidence.dtype), flags
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        log_init, trans, log_like, offsets, by_init, by_trans, by_like = ctx.saved_tensors
-        tau, threads = ctx.settings
+        (
+            log_initial,
+            transition,
+            log_evidence,
+            offsets,
+            grad_initial,
+            grad_transition,
+            grad_evidence,
+        ) = ctx.saved_tensors
+        tau, num_threads = ctx.settings
         if len(grad) and bool((grad == grad[0]).all()):
             factor = grad[0]
             if factor != 1:
-                by_init, by_trans, by_like = (x * factor for x in (by_init, by_trans, by_like))
-        elif trans.ndim == 3:
-            by_token = torch.repeat_interleave(grad, offsets.diff())
-            by_init = by_init * grad[:, None]
-            by_trans = by_trans * by_token[:, None, None]
-            by_like = by_like * by_token[:, None]
+                grad_initial, grad_transition, grad_evidence = (
+                    x * factor for x in (grad_initial, grad_transition, grad_evidence)
+                )
+        elif transition.ndim == 3:
+            grad_by_token = torch.repeat_interleave(grad, offsets.diff())
+            grad_initial = grad_initial * grad[:, None]
+            grad_transition = grad_transition * grad_by_token[:, None, None]
+            grad_evidence = grad_evidence * grad_by_token[:, None]
         else:  # the gradient of the one matrix is a sum already: only the kernel can weigh it
-            arrays = [x.detach().numpy() for x in (log_init, trans, log_like, offsets)]
+            arrays = [x.detach().numpy() for x in (log_initial, transition, log_evidence, offsets)]
             weights = grad.detach().numpy()
-            done = chain.objective(*arrays, tau=tau, weights=weights, threads=threads)
-            grads = (done.grad_init, done.grad_trans, done.grad_like)
-            by_init, by_trans, by_like = (torch.from_numpy(x) for x in grads)
-        total = by_init.sum(0).to(log_init.dtype)
-        return total, by_trans.to(trans.dtype), by_like.to(log_like.dtype), None, None, None
+            result = chain.chain_objective(*arrays, tau=tau, weights=weights, num_threads=num_threads)
+            grads = (result.grad_initial, result.grad_transition, result.grad_evidence)
+            grad_initial, grad_transition, grad_evidence = (torch.from_numpy(x) for x in grads)
+        total_grad_initial = grad_initial.sum(0).to(log_initial.dtype)
+        return (
+            total_grad_initial,
+            grad_transition.to(transition.dtype),
+            grad_evidence.to(log_evidence.dtype),
+            None,
+            None,
+            None,
+        )
 
 
 def objective_twin(

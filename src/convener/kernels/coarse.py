@@ -9,42 +9,42 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.kernels.links import extended
+from convener.kernels.links import extend_over_links
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 _TINY = 1e-6
 # Nothing is presumed to be wrong less often.
-_SURE = 1e-3
+_MIN_ERROR_RATE = 1e-3
 
 
-def widened(emissions: Floats, allowed: Bools) -> Floats:
+def coarse_emission(emission: Floats, allowed: Bools) -> Floats:
     """Probability that a source says each symbol: the sum over the labels that it allows.
 
     emissions (K, L, L) [source, truth, said], allowed (S, L) -> (K, L, S)
     """
-    labels = allowed.shape[1]
-    coarse = emissions @ allowed[labels:].T.astype(np.float64)
-    return np.concatenate([emissions, coarse], axis=2)
+    num_labels = allowed.shape[1]
+    coarse = emission @ allowed[num_labels:].T.astype(np.float64)
+    return np.concatenate([emission, coarse], axis=2)
 
 
-def folded(counts: Floats, emissions: Floats, allowed: Bools) -> Floats:
+def fold_coarse_counts(counts: Floats, emission: Floats, allowed: Bools) -> Floats:
     """Counts of symbols as counts of labels, given how often labels are said: the E-step of EM.
 
     counts (K, L, S) [source, truth, said], emissions (K, L, L) or what broadcasts to it, allowed
     (S, L) -> (K, L, L)
     """
-    labels = allowed.shape[1]
-    found = counts[:, :, :labels].copy()
-    for symbol in range(labels, len(allowed)):
-        among = allowed[symbol]
-        part = np.broadcast_to(emissions, found.shape)[:, :, among] + np.finfo(float).tiny
-        share = part / part.sum(axis=2, keepdims=True)
-        found[:, :, among] += counts[:, :, symbol, None] * share
-    return found
+    num_labels = allowed.shape[1]
+    label_counts = counts[:, :, :num_labels].copy()
+    for symbol in range(num_labels, len(allowed)):
+        allowed_labels = allowed[symbol]
+        probs = np.broadcast_to(emission, label_counts.shape)[:, :, allowed_labels] + np.finfo(float).tiny
+        responsibility = probs / probs.sum(axis=2, keepdims=True)
+        label_counts[:, :, allowed_labels] += counts[:, :, symbol, None] * responsibility
+    return label_counts
 
 
-def settled(counts: Floats, mass: Floats, allowed: Bools, precision: Floats) -> Floats:
+def assign_coarse_counts(counts: Floats, label_mass: Floats, allowed: Bools, precision: Floats) -> Floats:
     """Counts of symbols as counts of labels when no emissions are known yet.
 
     A coarse vote that allows the truth says the truth; else it is spread as labels are. A vote
@@ -53,21 +53,23 @@ def settled(counts: Floats, mass: Floats, allowed: Bools, precision: Floats) -> 
     counts (K, L, S) [source, truth, said], mass (L,) how often labels are true, allowed (S, L),
     precision (K,) -> (K, L, L)
     """
-    labels = allowed.shape[1]
-    if len(allowed) == labels:
+    num_labels = allowed.shape[1]
+    if len(allowed) == num_labels:
         return counts
-    found = folded(counts, np.eye(labels) + _TINY * (mass + 1) / (mass + 1).sum(), allowed)
-    odds = precision / np.maximum(1 - precision, _SURE)
-    for symbol in range(labels, len(allowed)):
-        said = counts[:, :, symbol]
-        if allowed[symbol, 0] and said.any():
-            against = np.flatnonzero(~allowed[symbol])
-            speaks = said.sum(axis=1, keepdims=True) > 0
-            found[:, against, against] += speaks * (said[:, against] + 1) * odds[:, None]
-    return found
+    assigned = fold_coarse_counts(
+        counts, np.eye(num_labels) + _TINY * (label_mass + 1) / (label_mass + 1).sum(), allowed
+    )
+    odds = precision / np.maximum(1 - precision, _MIN_ERROR_RATE)
+    for symbol in range(num_labels, len(allowed)):
+        symbol_counts = counts[:, :, symbol]
+        if allowed[symbol, 0] and symbol_counts.any():
+            excluded = np.flatnonzero(~allowed[symbol])
+            has_votes = symbol_counts.sum(axis=1, keepdims=True) > 0
+            assigned[:, excluded, excluded] += has_votes * (symbol_counts[:, excluded] + 1) * odds[:, None]
+    return assigned
 
 
-def fillings(
+def complete_coarse_spans(
     labels: NDArray[np.int16],
     symbols: NDArray[np.int16],
     allowed: Bools,
@@ -83,29 +85,33 @@ def fillings(
     >>> labels, symbols = np.array([1, 0, 0, 3, 0], np.int16), np.array([0, 0, 5, 0, 0], np.int16)
     >>> allowed = np.array([[0, 1, 0, 1, 0], [0, 0, 1, 0, 1]], bool)
     >>> allowed = np.concatenate([np.eye(5, dtype=bool), allowed])
-    >>> [(w, x.tolist()) for w, x in fillings(labels, symbols, allowed, np.array([0, 5]))]
+    >>> [(w, x.tolist()) for w, x in complete_coarse_spans(labels, symbols, allowed, np.array([0, 5]))]
     [(0.5, [1, 0, 1, 3, 0]), (0.5, [1, 0, 3, 3, 0])]
     """
-    heard = symbols > 0
-    labels = extended(labels, heard & (symbols % 2 == 0), offsets)
-    places = np.flatnonzero(heard & (labels == 0))
-    if not len(places):
+    has_coarse_vote = symbols > 0
+    labels = extend_over_links(labels, has_coarse_vote & (symbols % 2 == 0), offsets)
+    positions = np.flatnonzero(has_coarse_vote & (labels == 0))
+    if not len(positions):
         return [(1.0, labels)]
-    kinds = allowed[:, 1::2] | allowed[:, 2::2]
-    begun = np.bincount(labels[labels % 2 == 1] // 2, minlength=kinds.shape[1])
-    used = np.unique(symbols[places])
-    open_to = np.logical_or.reduce(kinds[used], axis=0)
-    weights = np.where(open_to, begun if (begun * open_to).any() else 1, 0)
-    usual = np.argmax(np.where(kinds, begun + 1, 0), axis=1)
-    first = np.zeros(len(labels), bool)
-    first[offsets[:-1][np.diff(offsets) > 0]] = True
-    found = []
-    for kind in np.flatnonzero(weights):
-        chosen = np.where(kinds[symbols[places], kind], kind, usual[symbols[places]])
-        filled = labels.copy()
-        filled[places] = 2 * chosen + 1 + (symbols[places] % 2 == 0)
-        types = (filled + 1) // 2
-        stray = (filled[places] % 2 == 0) & (first[places] | (types[places] != types[places - 1]))
-        filled[places[stray]] -= 1
-        found.append((float(weights[kind] / weights.sum()), filled))
-    return found
+    allowed_types = allowed[:, 1::2] | allowed[:, 2::2]
+    type_counts = np.bincount(labels[labels % 2 == 1] // 2, minlength=allowed_types.shape[1])
+    symbols_used = np.unique(symbols[positions])
+    possible_types = np.logical_or.reduce(allowed_types[symbols_used], axis=0)
+    weights = np.where(possible_types, type_counts if (type_counts * possible_types).any() else 1, 0)
+    default_type = np.argmax(np.where(allowed_types, type_counts + 1, 0), axis=1)
+    is_first = np.zeros(len(labels), bool)
+    is_first[offsets[:-1][np.diff(offsets) > 0]] = True
+    completions = []
+    for type_index in np.flatnonzero(weights):
+        chosen_types = np.where(
+            allowed_types[symbols[positions], type_index],
+            type_index,
+            default_type[symbols[positions]],
+        )
+        completed = labels.copy()
+        completed[positions] = 2 * chosen_types + 1 + (symbols[positions] % 2 == 0)
+        types = (completed + 1) // 2
+        stray = (completed[positions] % 2 == 0) & (is_first[positions] | (types[positions] != types[positions - 1]))
+        completed[positions[stray]] -= 1
+        completions.append((float(weights[type_index] / weights.sum()), completed))
+    return completions

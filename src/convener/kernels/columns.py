@@ -15,91 +15,99 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from convener.kernels import expansion
-from convener.kernels.compiled import REGROUP, compiled
-from convener.kernels.expansion import EDGE
-from convener.kernels.exponent import DEEP, exp_in_place, log_in_place
-from convener.kernels.said import Said
+from convener.kernels.compiled import REASSOCIATE, jit
+from convener.kernels.expansion import SCORE_EPS
+from convener.kernels.exponent import MIN_EXPONENT, exp_in_place, log_in_place
+from convener.kernels.said import VoteCells
 
 
-class Law(NamedTuple):
+class PriorParams(NamedTuple):
     """How logits become a prior; symbols as in the paper."""
 
-    steepness: float
+    h_n: float
     """h_n"""
-    root: float
+    h_s: float
     """h_s"""
-    exponent: float
+    g_n: float
     """g_n"""
-    turn: float
+    g_r: float
     """g_r, as such and not as a share of 1/L"""
     softmax: bool = True
     naive: bool = False
 
 
-def base_columns(logits: Tensor, labels: int, said: Said, law: Law) -> Tensor:
+def base_prior_at(logits: Tensor, num_labels: int, cells: VoteCells, params: PriorParams) -> Tensor:
     """The base prior of the labels said, with gradient.  -> (C, L) [cell, latent]
 
     logits (M, K, Q): Q = L by label, 1 + E by entity type.  The kernel on CPU, the twin elsewhere.
     """
     if logits.device.type != "cpu":
-        return base_rows(logits, labels, law).columns(said)
-    columns: Tensor = _Columns.apply(logits, labels, said, law)  # type: ignore[no-untyped-call]
-    return columns
+        return prior_rows(logits, num_labels, params).at_cells(cells)
+    prior: Tensor = _BasePriorAt.apply(logits, num_labels, cells, params)  # type: ignore[no-untyped-call]
+    return prior
 
 
-def base_rows(logits: Tensor, labels: int, law: Law) -> expansion.Rows:
+def prior_rows(logits: Tensor, num_labels: int, params: PriorParams) -> expansion.PriorRows:
     """All of it by rows, in torch: the base prior or its naive stand-in.  logits (M, K, Q)"""
-    scores = expansion.reliability_scores(
-        logits, steepness=law.steepness, root=law.root, softmax=law.softmax
-    )
-    scores = expansion.by_label(scores, labels)
-    if law.naive:
-        return expansion.naive_rows(scores)
-    return expansion.base_rows(scores, exponent=law.exponent, turn=law.turn)
+    scores = expansion.reliability_scores(logits, h_n=params.h_n, h_s=params.h_s, softmax=params.softmax)
+    scores = expansion.expand_to_labels(scores, num_labels)
+    if params.naive:
+        return expansion.uniform_prior_rows(scores)
+    return expansion.base_prior_rows(scores, g_n=params.g_n, g_r=params.g_r)
 
 
-class _Columns(torch.autograd.Function):
+class _BasePriorAt(torch.autograd.Function):
     """Slopes come with the values, each of the shape of the logits."""
 
     @staticmethod
-    def forward(ctx: Any, logits: Tensor, labels: int, said: Said, law: Law) -> Tensor:
-        given = logits.detach().contiguous().numpy()
-        number, sources = given.dtype.type, given.shape[1]
-        expansion.check_columns(given.shape[2], labels)
-        shared, scaled = law.softmax and sources > 1, sources > 1 and law[:2] != (1, 1)
-        if scaled:
-            expansion.check_scaling(law.steepness, law.root, 1 / sources)
+    def forward(ctx: Any, logits: Tensor, num_labels: int, cells: VoteCells, params: PriorParams) -> Tensor:
+        logits_array = logits.detach().contiguous().numpy()
+        scalar_type, num_sources = logits_array.dtype.type, logits_array.shape[1]
+        expansion.check_num_scores(logits_array.shape[2], num_labels)
+        use_softmax, use_scaling = (
+            params.softmax and num_sources > 1,
+            num_sources > 1 and params[:2] != (1, 1),
+        )
+        if use_scaling:
+            expansion.check_scale_params(params.h_n, params.h_s, 1 / num_sources)
         # In the network's precision, or all would be computed in double.
-        shares, scores, slopes = (np.empty_like(given) for _ in range(3))
-        _shares(given, shared, shares, slopes)
-        _scores(shares, number(law.steepness), number(law.root), scaled, scores, slopes)
-        outside, others, by_outside, by_others = (np.empty_like(given) for _ in range(4))
-        if law.naive:
-            _naive(scores, labels, outside, others, by_outside, by_others)
+        probs, scores, slopes = (np.empty_like(logits_array) for _ in range(3))
+        _softmax_over_sources(logits_array, use_softmax, probs, slopes)
+        _scale_scores(probs, scalar_type(params.h_n), scalar_type(params.h_s), use_scaling, scores, slopes)
+        to_o, to_other, slope_to_o, slope_to_other = (np.empty_like(logits_array) for _ in range(4))
+        if params.naive:
+            _uniform_rows(scores, num_labels, to_o, to_other, slope_to_o, slope_to_other)
         else:
-            d, fall = expansion.bend(labels, law.exponent, law.turn)
-            how = (number(x) for x in (law.exponent, law.turn, d, fall))
-            _expand(scores, labels, *how, outside, others, by_outside, by_others)
-        columns = np.empty((len(said.label), labels), given.dtype)
-        _gather(said.bounds, said.label, scores, outside, others, columns)
-        ctx.kept = said, shared, shares, slopes, by_outside, by_others
-        return torch.from_numpy(columns)
+            d, linear_slope = expansion.g_coefficients(num_labels, params.g_n, params.g_r)
+            g_params = (scalar_type(x) for x in (params.g_n, params.g_r, d, linear_slope))
+            _expand_rows(scores, num_labels, *g_params, to_o, to_other, slope_to_o, slope_to_other)
+        prior = np.empty((len(cells.label), num_labels), logits_array.dtype)
+        _gather_cells(cells.cell_offsets, cells.label, scores, to_o, to_other, prior)
+        ctx.kept = cells, use_softmax, probs, slopes, slope_to_o, slope_to_other
+        return torch.from_numpy(prior)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        said, shared, shares, slopes, by_outside, by_others = ctx.kept
-        out = np.empty_like(shares)
-        _scatter(said.bounds, said.label, grad.contiguous().numpy(), by_outside, by_others, out)
-        _through_shares(shared, shares, slopes, out)
-        return torch.from_numpy(out), None, None, None
+        cells, use_softmax, probs, slopes, slope_to_o, slope_to_other = ctx.kept
+        grad_logits = np.empty_like(probs)
+        _scatter_grad(
+            cells.cell_offsets,
+            cells.label,
+            grad.contiguous().numpy(),
+            slope_to_o,
+            slope_to_other,
+            grad_logits,
+        )
+        _softmax_backward(use_softmax, probs, slopes, grad_logits)
+        return torch.from_numpy(grad_logits), None, None, None
 
 
-@compiled(REGROUP)
-def _shares(logits, shared, shares, logs):  # type: ignore[no-untyped-def]
+@jit(REASSOCIATE)
+def _softmax_over_sources(logits, shared, shares, logs):  # type: ignore[no-untyped-def]
     """Softmax over the sources, or sigmoid (always for O), and its logarithm."""
     M, K, Q = logits.shape
-    one, zero, deep = logits.dtype.type(1), logits.dtype.type(0), logits.dtype.type(DEEP)
+    one, zero, deep = logits.dtype.type(1), logits.dtype.type(0), logits.dtype.type(MIN_EXPONENT)
     begin = 1 if shared else Q
     top, total = np.empty(Q, logits.dtype), np.empty((M, Q), logits.dtype)
     for m in range(M):
@@ -133,14 +141,14 @@ def _shares(logits, shared, shares, logs):  # type: ignore[no-untyped-def]
                 logs[m, k, q] -= log_total[m, q]
 
 
-@compiled(REGROUP)
-def _scores(shares, n, root, scaled, scores, slopes):  # type: ignore[no-untyped-def]
+@jit(REASSOCIATE)
+def _scale_scores(shares, n, root, scaled, scores, slopes):  # type: ignore[no-untyped-def]
     """Scores A~ = h(share), O's as they are; the logs in slopes become slopes by the logs."""
     M, K, Q = shares.shape
     flat, logs, out = shares.reshape(-1), slopes.reshape(-1), scores.reshape(-1)
     number, count = shares.dtype.type, shares.size
-    one, deep, turn = number(1), number(DEEP), number(1 / K)
-    least, most = number(math.log(EDGE)), number(math.log1p(-EDGE))
+    one, deep, turn = number(1), number(MIN_EXPONENT), number(1 / K)
+    least, most = number(math.log(SCORE_EPS)), number(math.log1p(-SCORE_EPS))
     low, high = turn ** (one - n), (one - turn) ** (one - n) if K > 1 else one
     if scaled:
         u, left = np.empty_like(flat), np.empty_like(flat)
@@ -167,8 +175,8 @@ def _scores(shares, n, root, scaled, scores, slopes):  # type: ignore[no-untyped
                 scores[m, k, q] = slopes[m, k, q] = shares[m, k, q]
 
 
-@compiled(REGROUP)
-def _naive(scores, L, outside, others, by_outside, by_others):  # type: ignore[no-untyped-def]
+@jit(REASSOCIATE)
+def _uniform_rows(scores, L, outside, others, by_outside, by_others):  # type: ignore[no-untyped-def]
     """Rows of the ablation "naive emission", and their slopes by the scores."""
     one = scores.dtype.type(1)
     share = one / scores.dtype.type(L - 1)
@@ -177,8 +185,8 @@ def _naive(scores, L, outside, others, by_outside, by_others):  # type: ignore[n
     by_outside[:] = by_others[:] = -share
 
 
-@compiled(REGROUP)
-def _expand(scores, L, n, turn, d, fall, outside, others, by_outside, by_others):  # type: ignore[no-untyped-def]
+@jit(REASSOCIATE)
+def _expand_rows(scores, L, n, turn, d, fall, outside, others, by_outside, by_others):  # type: ignore[no-untyped-def]
     """Rows of the base prior, as in `expansion`, and their slopes by the scores."""
     number = scores.dtype.type
     one, first, size = number(1), number(1 / (L - 1)), number(L - 2)
@@ -202,8 +210,8 @@ def _expand(scores, L, n, turn, d, fall, outside, others, by_outside, by_others)
                 by_outside[m, k, q] = -one - size * slope
 
 
-@compiled(REGROUP)
-def _gather(bounds, label, scores, outside, others, columns):  # type: ignore[no-untyped-def]
+@jit(REASSOCIATE)
+def _gather_cells(bounds, label, scores, outside, others, columns):  # type: ignore[no-untyped-def]
     K, Q, L = scores.shape[1], scores.shape[2], columns.shape[1]
     for p in range(len(bounds) - 1):
         m, k = p // K, p % K
@@ -221,8 +229,8 @@ def _gather(bounds, label, scores, outside, others, columns):  # type: ignore[no
                 columns[c, j] = scores[m, k, (j + 1) // 2]
 
 
-@compiled(REGROUP)
-def _scatter(bounds, label, grad, by_outside, by_others, out):  # type: ignore[no-untyped-def]
+@jit(REASSOCIATE)
+def _scatter_grad(bounds, label, grad, by_outside, by_others, out):  # type: ignore[no-untyped-def]
     """Gradients by the scores: what a row gives to its own label is the score itself."""
     K, Q, L = out.shape[1], out.shape[2], grad.shape[1]
     out[:] = 0
@@ -242,8 +250,8 @@ def _scatter(bounds, label, grad, by_outside, by_others, out):  # type: ignore[n
                     out[m, k, q] += (grad[c, 2 * q - 1] + grad[c, 2 * q]) * slopes[m, k, q]
 
 
-@compiled(REGROUP)
-def _through_shares(shared, shares, slopes, out):  # type: ignore[no-untyped-def]
+@jit(REASSOCIATE)
+def _softmax_backward(shared, shares, slopes, out):  # type: ignore[no-untyped-def]
     """From gradients by the scores to gradients by the logits."""
     M, K, Q = out.shape
     begin = 1 if shared else Q

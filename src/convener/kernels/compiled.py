@@ -9,15 +9,13 @@ import numpy as np
 from numba import njit
 
 Array = np.ndarray[Any, Any]
-Compiled = Callable[..., Any]
+Function = Callable[..., Any]
 
 # Sums may be regrouped into vectors; infinities keep their meaning.
-REGROUP = frozenset({"contract", "reassoc", "arcp", "nsz"})
+REASSOCIATE = frozenset({"contract", "reassoc", "arcp", "nsz"})
 
 
-def compiled(
-    fastmath: frozenset[str] = frozenset(), *, inline: bool = False
-) -> Callable[[Compiled], Compiled]:
+def jit(fastmath: frozenset[str] = frozenset(), *, inline: bool = False) -> Callable[[Function], Function]:
     """`numba.njit` that divides as NumPy does: a check for zero would keep loops from vectors.
 
     `inline` is for what runs once a token: passing a dozen arrays costs more than the work.
@@ -26,10 +24,10 @@ def compiled(
     """
     options: Any = set(fastmath) if fastmath else False
 
-    def decorate(function: Compiled) -> Compiled:
-        result: Compiled = njit(
-            cache=True, nogil=True, error_model="numpy", fastmath=options, forceinline=inline
-        )(function)
+    def decorate(function: Function) -> Function:
+        result: Function = njit(cache=True, nogil=True, error_model="numpy", fastmath=options, forceinline=inline)(
+            function
+        )
         return result
 
     return decorate

@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 
 def type_probabilities(probabilities: NDArray[np.float32]) -> NDArray[np.float32]:
     """Probability of each entity type, whether it begins or goes on.  (N, L) -> (N, E)"""
-    both: NDArray[np.float32] = probabilities[:, 1::2] + probabilities[:, 2::2]
-    return both
+    summed: NDArray[np.float32] = probabilities[:, 1::2] + probabilities[:, 2::2]
+    return summed
 
 
 def type_reliability(
-    votes: NDArray[np.int16], types: NDArray[np.float32]
+    votes: NDArray[np.int16], type_probs: NDArray[np.float32]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Recall and precision of each source for each type, in expectation, token by token.
 
@@ -22,35 +22,35 @@ def type_reliability(
     precision[k, e] = P(truth is e | source says e).  NaN where nothing was to be counted.
     -> (K, E), (K, E)
     """
-    count, size = votes.shape[1], types.shape[1]
-    hits, said, true = np.zeros((3, count, size))
-    for source in range(count):
+    num_sources, num_types = votes.shape[1], type_probs.shape[1]
+    hits, voted, true = np.zeros((3, num_sources, num_types))
+    for source in range(num_sources):
         column = votes[:, source]
-        spoken = np.flatnonzero(column > 0)
-        kind = (column[spoken].astype(np.int64) - 1) // 2
-        said[source] = np.bincount(kind, minlength=size)
-        hits[source] = np.bincount(kind, weights=types[spoken, kind], minlength=size)
-        true[source] = types[column >= 0].sum(axis=0, dtype=np.float64)
+        marked = np.flatnonzero(column > 0)
+        type_index = (column[marked].astype(np.int64) - 1) // 2
+        voted[source] = np.bincount(type_index, minlength=num_types)
+        hits[source] = np.bincount(type_index, weights=type_probs[marked, type_index], minlength=num_types)
+        true[source] = type_probs[column >= 0].sum(axis=0, dtype=np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
         return (
             np.where(true > 0, np.minimum(hits / true, 1), np.nan),
-            np.where(said > 0, np.minimum(hits / said, 1), np.nan),
+            np.where(voted > 0, np.minimum(hits / voted, 1), np.nan),
         )
 
 
 def emission_reliability(
-    emissions: NDArray[np.float64], mass: NDArray[np.float64]
+    emission: NDArray[np.float64], label_mass: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Recall and precision of each source for each type that an emission model implies.
 
     emissions (K, L, L) P(source says j | truth is i), mass (L,) how often each label is true.
     -> (K, E), (K, E); NaN where a source never says the type.
     """
-    joint = mass[:, None] * emissions
-    types = joint.shape[1] // 2
-    pairs = joint[:, 1:, 1:].reshape(-1, types, 2, types, 2).sum(axis=(2, 4))
-    hits = np.einsum("kee->ke", pairs)
-    true = joint[:, 1:].sum(axis=2).reshape(-1, types, 2).sum(axis=2)
-    said = joint[:, :, 1:].sum(axis=1).reshape(-1, types, 2).sum(axis=2)
+    joint = label_mass[:, None] * emission
+    num_types = joint.shape[1] // 2
+    type_joint = joint[:, 1:, 1:].reshape(-1, num_types, 2, num_types, 2).sum(axis=(2, 4))
+    hits = np.einsum("kee->ke", type_joint)
+    true = joint[:, 1:].sum(axis=2).reshape(-1, num_types, 2).sum(axis=2)
+    voted = joint[:, :, 1:].sum(axis=1).reshape(-1, num_types, 2).sum(axis=2)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(true > 0, hits / true, np.nan), np.where(said > 0, hits / said, np.nan)
+        return np.where(true > 0, hits / true, np.nan), np.where(voted > 0, hits / voted, np.nan)

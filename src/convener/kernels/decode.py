@@ -14,15 +14,21 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.kernels.blocks import over_blocks
-from convener.kernels.chain import checked, posterior
+from convener.kernels.blocks import map_blocks
+from convener.kernels.chain import forward_backward, validate_inputs
 from convener.kernels.compiled import Array
-from convener.kernels.paths import ILLEGAL, k_best_block, sample_block, span_block, viterbi_block
+from convener.kernels.paths import (
+    ILLEGAL_COST,
+    k_best_block,
+    sample_block,
+    span_block,
+    viterbi_block,
+)
 
-__all__ = ["ILLEGAL", "Paths", "k_best", "samples", "span_marginals", "viterbi"]
+__all__ = ["ILLEGAL_COST", "ViterbiPaths", "k_best", "samples", "span_posteriors", "viterbi"]
 
 
-class Paths(NamedTuple):
+class ViterbiPaths(NamedTuple):
     """Best paths, best first; fewer than k labellings leave label -1 and score -inf."""
 
     labels: NDArray[np.int16]
@@ -32,29 +38,29 @@ class Paths(NamedTuple):
 
 
 def viterbi(
-    log_init: Array,
-    trans: Array,
-    log_like: Array,
+    log_initial: Array,
+    transition: Array,
+    log_evidence: Array,
     offsets: NDArray[np.int64],
     *,
-    legal: NDArray[np.bool_] | None = None,
-    legal_start: NDArray[np.bool_] | None = None,
-    threads: int = 1,
-) -> Paths:
+    legal_transitions: NDArray[np.bool_] | None = None,
+    legal_first: NDArray[np.bool_] | None = None,
+    num_threads: int = 1,
+) -> ViterbiPaths:
     """The most probable labels.  Of equal paths: the lower last label, then the lower one before.
 
     -> labels (N,), scores (M,)
     """
-    inputs = _inputs(log_init, trans, log_like, offsets)
-    costs = _costs(inputs[2].shape[1], legal, legal_start)
-    labels = np.empty(len(log_like), np.int16)
+    inputs = _prepare_inputs(log_initial, transition, log_evidence, offsets)
+    costs = _illegal_costs(inputs[2].shape[1], legal_transitions, legal_first)
+    labels = np.empty(len(log_evidence), np.int16)
     scores = np.empty(len(inputs[3]) - 1)
 
-    def work(begin: int, end: int) -> None:
-        viterbi_block(*inputs, trans.ndim == 2, begin, end, *costs, labels, scores)
+    def run_block(start: int, end: int) -> None:
+        viterbi_block(*inputs, transition.ndim == 2, start, end, *costs, labels, scores)
 
-    _each(work, inputs, threads)
-    return Paths(labels, scores)
+    _run_blocks(run_block, inputs, num_threads)
+    return ViterbiPaths(labels, scores)
 
 
 def k_best(
@@ -67,20 +73,20 @@ def k_best(
     legal: NDArray[np.bool_] | None = None,
     legal_start: NDArray[np.bool_] | None = None,
     threads: int = 1,
-) -> Paths:
+) -> ViterbiPaths:
     """The k most probable labellings of every sentence.  -> labels (k, N), scores (M, k)"""
     if k < 1:
         raise ValueError(f"k must be at least 1, got {k}")
-    inputs = _inputs(log_init, trans, log_like, offsets)
-    costs = _costs(inputs[2].shape[1], legal, legal_start)
+    inputs = _prepare_inputs(log_init, trans, log_like, offsets)
+    costs = _illegal_costs(inputs[2].shape[1], legal, legal_start)
     labels = np.empty((k, len(log_like)), np.int16)
     scores = np.empty((len(inputs[3]) - 1, k))
 
     def work(begin: int, end: int) -> None:
         k_best_block(*inputs, trans.ndim == 2, begin, end, *costs, labels, scores)
 
-    _each(work, inputs, threads)
-    return Paths(labels, scores)
+    _run_blocks(work, inputs, threads)
+    return ViterbiPaths(labels, scores)
 
 
 def samples(
@@ -99,7 +105,7 @@ def samples(
     What sentence m gets depends on seed and keys[m] (its number, unless given), not on its
     neighbours or the threads.
     """
-    inputs = _inputs(log_init, trans, log_like, offsets)
+    inputs = _prepare_inputs(log_init, trans, log_like, offsets)
     sentences = len(inputs[3]) - 1
     streams = np.arange(sentences) if keys is None else np.ascontiguousarray(keys, np.int64)
     if streams.shape != (sentences,):
@@ -109,14 +115,14 @@ def samples(
     def work(begin: int, end: int) -> None:
         sample_block(*inputs, trans.ndim == 2, begin, end, np.uint64(seed), streams, labels)
 
-    _each(work, inputs, threads)
+    _run_blocks(work, inputs, threads)
     return labels
 
 
-def span_marginals(
-    log_init: Array,
-    trans: Array,
-    log_like: Array,
+def span_posteriors(
+    log_initial: Array,
+    transition: Array,
+    log_evidence: Array,
     offsets: NDArray[np.int64],
     *,
     sentence: NDArray[np.int64],
@@ -124,7 +130,7 @@ def span_marginals(
     end: NDArray[np.int32],
     type: NDArray[np.int16],
     marginals: Array | None = None,
-    threads: int = 1,
+    num_threads: int = 1,
 ) -> NDArray[np.float64]:
     """Probability that the hidden path has exactly this span, for each of S spans.  -> (S,)
 
@@ -133,47 +139,65 @@ def span_marginals(
     Span s covers the tokens start to end (exclusive) of its sentence: B-type first, then I-type,
     then anything but I-type, or the end.  Labels are 0 = O, B-x = 2x + 1, I-x = 2x + 2.
     """
-    inputs = _inputs(log_init, trans, log_like, offsets)
+    inputs = _prepare_inputs(log_initial, transition, log_evidence, offsets)
     order = np.argsort(sentence, kind="stable")
     lengths = np.diff(inputs[3])[sentence]
     if ((start < 0) | (start >= end) | (end > lengths)).any():
         raise ValueError("every span must be 0 <= start < end <= length of its sentence")
-    bounds = np.searchsorted(sentence[order], np.arange(len(inputs[3])))
+    span_offsets = np.searchsorted(sentence[order], np.arange(len(inputs[3])))
     columns = [np.ascontiguousarray(column[order], np.int64) for column in (start, end, type)]
     sorted_out, out = np.empty(len(order)), np.empty(len(order))
     if marginals is None:
-        marginals = posterior(log_init, trans, log_like, offsets, threads=threads).marginals
-    known = np.ascontiguousarray(marginals)
+        marginals = forward_backward(log_initial, transition, log_evidence, offsets, num_threads=num_threads).marginals
+    token_marginals = np.ascontiguousarray(marginals)
 
-    def work(begin: int, stop: int) -> None:
-        span_block(*inputs, trans.ndim == 2, begin, stop, known, bounds, *columns, sorted_out)
+    def run_block(first: int, stop: int) -> None:
+        span_block(
+            *inputs,
+            transition.ndim == 2,
+            first,
+            stop,
+            token_marginals,
+            span_offsets,
+            *columns,
+            sorted_out,
+        )
 
-    _each(work, inputs, threads)
+    _run_blocks(run_block, inputs, num_threads)
     out[order] = sorted_out
     return out
 
 
-Inputs = tuple[Array, Array, Array, NDArray[np.int64]]
+ChainInputs = tuple[Array, Array, Array, NDArray[np.int64]]
 
 
-def _inputs(log_init: Array, trans: Array, log_like: Array, offsets: NDArray[np.int64]) -> Inputs:
-    log_init, trans, log_like, offsets = checked(log_init, trans, log_like, offsets)
-    return log_init, trans[None] if trans.ndim == 2 else trans, log_like, offsets
+def _prepare_inputs(
+    log_initial: Array, transition: Array, log_evidence: Array, offsets: NDArray[np.int64]
+) -> ChainInputs:
+    log_initial, transition, log_evidence, offsets = validate_inputs(log_initial, transition, log_evidence, offsets)
+    return (
+        log_initial,
+        transition[None] if transition.ndim == 2 else transition,
+        log_evidence,
+        offsets,
+    )
 
 
-def _costs(
-    labels: int, legal: NDArray[np.bool_] | None, legal_start: NDArray[np.bool_] | None
+def _illegal_costs(
+    num_labels: int,
+    legal_transitions: NDArray[np.bool_] | None,
+    legal_first: NDArray[np.bool_] | None,
 ) -> tuple[Array, Array]:
     """What illegal moves (L, L) and first labels (L,) cost, in nats."""
-    moves, start = np.zeros((labels, labels)), np.zeros(labels)
-    if legal is not None:
-        moves[~np.asarray(legal, bool)] = ILLEGAL
-    if legal_start is not None:
-        start[~np.asarray(legal_start, bool)] = ILLEGAL
-    return moves, start
+    transition_cost, start_cost = np.zeros((num_labels, num_labels)), np.zeros(num_labels)
+    if legal_transitions is not None:
+        transition_cost[~np.asarray(legal_transitions, bool)] = ILLEGAL_COST
+    if legal_first is not None:
+        start_cost[~np.asarray(legal_first, bool)] = ILLEGAL_COST
+    return transition_cost, start_cost
 
 
-def _each(work: Callable[[int, int], None], inputs: Inputs, threads: int) -> None:
-    labels = inputs[2].shape[1]
-    for _ in over_blocks(work, inputs[3], labels * labels, threads):
+def _run_blocks(function: Callable[[int, int], None], inputs: ChainInputs, num_threads: int) -> None:
+    num_labels = inputs[2].shape[1]
+    for _ in map_blocks(function, inputs[3], num_labels * num_labels, num_threads):
         pass

@@ -15,24 +15,30 @@ import torch
 from torch import Generator, Tensor
 from torch.autograd.function import once_differentiable
 
-from convener.kernels.compiled import REGROUP, Array, compiled
-from convener.kernels.exponent import DEEP, exp_in_place, log_in_place
-from convener.kernels.gamma import SURE, gammas, log_gammas, log_slopes, refusals
-from convener.kernels.said import Said
+from convener.kernels.compiled import REASSOCIATE, Array, jit
+from convener.kernels.exponent import MIN_EXPONENT, exp_in_place, log_in_place
+from convener.kernels.gamma import (
+    MAX_HAZARD,
+    log_gamma_draws,
+    log_gamma_grad,
+    sample_gamma,
+    sample_rejections,
+)
+from convener.kernels.said import VoteCells
 
 
-def log_mean(columns: Tensor, totals: Tensor, said: Said) -> Tensor:
+def log_dirichlet_mean(concentration: Tensor, row_sums: Tensor, cells: VoteCells) -> Tensor:
     """Log of the mean emissions, log(Omega / sum(Omega)).  -> (C, L)
 
     columns (C, L) [cell, latent]: concentrations of the labels said; totals: sums of whole rows,
     (P, L) [pair, latent] or what broadcasts to it.
     """
-    whole = totals.log().expand(len(said.usual), -1)
-    return columns.log() - whole.index_select(0, _tensor(said.pair, columns))
+    log_row_sums = row_sums.log().expand(len(cells.default_cell), -1)
+    return concentration.log() - log_row_sums.index_select(0, _to_tensor(cells.source_row, concentration))
 
 
-def log_sample(
-    columns: Tensor, totals: Tensor, said: Said, *, generator: Generator | None = None
+def log_dirichlet_sample(
+    concentration: Tensor, row_sums: Tensor, cells: VoteCells, *, generator: Generator | None = None
 ) -> Tensor:
     """Log of emissions drawn from the Dirichlet laws, with pathwise gradients.  -> (C, L)
 
@@ -40,37 +46,35 @@ def log_sample(
     whole rows, (P, L) [pair, latent] or what broadcasts to it.  The kernel on CPU, the twin
     elsewhere; both in log space, finite for any concentration.
     """
-    if columns.device.type != "cpu":
-        return log_sample_twin(columns, totals, said, generator=generator)
-    whole = totals.expand(len(said.usual), columns.shape[1])
-    shares: Tensor = _Shares.apply(columns, whole, said.bounds, generator)  # type: ignore[no-untyped-call]
-    return shares
+    if concentration.device.type != "cpu":
+        return log_sample_twin(concentration, row_sums, cells, generator=generator)
+    expanded_sums = row_sums.expand(len(cells.default_cell), concentration.shape[1])
+    log_probs: Tensor = _DirichletSample.apply(concentration, expanded_sums, cells.cell_offsets, generator)  # type: ignore[no-untyped-call]
+    return log_probs
 
 
-def log_sample_twin(
-    columns: Tensor, totals: Tensor, said: Said, *, generator: Generator | None = None
-) -> Tensor:
+def log_sample_twin(columns: Tensor, totals: Tensor, said: VoteCells, *, generator: Generator | None = None) -> Tensor:
     """The same draws and gradients in torch operations on any device, in log space.  -> (C, L)"""
-    shape = len(said.usual), columns.shape[1]
-    rest, pair = _with_rest(said, shape[1]), _tensor(said.pair, columns)
+    shape = len(said.default_cell), columns.shape[1]
+    rest, pair = _with_rest(said, shape[1]), _to_tensor(said.source_row, columns)
     spoken = columns.new_zeros(shape).index_add(0, pair, columns)
     others = torch.maximum(totals - spoken, torch.finfo(columns.dtype).eps * totals)
-    concentrations = torch.cat([columns, others[_tensor(rest, columns)]])
+    concentrations = torch.cat([columns, others[_to_tensor(rest, columns)]])
     logs: Tensor = _LogGamma.apply(concentrations, generator)  # type: ignore[no-untyped-call]
-    pairs = torch.cat([pair, _tensor(rest, columns)])
+    pairs = torch.cat([pair, _to_tensor(rest, columns)])
     wide = pairs[:, None].expand(logs.shape)
     top = logs.new_full(shape, -torch.inf).scatter_reduce(0, wide, logs.detach(), "amax")
     sums = torch.zeros_like(top).index_add(0, pairs, (logs - top[pairs]).exp())
     return logs[: len(pair)] - top[pair] - sums[pair].log()
 
 
-def _with_rest(said: Said, labels: int) -> Array:
+def _with_rest(said: VoteCells, labels: int) -> Array:
     """Pairs that have a rest: not those that say every label, or nothing.  (R,)"""
     counts = said.counts
     return np.flatnonzero((counts > 0) & (counts < labels))
 
 
-def _tensor(array: Array, like: Tensor) -> Tensor:
+def _to_tensor(array: Array, like: Tensor) -> Tensor:
     return torch.as_tensor(array, device=like.device)
 
 
@@ -84,8 +88,8 @@ def _gamma(concentration: Tensor, generator: Generator | None) -> Tensor:
     cube = (1 + normal / (9 * d).sqrt()).pow(3)
     # No proposal stays that is not positive.
     hazard = (cube - cube.log() - 1).mul_(d).sub_(normal.square_(), alpha=0.5)
-    hazard = hazard.nan_to_num_(nan=SURE, posinf=SURE).clamp_(0, SURE)
-    refused = refusals(hazard.cumsum(0, dtype=torch.float64), generator)
+    hazard = hazard.nan_to_num_(nan=MAX_HAZARD, posinf=MAX_HAZARD).clamp_(0, MAX_HAZARD)
+    refused = sample_rejections(hazard.cumsum(0, dtype=torch.float64), generator)
     drawn = cube.mul_(d)
     drawn[refused] = torch._standard_gamma(flat[refused], generator=generator)
     return drawn.clamp_(min=torch.finfo(drawn.dtype).tiny).reshape(concentration.shape)
@@ -104,9 +108,7 @@ class _LogGamma(torch.autograd.Function):
         drawn = _gamma(raised, generator)
         power = torch.zeros_like(drawn)
         below = concentration[small]
-        uniform = torch.rand(
-            below.shape, generator=generator, dtype=below.dtype, device=below.device
-        )
+        uniform = torch.rand(below.shape, generator=generator, dtype=below.dtype, device=below.device)
         power[small] = uniform.neg_().log1p_() / below
         ctx.save_for_backward(concentration, raised, drawn, power)
         return drawn.log() + power
@@ -119,40 +121,51 @@ class _LogGamma(torch.autograd.Function):
         return grad * (slope - power / concentration), None
 
 
-class _Shares(torch.autograd.Function):
+class _DirichletSample(torch.autograd.Function):
     """Logs of the cells' shares in the sum over their pair and its rest."""
 
     @staticmethod
     def forward(
-        ctx: Any, columns: Tensor, whole: Tensor, bounds: Array, generator: Generator | None
+        ctx: Any,
+        concentration: Tensor,
+        row_sums: Tensor,
+        cell_offsets: Array,
+        generator: Generator | None,
     ) -> Tensor:
-        given = [x.detach().contiguous().numpy() for x in (columns, whole)]
+        arrays = [x.detach().contiguous().numpy() for x in (concentration, row_sums)]
         # A difference of sums may lose all its digits, but not its sign.
-        floor = torch.finfo(columns.dtype).eps
-        drawn = gammas(_concentrations(*given, bounds, floor), generator)
-        logs = log_gammas(drawn)
-        shares = np.empty_like(logs)
-        _divide(logs, bounds, shares)
-        ctx.kept = drawn, shares, bounds
-        return torch.from_numpy(logs[: len(columns)])
+        floor = torch.finfo(concentration.dtype).eps
+        draws = sample_gamma(_concentration_with_rest(*arrays, cell_offsets, floor), generator)
+        log_probs = log_gamma_draws(draws)
+        probs = np.empty_like(log_probs)
+        _normalize(log_probs, cell_offsets, probs)
+        ctx.kept = draws, probs, cell_offsets
+        return torch.from_numpy(log_probs[: len(concentration)])
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        drawn, shares, bounds = ctx.kept
-        by_column = np.empty((len(grad), shares.shape[1]), shares.dtype)
-        by_total = np.zeros((len(bounds) - 1, shares.shape[1]), shares.dtype)
-        slopes = log_slopes(drawn)
-        _gradients(grad.contiguous().numpy(), shares, slopes, bounds, by_column, by_total)
-        return torch.from_numpy(by_column), torch.from_numpy(by_total), None, None
+        draws, probs, cell_offsets = ctx.kept
+        grad_concentration = np.empty((len(grad), probs.shape[1]), probs.dtype)
+        grad_row_sums = np.zeros((len(cell_offsets) - 1, probs.shape[1]), probs.dtype)
+        gamma_grad = log_gamma_grad(draws)
+        _backward(
+            grad.contiguous().numpy(),
+            probs,
+            gamma_grad,
+            cell_offsets,
+            grad_concentration,
+            grad_row_sums,
+        )
+        return torch.from_numpy(grad_concentration), torch.from_numpy(grad_row_sums), None, None
 
 
 # In the kernels a pair has a rest unless it says every label, or nothing; rests come after all
 # cells, in the order of their pairs.
 
 
-@compiled(REGROUP)
-def _concentrations(columns, whole, bounds, floor):  # type: ignore[no-untyped-def]
+@jit(REASSOCIATE)
+def _concentration_with_rest(columns, whole, bounds, floor):  # type: ignore[no-untyped-def]
     """Concentrations of all cells and then of the rests.  -> (C+R, L)"""
     C, L = columns.shape
     R = 0
@@ -176,11 +189,11 @@ def _concentrations(columns, whole, bounds, floor):  # type: ignore[no-untyped-d
     return out
 
 
-@compiled(REGROUP)
-def _divide(logs, bounds, shares):  # type: ignore[no-untyped-def]
+@jit(REASSOCIATE)
+def _normalize(logs, bounds, shares):  # type: ignore[no-untyped-def]
     """Logs of gamma variables (C+R, L) become, for cells, logs of their shares; fill the shares."""
     L, C, P = logs.shape[1], bounds[-1] - bounds[0], len(bounds) - 1
-    deep = logs.dtype.type(DEEP)
+    deep = logs.dtype.type(MIN_EXPONENT)
     tops, totals = np.full((P, L), -np.inf, logs.dtype), np.zeros((P, L), logs.dtype)
     r = C
     for p in range(P):
@@ -216,8 +229,8 @@ def _divide(logs, bounds, shares):  # type: ignore[no-untyped-def]
                 logs[c, i] -= tops[p, i] + totals[p, i]
 
 
-@compiled(REGROUP)
-def _gradients(grad, shares, slopes, bounds, by_column, by_total):  # type: ignore[no-untyped-def]
+@jit(REASSOCIATE)
+def _backward(grad, shares, slopes, bounds, by_column, by_total):  # type: ignore[no-untyped-def]
     """A share's logarithm falls with every other cell's gamma; the rest falls with every cell."""
     L, C = grad.shape[1], bounds[-1] - bounds[0]
     total = np.empty(L)

@@ -11,110 +11,117 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.kernels.blocks import over_blocks
-from convener.kernels.compiled import REGROUP, Array, compiled
+from convener.kernels.blocks import map_blocks
+from convener.kernels.compiled import REASSOCIATE, Array, jit
 
 # Tokens that stay together in a block.
-_UNIT = 1024
+_CHUNK_TOKENS = 1024
 
 
 class SparseVotes(NamedTuple):
     """Votes (N, K) as each source's usual vote, -1 (abstain) or 0 (O), and all that differ."""
 
-    usual: NDArray[np.int16]
+    default_vote: NDArray[np.int16]
     """(K,)"""
-    bounds: NDArray[np.int64]
+    offsets: NDArray[np.int64]
     """(N+1,) token n has the entries bounds[n] to bounds[n + 1]."""
     source: NDArray[np.int32]
     """(S,)"""
-    said: NDArray[np.int16]
+    vote: NDArray[np.int16]
     """(S,)"""
 
 
-def sparse_votes(votes: NDArray[np.int16]) -> SparseVotes:
+def sparsify_votes(votes: NDArray[np.int16]) -> SparseVotes:
     """Find what differs from each source's usual vote.  votes (N, K), -1 = abstain"""
     votes = np.ascontiguousarray(votes, np.int16)
-    silent, outside = _tally(votes)
-    usual = np.where(silent > outside, -1, 0).astype(np.int16)
-    bounds = _differences(votes, usual)
-    source = np.empty(bounds[-1], np.int32)
-    said = np.empty(bounds[-1], np.int16)
-    _gather(votes, usual, bounds, source, said)
-    return SparseVotes(usual, bounds, source, said)
+    num_abstain, num_o = _count_defaults(votes)
+    default_vote = np.where(num_abstain > num_o, -1, 0).astype(np.int16)
+    offsets = _exception_offsets(votes, default_vote)
+    source = np.empty(offsets[-1], np.int32)
+    vote = np.empty(offsets[-1], np.int16)
+    _gather_exceptions(votes, default_vote, offsets, source, vote)
+    return SparseVotes(default_vote, offsets, source, vote)
 
 
-def log_evidence(
-    votes: SparseVotes, log_emissions: Array, *, dtype: type = np.float32, threads: int = 1
-) -> Array:
+def log_evidence(votes: SparseVotes, log_emission: Array, *, dtype: type = np.float32, num_threads: int = 1) -> Array:
     """Sum of log emissions over the sources that did not abstain.  -> (N, L)
 
     log_emissions (K, L, S) [source, latent, said], where what is said is one of S symbols: most
     often one of the labels.  Sums are float64 inside; -inf, a label that a
     source never says there, makes the whole -inf.
     """
-    sources, labels, symbols = log_emissions.shape
+    num_sources, num_labels, num_symbols = log_emission.shape
     # By what was said, abstain first: the latent labels are then contiguous.
-    said = np.zeros((sources, symbols + 1, labels))
-    said[:, 1:] = np.swapaxes(log_emissions, 1, 2)
-    never = np.isneginf(said)
-    finite = np.where(never, 0.0, said)
-    usual = votes.usual.astype(np.int64) + 1
-    each = np.arange(sources)
-    change = finite - finite[each, usual][:, None]
-    barred = never.astype(np.int32) - never[each, usual][:, None]
-    base = finite[each, usual].sum(0)
-    bars = never[each, usual].sum(0, dtype=np.int32)
-    tokens = len(votes.bounds) - 1
-    out = np.empty((tokens, labels), dtype)
-    units = _units(tokens)
-    strict = bool(never.any())
+    by_vote = np.zeros((num_sources, num_symbols + 1, num_labels))
+    by_vote[:, 1:] = np.swapaxes(log_emission, 1, 2)
+    impossible = np.isneginf(by_vote)
+    finite = np.where(impossible, 0.0, by_vote)
+    default_vote = votes.default_vote.astype(np.int64) + 1
+    source_index = np.arange(num_sources)
+    delta = finite - finite[source_index, default_vote][:, None]
+    impossible_delta = impossible.astype(np.int32) - impossible[source_index, default_vote][:, None]
+    default_sum = finite[source_index, default_vote].sum(0)
+    default_impossible = impossible[source_index, default_vote].sum(0, dtype=np.int32)
+    num_tokens = len(votes.offsets) - 1
+    out = np.empty((num_tokens, num_labels), dtype)
+    chunk_offsets = _chunk_offsets(num_tokens)
+    any_impossible = bool(impossible.any())
 
-    def work(begin: int, end: int) -> None:
-        first, last = int(units[begin]), int(units[end])
-        _add(votes.bounds, votes.source, votes.said, first, last, change, base, out)
-        if strict:
-            _bar(votes.bounds, votes.source, votes.said, first, last, barred, bars, out)
+    def run_block(start: int, end: int) -> None:
+        first, last = int(chunk_offsets[start]), int(chunk_offsets[end])
+        _sum_evidence(votes.offsets, votes.source, votes.vote, first, last, delta, default_sum, out)
+        if any_impossible:
+            _mark_impossible(
+                votes.offsets,
+                votes.source,
+                votes.vote,
+                first,
+                last,
+                impossible_delta,
+                default_impossible,
+                out,
+            )
 
-    for _ in over_blocks(work, units, labels, threads):
+    for _ in map_blocks(run_block, chunk_offsets, num_labels, num_threads):
         pass
     return out
 
 
-def expected_emissions(
-    votes: SparseVotes, marginals: Array, *, symbols: int | None = None, threads: int = 1
+def expected_emission_counts(
+    votes: SparseVotes, marginals: Array, *, num_symbols: int | None = None, num_threads: int = 1
 ) -> NDArray[np.float64]:
     """How often each source is expected to have said j where the truth is i.  -> (K, L, S)
 
     marginals (N, L); [source, latent, said]; S symbols, by default the labels.  Abstaining is not
     counted.
     """
-    tokens, labels = marginals.shape
-    symbols = labels if symbols is None else symbols
-    sources, units = len(votes.usual), _units(tokens)
+    num_tokens, num_labels = marginals.shape
+    num_symbols = num_labels if num_symbols is None else num_symbols
+    num_sources, chunk_offsets = len(votes.default_vote), _chunk_offsets(num_tokens)
     marginals = np.ascontiguousarray(marginals)
 
-    def work(begin: int, end: int) -> tuple[Array, Array]:
-        part, total = np.zeros((sources, symbols + 1, labels)), np.zeros(labels)
-        span = int(units[begin]), int(units[end])
-        _scatter(votes.bounds, votes.source, votes.said, *span, marginals, part, total)
+    def run_block(start: int, end: int) -> tuple[Array, Array]:
+        part, total = np.zeros((num_sources, num_symbols + 1, num_labels)), np.zeros(num_labels)
+        bounds = int(chunk_offsets[start]), int(chunk_offsets[end])
+        _scatter_counts(votes.offsets, votes.source, votes.vote, *bounds, marginals, part, total)
         return part, total
 
-    counts, totals = np.zeros((sources, symbols + 1, labels)), np.zeros(labels)
-    for part, total in over_blocks(work, units, labels, threads):
+    counts, totals = np.zeros((num_sources, num_symbols + 1, num_labels)), np.zeros(num_labels)
+    for part, total in map_blocks(run_block, chunk_offsets, num_labels, num_threads):
         counts += part
         totals += total
-    for k in np.flatnonzero(votes.usual >= 0):
-        counts[k, votes.usual[k] + 1] = np.maximum(totals - counts[k].sum(0), 0)
+    for k in np.flatnonzero(votes.default_vote >= 0):
+        counts[k, votes.default_vote[k] + 1] = np.maximum(totals - counts[k].sum(0), 0)
     return np.ascontiguousarray(np.swapaxes(counts[:, 1:], 1, 2))
 
 
-def _units(tokens: int) -> NDArray[np.int64]:
+def _chunk_offsets(num_tokens: int) -> NDArray[np.int64]:
     """Bounds of pieces of `_UNIT` tokens."""
-    return np.append(np.arange(0, tokens, _UNIT), tokens).astype(np.int64)
+    return np.append(np.arange(0, num_tokens, _CHUNK_TOKENS), num_tokens).astype(np.int64)
 
 
-@compiled()
-def _tally(votes):  # type: ignore[no-untyped-def]
+@jit()
+def _count_defaults(votes):  # type: ignore[no-untyped-def]
     """How often each source abstains and says O.  -> (K,), (K,)"""
     K = votes.shape[1]
     silent, outside = np.zeros(K, np.int64), np.zeros(K, np.int64)
@@ -125,8 +132,8 @@ def _tally(votes):  # type: ignore[no-untyped-def]
     return silent, outside
 
 
-@compiled()
-def _differences(votes, usual):  # type: ignore[no-untyped-def]
+@jit()
+def _exception_offsets(votes, usual):  # type: ignore[no-untyped-def]
     bounds = np.zeros(votes.shape[0] + 1, np.int64)
     for n in range(votes.shape[0]):
         count = 0
@@ -136,8 +143,8 @@ def _differences(votes, usual):  # type: ignore[no-untyped-def]
     return bounds
 
 
-@compiled()
-def _gather(votes, usual, bounds, source, said):  # type: ignore[no-untyped-def]
+@jit()
+def _gather_exceptions(votes, usual, bounds, source, said):  # type: ignore[no-untyped-def]
     for n in range(votes.shape[0]):
         s = bounds[n]
         if s == bounds[n + 1]:
@@ -149,8 +156,8 @@ def _gather(votes, usual, bounds, source, said):  # type: ignore[no-untyped-def]
                 s += 1
 
 
-@compiled(REGROUP)
-def _add(bounds, source, said, first, last, change, base, out):  # type: ignore[no-untyped-def]
+@jit(REASSOCIATE)
+def _sum_evidence(bounds, source, said, first, last, change, base, out):  # type: ignore[no-untyped-def]
     L = base.shape[0]
     row = np.empty(L)
     for n in range(first, last):
@@ -163,8 +170,8 @@ def _add(bounds, source, said, first, last, change, base, out):  # type: ignore[
             out[n, j] = row[j]
 
 
-@compiled()
-def _bar(bounds, source, said, first, last, barred, bars, out):  # type: ignore[no-untyped-def]
+@jit()
+def _mark_impossible(bounds, source, said, first, last, barred, bars, out):  # type: ignore[no-untyped-def]
     """-inf where any vote is impossible; counted, because -inf cannot be taken back."""
     L = bars.shape[0]
     row = np.empty(L, np.int32)
@@ -178,8 +185,8 @@ def _bar(bounds, source, said, first, last, barred, bars, out):  # type: ignore[
                 out[n, j] = -np.inf
 
 
-@compiled(REGROUP)
-def _scatter(bounds, source, said, first, last, marginals, counts, total):  # type: ignore[no-untyped-def]
+@jit(REASSOCIATE)
+def _scatter_counts(bounds, source, said, first, last, marginals, counts, total):  # type: ignore[no-untyped-def]
     L = marginals.shape[1]
     for n in range(first, last):
         for j in range(L):

@@ -11,14 +11,14 @@ import math
 
 import numpy as np
 
-from convener.kernels.compiled import Array, compiled
+from convener.kernels.compiled import Array, jit
 
 IMPOSSIBLE = 2
-NEVER = -1.0e9
+LOG_ZERO = -1.0e9
 
 
-@compiled()
-def log_moves(trans: Array, home: int, rows: int, fold: bool, out: Array) -> None:
+@jit()
+def log_transition(trans: Array, home: int, rows: int, fold: bool, out: Array) -> None:
     """Logarithms of moves, the softmax folded in or not.  trans (., L, L) -> out (rows, L, L)"""
     L = trans.shape[1]
     for t in range(rows):
@@ -34,11 +34,11 @@ def log_moves(trans: Array, home: int, rows: int, fold: bool, out: Array) -> Non
                 x = trans[home + t, i, j]
                 if x > -np.inf and fold:
                     x -= top
-                out[t, i, j] = max(x, NEVER)
+                out[t, i, j] = max(x, LOG_ZERO)
 
 
-@compiled()
-def log_sum(values: Array) -> float:
+@jit()
+def logsumexp(values: Array) -> float:
     """The logarithm of the sum of exp over a row; -inf for a row of -inf."""
     top = -np.inf
     for j in range(values.shape[0]):
@@ -51,19 +51,19 @@ def log_sum(values: Array) -> float:
     return top + math.log(total)
 
 
-@compiled()
+@jit()
 def log_forward(log_init, moves, step, log_like, first, T, energy, a, u):  # type: ignore[no-untyped-def]
     """Fill a (T+1, L), joint log-probabilities up to t, and u, the expected energy given z(t)."""
     L = log_init.shape[0]
     row = np.empty(L)
     for j in range(L):
-        a[0, j] = u[0, j] = max(log_init[j], NEVER)
+        a[0, j] = u[0, j] = max(log_init[j], LOG_ZERO)
     for t in range(T):
         for j in range(L):
             for i in range(L):
                 row[i] = a[t, i] + moves[t * step, i, j]
-            total = log_sum(row)
-            like = max(log_like[first + t, j], NEVER)
+            total = logsumexp(row)
+            like = max(log_like[first + t, j], LOG_ZERO)
             a[t + 1, j] = total + like
             if energy:
                 mean = 0.0
@@ -73,7 +73,7 @@ def log_forward(log_init, moves, step, log_like, first, T, energy, a, u):  # typ
                 u[t + 1, j] = mean + like
 
 
-@compiled()
+@jit()
 def log_backward(moves, step, log_like, first, T, energy, b, v):  # type: ignore[no-untyped-def]
     """Fill b (T+1, L), log-probabilities of what follows t, and v, its expected energy."""
     L = b.shape[1]
@@ -83,20 +83,20 @@ def log_backward(moves, step, log_like, first, T, energy, b, v):  # type: ignore
     for t in range(T - 1, -1, -1):
         for i in range(L):
             for j in range(L):
-                like = max(log_like[first + t, j], NEVER)
+                like = max(log_like[first + t, j], LOG_ZERO)
                 row[j] = moves[t * step, i, j] + like + b[t + 1, j]
-            b[t, i] = log_sum(row)
+            b[t, i] = logsumexp(row)
             if energy:
                 mean = 0.0
                 for j in range(L):
-                    like = max(log_like[first + t, j], NEVER)
+                    like = max(log_like[first + t, j], LOG_ZERO)
                     p = math.exp(row[j] - b[t, i])
                     mean += p * (moves[t * step, i, j] + like + v[t + 1, j])
                 v[t, i] = mean
 
 
-@compiled()
-def exact_block(  # type: ignore[no-untyped-def]
+@jit()
+def log_space_block(  # type: ignore[no-untyped-def]
     log_init, trans, log_like, offsets, begin, end, constant, mode, tau, energy, weights,
     log_likelihood, entropy, grad_init, grad_like, out, total, flags,
 ):  # fmt: skip
@@ -109,19 +109,19 @@ def exact_block(  # type: ignore[no-untyped-def]
         first, T = offsets[m], offsets[m + 1] - offsets[m]
         rows = min(1, T) if constant else T
         moves = np.empty((rows, L, L))
-        log_moves(trans, 0 if constant else first, rows, not constant, moves)
+        log_transition(trans, 0 if constant else first, rows, not constant, moves)
         a, u = np.empty((T + 1, L)), np.empty((T + 1, L))
         b, v = np.empty((T + 1, L)), np.empty((T + 1, L))
         log_forward(log_init, moves, step, log_like, first, T, True, a, u)
         log_backward(moves, step, log_like, first, T, True, b, v)
-        value = log_sum(a[T])
+        value = logsumexp(a[T])
         # A possible sentence may be very long; an impossible one holds at least one NEVER.
-        if value < 0.5 * NEVER:
+        if value < 0.5 * LOG_ZERO:
             flags[m] = IMPOSSIBLE
         energies = np.zeros(T + 1)
         G = np.empty((T + 1, L))
         for t in range(T + 1):
-            norm = log_sum(a[t] + b[t])
+            norm = logsumexp(a[t] + b[t])
             for j in range(L):
                 G[t, j] = math.exp(a[t, j] + b[t, j] - norm)
                 energies[t] += G[t, j] * (u[t, j] + v[t, j])
@@ -134,12 +134,12 @@ def exact_block(  # type: ignore[no-untyped-def]
         log_likelihood[m] = value
         entropy[m] = max(value - energies[T], 0.0)
         if mode > 0:
-            _write_moves(moves, step, log_like, first, T, mode, tau, weights[m], a, u, b, v, G,
+            _write_transition_grad(moves, step, log_like, first, T, mode, tau, weights[m], a, u, b, v, G,
                          energies, out, total)  # fmt: skip
 
 
-@compiled()
-def _write_moves(  # type: ignore[no-untyped-def]
+@jit()
+def _write_transition_grad(  # type: ignore[no-untyped-def]
     moves, step, log_like, first, T, mode, tau, weight, a, u, b, v, G, energies, out, total
 ):
     """Gradients of the moves: of logits (1), xi (2), or summed for the one matrix (3)."""
@@ -149,11 +149,11 @@ def _write_moves(  # type: ignore[no-untyped-def]
         k = 0
         for i in range(L):
             for j in range(L):
-                here = moves[t * step, i, j] + max(log_like[first + t, j], NEVER)
+                here = moves[t * step, i, j] + max(log_like[first + t, j], LOG_ZERO)
                 row[k] = a[t, i] + here + b[t + 1, j]
                 gain[k] = 1.0 + tau * (u[t, i] + here + v[t + 1, j] - energies[t])
                 k += 1
-        norm = log_sum(row)
+        norm = logsumexp(row)
         k = 0
         for i in range(L):
             for j in range(L):

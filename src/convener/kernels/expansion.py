@@ -11,13 +11,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from convener.kernels.said import Said
+from convener.kernels.said import VoteCells
 
-EDGE = 1e-6
+SCORE_EPS = 1e-6
 """u of the scaling function stays this far from 0 and 1, where slopes may be infinite."""
 
 
-def scaled(shares: Tensor, *, steepness: float, root: float, turn: float) -> Tensor:
+def scale_reliability(probs: Tensor, *, h_n: float, h_s: float, h_r: float) -> Tensor:
     """The scaling function h: scores from shares in [0, 1], of any shape.
 
     With u = a^(1/root), h(a) = u^n / r^(n-1) below the turn and 1 - (1-u)^n / (1-r)^(n-1) above.
@@ -25,41 +25,38 @@ def scaled(shares: Tensor, *, steepness: float, root: float, turn: float) -> Ten
     root > 0 is its h_s: above 1, all get larger; turn r in (0, 1), on the scale of u, is its h_r.
     u is held within [1e-6, 1 - 1e-6], and its gradient is 0 beyond.
 
-    >>> scaled(torch.tensor([0.04, 0.25, 0.49]), steepness=2, root=2, turn=0.5)
+    >>> scale_reliability(torch.tensor([0.04, 0.25, 0.49]), h_n=2, h_s=2, h_r=0.5)
     tensor([0.0800, 0.5000, 0.8200])
     """
-    check_scaling(steepness, root, turn)
+    check_scale_params(h_n, h_s, h_r)
     # The slope of a root at 0 is infinite, and nan after the clamp.
-    u = shares.clamp(min=torch.finfo(shares.dtype).tiny).pow(1 / root).clamp(EDGE, 1 - EDGE)
-    low = turn ** (1 - steepness) * u.pow(steepness)
-    high = 1 - (1 - turn) ** (1 - steepness) * (1 - u).pow(steepness)
-    return torch.where(u < turn, low, high)
+    u = probs.clamp(min=torch.finfo(probs.dtype).tiny).pow(1 / h_s).clamp(SCORE_EPS, 1 - SCORE_EPS)
+    low = h_r ** (1 - h_n) * u.pow(h_n)
+    high = 1 - (1 - h_r) ** (1 - h_n) * (1 - u).pow(h_n)
+    return torch.where(u < h_r, low, high)
 
 
-def unscaled(scores: Tensor, *, steepness: float, root: float, turn: float) -> Tensor:
+def unscale_reliability(scores: Tensor, *, h_n: float, h_s: float, h_r: float) -> Tensor:
     """The inverse of `scaled`: shares from scores in [0, 1], of any shape."""
-    check_scaling(steepness, root, turn)
-    low = (turn ** (steepness - 1) * scores).pow(1 / steepness)
-    high = 1 - ((1 - turn) ** (steepness - 1) * (1 - scores)).pow(1 / steepness)
-    u = torch.where(scores < turn, low, high)  # h(r) = r
-    return u.clamp(EDGE, 1 - EDGE).pow(root)
+    check_scale_params(h_n, h_s, h_r)
+    low = (h_r ** (h_n - 1) * scores).pow(1 / h_n)
+    high = 1 - ((1 - h_r) ** (h_n - 1) * (1 - scores)).pow(1 / h_n)
+    u = torch.where(scores < h_r, low, high)  # h(r) = r
+    return u.clamp(SCORE_EPS, 1 - SCORE_EPS).pow(h_s)
 
 
-def check_scaling(steepness: float, root: float, turn: float) -> None:
+def check_scale_params(h_n: float, h_s: float, h_r: float) -> None:
     """Refuse parameters that h does not have."""
-    if not (steepness > 0 and root > 0 and 0 < turn < 1):
-        raise ValueError(
-            "expected steepness > 0, root > 0 and turn in (0, 1), "
-            f"got {steepness}, {root} and {turn}"
-        )
+    if not (h_n > 0 and h_s > 0 and 0 < h_r < 1):
+        raise ValueError(f"expected steepness > 0, root > 0 and turn in (0, 1), got {h_n}, {h_s} and {h_r}")
 
 
 def reliability_scores(
     logits: Tensor,
     *,
-    steepness: float = 1.0,
-    root: float = 1.0,
-    turn: float | None = None,
+    h_n: float = 1.0,
+    h_s: float = 1.0,
+    h_r: float | None = None,
     softmax: bool = True,
 ) -> Tensor:
     """Reliability scores A~.  logits (..., K, 1+C) -> (..., K, 1+C), O and then the other columns
@@ -68,21 +65,21 @@ def reliability_scores(
     steepness and root 1, h changes nothing (the ablation "without h"); without softmax, a sigmoid
     stands in its place.  A single source has sigmoids and no h.
     """
-    sources = logits.shape[-2]
-    outside, others = logits[..., :1].sigmoid(), logits[..., 1:]
-    others = others.softmax(-2) if softmax and sources > 1 else others.sigmoid()
-    if sources > 1 and (steepness, root) != (1, 1):
-        turn = 1 / sources if turn is None else turn
-        others = scaled(others, steepness=steepness, root=root, turn=turn)
-    return torch.cat([outside, others], -1)
+    num_sources = logits.shape[-2]
+    o_scores, entity_scores = logits[..., :1].sigmoid(), logits[..., 1:]
+    entity_scores = entity_scores.softmax(-2) if softmax and num_sources > 1 else entity_scores.sigmoid()
+    if num_sources > 1 and (h_n, h_s) != (1, 1):
+        h_r = 1 / num_sources if h_r is None else h_r
+        entity_scores = scale_reliability(entity_scores, h_n=h_n, h_s=h_s, h_r=h_r)
+    return torch.cat([o_scores, entity_scores], -1)
 
 
-def logits_for(
+def reliability_logits(
     scores: Tensor,
     *,
-    steepness: float = 1.0,
-    root: float = 1.0,
-    turn: float | None = None,
+    h_n: float = 1.0,
+    h_s: float = 1.0,
+    h_r: float | None = None,
     softmax: bool = True,
 ) -> Tensor:
     """Logits whose reliability scores are these, or near them.  (..., K, 1+C) -> the same
@@ -93,107 +90,107 @@ def logits_for(
     divided by their sum.  Of all shares that sum to 1 these have the smallest largest error of
     log a, and keep the order of the sources and the ratios of their shares.
     """
-    sources = scores.shape[-2]
-    wanted = scores.double()
-    outside, others = wanted[..., :1], wanted[..., 1:]
-    if sources > 1 and (steepness, root) != (1, 1):
-        turn = 1 / sources if turn is None else turn
-        others = unscaled(others, steepness=steepness, root=root, turn=turn)
-    if softmax and sources > 1:
-        others = others.clamp(min=torch.finfo(torch.float32).tiny).log()
+    num_sources = scores.shape[-2]
+    target = scores.double()
+    o_scores, entity_scores = target[..., :1], target[..., 1:]
+    if num_sources > 1 and (h_n, h_s) != (1, 1):
+        h_r = 1 / num_sources if h_r is None else h_r
+        entity_scores = unscale_reliability(entity_scores, h_n=h_n, h_s=h_s, h_r=h_r)
+    if softmax and num_sources > 1:
+        entity_scores = entity_scores.clamp(min=torch.finfo(torch.float32).tiny).log()
     else:
-        others = others.logit(EDGE)
-    return torch.cat([outside.logit(EDGE), others], -1).to(scores.dtype)
+        entity_scores = entity_scores.logit(SCORE_EPS)
+    return torch.cat([o_scores.logit(SCORE_EPS), entity_scores], -1).to(scores.dtype)
 
 
-def by_label(scores: Tensor, labels: int) -> Tensor:
+def expand_to_labels(scores: Tensor, num_labels: int) -> Tensor:
     """Scores of labels from those of O and entity types; B-x and I-x share.  (..., 1+E) -> (..., L)
 
     Scores that are by label already stay as they are.
 
-    >>> by_label(torch.tensor([0.9, 0.5, 0.7]), labels=5)
+    >>> expand_to_labels(torch.tensor([0.9, 0.5, 0.7]), num_labels=5)
     tensor([0.9000, 0.5000, 0.5000, 0.7000, 0.7000])
     """
-    check_columns(scores.shape[-1], labels)
-    if scores.shape[-1] == labels:
+    check_num_scores(scores.shape[-1], num_labels)
+    if scores.shape[-1] == num_labels:
         return scores
     return torch.cat([scores[..., :1], scores[..., 1:].repeat_interleave(2, -1)], -1)
 
 
-def check_columns(columns: int, labels: int) -> None:
+def check_num_scores(num_scores: int, num_labels: int) -> None:
     """Refuse scores that are neither by label nor by entity type."""
-    if columns not in (labels, (labels + 1) / 2):
-        raise ValueError(f"expected {labels} or {labels // 2 + 1} scores, got {columns}")
+    if num_scores not in (num_labels, (num_labels + 1) / 2):
+        raise ValueError(f"expected {num_labels} or {num_labels // 2 + 1} scores, got {num_scores}")
 
 
-class Rows(NamedTuple):
+class PriorRows(NamedTuple):
     """A prior in which all wrong labels but O are alike: three numbers for each row (..., K, L)."""
 
-    right: Tensor
+    diagonal: Tensor
     """What the row gives to its own label."""
-    outside: Tensor
+    to_o: Tensor
     """What it gives to O; nothing of it is used in the row of O itself."""
-    other: Tensor
+    to_other: Tensor
     """What it gives to each label that is neither."""
 
     def dense(self) -> Tensor:
         """All of the prior.  -> (..., K, L, L) [source, latent, said]"""
-        labels = self.right.shape[-1]
-        spread = self.other[..., None].expand(*self.other.shape, labels - 1)
-        whole = torch.cat([self.outside[..., None], spread], -1)
-        own = torch.eye(labels, dtype=torch.bool, device=whole.device)
-        return torch.where(own, self.right[..., None], whole)
+        num_labels = self.diagonal.shape[-1]
+        spread = self.to_other[..., None].expand(*self.to_other.shape, num_labels - 1)
+        whole = torch.cat([self.to_o[..., None], spread], -1)
+        is_diagonal = torch.eye(num_labels, dtype=torch.bool, device=whole.device)
+        return torch.where(is_diagonal, self.diagonal[..., None], whole)
 
-    def columns(self, said: Said) -> Tensor:
+    def at_cells(self, cells: VoteCells) -> Tensor:
         """Only the labels that are said, for scores (M, K, L).  -> (C, L) [cell, latent]"""
-        pair, label = _places(said, self.right)
-        labels = self.right.shape[-1]
-        either = torch.cat([x.reshape(-1, labels) for x in (self.outside, self.other)])
-        column = either.index_select(0, pair + len(said.usual) * (label > 0))
-        own = self.right.reshape(-1).index_select(0, pair * labels + label)
-        return column.scatter(1, label[:, None], own[:, None])
+        source_row, label = _cell_index(cells, self.diagonal)
+        num_labels = self.diagonal.shape[-1]
+        off_diagonal = torch.cat([x.reshape(-1, num_labels) for x in (self.to_o, self.to_other)])
+        column = off_diagonal.index_select(0, source_row + len(cells.default_cell) * (label > 0))
+        diagonal = self.diagonal.reshape(-1).index_select(0, source_row * num_labels + label)
+        return column.scatter(1, label[:, None], diagonal[:, None])
 
 
-def _places(said: Said, like: Tensor) -> tuple[Tensor, Tensor]:
+def _cell_index(cells: VoteCells, like: Tensor) -> tuple[Tensor, Tensor]:
     """Pair and label of each cell, as indices where `like` is."""
-    pair = torch.as_tensor(said.pair, device=like.device)
-    return pair, torch.as_tensor(said.label, device=like.device).long()
+    source_row = torch.as_tensor(cells.source_row, device=like.device)
+    return source_row, torch.as_tensor(cells.label, device=like.device).long()
 
 
-def base_rows(scores: Tensor, *, exponent: float, turn: float) -> Rows:
+def base_prior_rows(scores: Tensor, *, g_n: float, g_r: float) -> PriorRows:
     """The base prior Lambda by rows.  scores (..., K, L) in [0, 1]; g's parameters as in `outside`
 
     Rows are non-negative and sum to 1, whatever the scores, for all parameters that `outside`
     accepts.
     """
-    labels = scores.shape[-1]
-    to_outside, to_others = _expanded(scores[..., 1:], labels, exponent, turn)
-    first = scores[..., :1]
-    return Rows(
+    num_labels = scores.shape[-1]
+    to_o, to_other = _split_row(scores[..., 1:], num_labels, g_n, g_r)
+    o_score = scores[..., :1]
+    return PriorRows(
         scores,
-        torch.cat([first, to_outside], -1),
-        torch.cat([(1 - first) / (labels - 1), to_others / (labels - 2)], -1),
+        torch.cat([o_score, to_o], -1),
+        torch.cat([(1 - o_score) / (num_labels - 1), to_other / (num_labels - 2)], -1),
     )
 
 
-def naive_rows(scores: Tensor) -> Rows:
+def uniform_prior_rows(scores: Tensor) -> PriorRows:
     """The prior of the ablation "naive emission": what is wrong is uniform.  scores (..., K, L)"""
-    even = (1 - scores) / (scores.shape[-1] - 1)
-    return Rows(scores, even, even)
+    off_diagonal = (1 - scores) / (scores.shape[-1] - 1)
+    return PriorRows(scores, off_diagonal, off_diagonal)
 
 
-def base_prior(scores: Tensor, *, exponent: float, turn: float) -> Tensor:
+def base_prior(scores: Tensor, *, g_n: float, g_r: float) -> Tensor:
     """The base prior Lambda.  scores (..., K, L) -> (..., K, L, L) [source, latent, said]
 
-    >>> base_prior(torch.tensor([[0.9, 0.6, 0.0]]), exponent=4, turn=0.1)
+    >>> base_prior(torch.tensor([[0.9, 0.6, 0.0]]), g_n=4, g_r=0.1)
     tensor([[[0.9000, 0.0500, 0.0500],
              [0.3676, 0.6000, 0.0324],
              [1.0000, 0.0000, 0.0000]]])
     """
-    return base_rows(scores, exponent=exponent, turn=turn).dense()
+    return base_prior_rows(scores, g_n=g_n, g_r=g_r).dense()
 
 
-def outside(scores: Tensor, *, labels: int, exponent: float, turn: float) -> Tensor:
+def emit_to_o(scores: Tensor, *, num_labels: int, g_n: float, g_r: float) -> Tensor:
     """The function g: how much of a row with score a in [0, 1] goes to O.  Of any shape
 
     g(a) = c a^n + (1-L) a + 1 up to the turn r, with the c that makes it smooth there, and a
@@ -202,56 +199,53 @@ def outside(scores: Tensor, *, labels: int, exponent: float, turn: float) -> Ten
     for other labels, 1 - a - g(a), is never negative; g itself is not if g(r) >= 0, as it is for
     every r <= 1/(L-1).  Other parameters, and fewer than 3 labels, are refused.
     """
-    return _expanded(scores, labels, exponent, turn)[0]
+    return _split_row(scores, num_labels, g_n, g_r)[0]
 
 
-def _expanded(a: Tensor, labels: int, exponent: float, turn: float) -> tuple[Tensor, Tensor]:
+def _split_row(a: Tensor, num_labels: int, g_n: float, g_r: float) -> tuple[Tensor, Tensor]:
     """g(a), and 1 - a - g(a).
 
     With x = a/r and d = n - (n-1) r, which is 1 or more, the latter is (L-2) r (x - x^n / d) up to
     the turn: so written, no digits are lost and no sign.
     """
-    d, slope = bend(labels, exponent, turn)
-    x = (a / turn).clamp(max=1)
-    others = (labels - 2) * turn * (x - x.pow(exponent) / d)
-    low = a <= turn
-    to_outside = torch.where(low, 1 - a - others, (1 - a) * (1 - slope))
-    return to_outside, torch.where(low, others, (1 - a) * slope)
+    d, slope = g_coefficients(num_labels, g_n, g_r)
+    x = (a / g_r).clamp(max=1)
+    to_others = (num_labels - 2) * g_r * (x - x.pow(g_n) / d)
+    low = a <= g_r
+    to_o = torch.where(low, 1 - a - to_others, (1 - a) * (1 - slope))
+    return to_o, torch.where(low, to_others, (1 - a) * slope)
 
 
-def bend(labels: int, exponent: float, turn: float) -> tuple[float, float]:
+def g_coefficients(num_labels: int, g_n: float, g_r: float) -> tuple[float, float]:
     """The d of g, and what others get per 1 - a beyond the turn; parameters are checked."""
-    if not (labels >= 3 and exponent >= 1 and 0 < turn < 1):
+    if not (num_labels >= 3 and g_n >= 1 and 0 < g_r < 1):
+        raise ValueError(f"expected labels >= 3, exponent >= 1 and turn in (0, 1), got {num_labels}, {g_n} and {g_r}")
+    d = g_n - (g_n - 1) * g_r
+    others_at_g_r = (num_labels - 2) * g_r * (1 - 1 / d)  # for others, at the turn
+    if 1 - g_r - others_at_g_r < 0:
         raise ValueError(
-            "expected labels >= 3, exponent >= 1 and turn in (0, 1), "
-            f"got {labels}, {exponent} and {turn}"
-        )
-    d = exponent - (exponent - 1) * turn
-    left = (labels - 2) * turn * (1 - 1 / d)  # for others, at the turn
-    if 1 - turn - left < 0:
-        raise ValueError(
-            f"with {labels} labels and exponent {exponent}, a turn of {turn} makes g negative; "
+            f"with {num_labels} labels and exponent {g_n}, a turn of {g_r} makes g negative; "
             f"1/(labels-1) and less never does"
         )
-    return d, left / (1 - turn)
+    return d, others_at_g_r / (1 - g_r)
 
 
-def addon_prior(scales: Tensor, table: Tensor) -> Tensor:
+def addon_prior(scales: Tensor, wxor_scores: Tensor) -> Tensor:
     """The addon prior Delta.  -> (..., K, L, L) [source, latent, said]
 
     scales C (..., K, L) [source, query]; table W~ (K, L, L) [source, query, target].
     """
-    return (scales[..., None] * table).transpose(-1, -2)
+    return (scales[..., None] * wxor_scores).transpose(-1, -2)
 
 
-def addon_columns(scales: Tensor, table: Tensor, said: Said) -> Tensor:
+def addon_prior_at(scales: Tensor, wxor_scores: Tensor, cells: VoteCells) -> Tensor:
     """Only the labels that are said, for scales (M, K, L).  -> (C, L) [cell, latent]"""
-    pair, label = _places(said, scales)
-    sources, labels = scales.shape[-2:]
-    own = scales.reshape(-1).index_select(0, pair * labels + label)
-    return own[:, None] * table[pair % sources, label]
+    source_row, label = _cell_index(cells, scales)
+    num_sources, num_labels = scales.shape[-2:]
+    cell_scales = scales.reshape(-1).index_select(0, source_row * num_labels + label)
+    return cell_scales[:, None] * wxor_scores[source_row % num_sources, label]
 
 
-def addon_totals(scales: Tensor, table: Tensor) -> Tensor:
+def addon_row_sums(scales: Tensor, wxor_scores: Tensor) -> Tensor:
     """What Delta adds to each row, sum_j Delta[k, i, j].  (..., K, L) -> (..., K, L)"""
-    return torch.einsum("...kq,kqi->...ki", scales, table)
+    return torch.einsum("...kq,kqi->...ki", scales, wxor_scores)

@@ -14,9 +14,9 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, overload
 
-from convener.kernels.compiled import Array, compiled
+from convener.kernels.compiled import Array, jit
 
-DEEP = -80.0
+MIN_EXPONENT = -80.0
 """exp in single precision is not asked for less."""
 # Adding 1.5 * 2**23 leaves the nearest whole number in the last bits of a float32.
 _ROUND = np.float32(12582912.0)
@@ -79,7 +79,7 @@ _mantissa: Any = intrinsic(_mantissa_code)
 
 
 # No regrouping here: it would cancel (x + _ROUND) - _ROUND.
-@compiled(frozenset({"contract"}), inline=True)
+@jit(frozenset({"contract"}), inline=True)
 def _exp_single(values: Array, count: int) -> None:
     for k in range(count):
         x = values[k]
@@ -96,13 +96,13 @@ def _exp_single(values: Array, count: int) -> None:
         values[k] = p * _power_of_two(rounded)
 
 
-@compiled()
+@jit()
 def _exp_double(values: Array, count: int) -> None:
     for k in range(count):
         values[k] = math.exp(values[k])
 
 
-@compiled(frozenset({"contract"}), inline=True)
+@jit(frozenset({"contract"}), inline=True)
 def _log_single(values: Array, count: int) -> None:
     for k in range(count):
         x = values[k]
@@ -117,7 +117,7 @@ def _log_single(values: Array, count: int) -> None:
         values[k] = n * _LN2_HIGH + (n * _LN2_LOW + s * p)
 
 
-@compiled()
+@jit()
 def _log_double(values: Array, count: int) -> None:
     for k in range(count):
         values[k] = math.log(values[k])

@@ -15,109 +15,122 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from convener.kernels.compiled import REGROUP, Array, compiled
+from convener.kernels.compiled import REASSOCIATE, Array, jit
 from convener.kernels.exponent import log_in_place
 
 # Stands for infinity: nobody survives exp(-50).
-SURE = 50.0
+MAX_HAZARD = 50.0
 # Within this, a few terms of the logarithm's series do, and lose no digits.
-_NEAR = 0.3
+_SERIES_RADIUS = 0.3
 # From this concentration on, the series of `log_slopes` errs by less than 1e-4 (1e-5 for nearly all
 # draws); torch's own approximation errs by as much.
-_LARGE = 6.0
+_MIN_SERIES_CONCENTRATION = 6.0
 
 
-class Gammas(NamedTuple):
+class GammaDraws(NamedTuple):
     """Gamma variables as they were drawn; those of small concentrations are few."""
 
-    raised: Array
+    boosted: Array
     """Concentrations, one more where they are below 1."""
-    roots: Array
+    cube_roots: Array
     """Of the same shape: a variable is (raised - 1/3) root^3, times its power where it is one of"""
-    few: Array
+    small_index: Array
     """(S,) places of concentrations below 1, counted in all."""
-    small: Array
+    small_concentrations: Array
     """(S,) these concentrations."""
-    powers: Array
+    log_powers: Array
     """(S,) logarithms of U^(1/a)."""
 
 
-def gammas(concentrations: Array, generator: Generator | None) -> Gammas:
+def sample_gamma(concentrations: Array, generator: Generator | None) -> GammaDraws:
     """Draw gamma variables of these concentrations, all positive.
 
     One proposal for all at once; torch draws those anew that were refused, a few per cent.
     """
     flat = concentrations.reshape(-1)
-    few = np.flatnonzero(flat < 1)
-    small = flat[few]
-    raised = torch.from_numpy(flat.copy() if len(few) else flat)
-    raised.numpy()[few] += 1
-    roots = torch.randn(raised.shape, generator=generator, dtype=raised.dtype)
+    small_index = np.flatnonzero(flat < 1)
+    small_concentrations = flat[small_index]
+    boosted = torch.from_numpy(flat.copy() if len(small_index) else flat)
+    boosted.numpy()[small_index] += 1
+    cube_roots = torch.randn(boosted.shape, generator=generator, dtype=boosted.dtype)
     if len(flat):
-        ends = torch.empty(raised.shape, dtype=torch.float64)
-        _propose(raised.numpy(), roots.numpy(), ends.numpy())
-        refused = refusals(ends, generator)
-        chosen = raised[refused]
-        again = torch._standard_gamma(chosen, generator=generator)
-        again.clamp_(min=torch.finfo(again.dtype).tiny)
-        roots[refused] = again.div_(chosen - 1 / 3).pow_(1 / 3)
+        cumulative_hazard = torch.empty(boosted.shape, dtype=torch.float64)
+        _propose(boosted.numpy(), cube_roots.numpy(), cumulative_hazard.numpy())
+        rejected = sample_rejections(cumulative_hazard, generator)
+        rejected_concentrations = boosted[rejected]
+        redrawn = torch._standard_gamma(rejected_concentrations, generator=generator)
+        redrawn.clamp_(min=torch.finfo(redrawn.dtype).tiny)
+        cube_roots[rejected] = redrawn.div_(rejected_concentrations - 1 / 3).pow_(1 / 3)
     # Uniform numbers never reach 1, so that 1 less them is never 0.
-    uniform = torch.rand(len(few), generator=generator, dtype=raised.dtype).numpy()
+    uniform = torch.rand(len(small_index), generator=generator, dtype=boosted.dtype).numpy()
     shape = concentrations.shape
-    powers = np.log1p(-uniform) / small
-    return Gammas(raised.numpy().reshape(shape), roots.numpy().reshape(shape), few, small, powers)
+    log_powers = np.log1p(-uniform) / small_concentrations
+    return GammaDraws(
+        boosted.numpy().reshape(shape),
+        cube_roots.numpy().reshape(shape),
+        small_index,
+        small_concentrations,
+        log_powers,
+    )
 
 
-def log_gammas(drawn: Gammas) -> Array:
+def log_gamma_draws(draws: GammaDraws) -> Array:
     """Logarithms of the variables."""
-    logs = np.empty_like(drawn.roots)
-    _logs(drawn.raised.reshape(-1), drawn.roots.reshape(-1), logs.reshape(-1))
-    logs.reshape(-1)[drawn.few] += drawn.powers
+    logs = np.empty_like(draws.cube_roots)
+    _log_values(draws.boosted.reshape(-1), draws.cube_roots.reshape(-1), logs.reshape(-1))
+    logs.reshape(-1)[draws.small_index] += draws.log_powers
     return logs
 
 
-def refusals(ends: Tensor, generator: Generator | None) -> Tensor:
+def sample_rejections(cumulative_hazard: Tensor, generator: Generator | None) -> Tensor:
     """Places of proposals that do not stay, each with probability 1 - exp(-hazard).  -> (R,)
 
     ends (n,) float64: hazards, summed up to each place.  Points of a Poisson process hit the
     stretch of a proposal with just the probability to refuse it: a few random numbers instead of
     one for each proposal.
     """
-    hits = int(torch.poisson(ends[-1], generator=generator))
-    points = torch.rand(hits, generator=generator, dtype=ends.dtype, device=ends.device)
-    places = torch.searchsorted(ends, points.mul_(ends[-1])).clamp_(max=len(ends) - 1)
-    refused: Tensor = torch.unique(places)
-    return refused
+    num_points = int(torch.poisson(cumulative_hazard[-1], generator=generator))
+    points = torch.rand(
+        num_points,
+        generator=generator,
+        dtype=cumulative_hazard.dtype,
+        device=cumulative_hazard.device,
+    )
+    indices = torch.searchsorted(cumulative_hazard, points.mul_(cumulative_hazard[-1])).clamp_(
+        max=len(cumulative_hazard) - 1
+    )
+    rejected: Tensor = torch.unique(indices)
+    return rejected
 
 
-def log_slopes(drawn: Gammas) -> Array:
+def log_gamma_grad(draws: GammaDraws) -> Array:
     """How the logarithms of the variables move with their concentrations, quantiles held fast."""
-    a, roots = drawn.raised.reshape(-1), drawn.roots.reshape(-1)
-    slopes = np.empty_like(roots)
-    _series(a, roots, slopes)
-    near = np.flatnonzero(a < _LARGE)
-    if len(near):
-        low, root = a[near], roots[near]
-        values = (low - 1 / 3) * root * root * root
-        found = torch._standard_gamma_grad(torch.from_numpy(low), torch.from_numpy(values))
-        slopes[near] = found.numpy() / values
-    slopes[drawn.few] -= drawn.powers / drawn.small
-    return slopes.reshape(drawn.roots.shape)
+    a, cube_roots = draws.boosted.reshape(-1), draws.cube_roots.reshape(-1)
+    grad = np.empty_like(cube_roots)
+    _grad_series(a, cube_roots, grad)
+    small = np.flatnonzero(a < _MIN_SERIES_CONCENTRATION)
+    if len(small):
+        small_a, small_roots = a[small], cube_roots[small]
+        values = (small_a - 1 / 3) * small_roots * small_roots * small_roots
+        exact_grad = torch._standard_gamma_grad(torch.from_numpy(small_a), torch.from_numpy(values))
+        grad[small] = exact_grad.numpy() / values
+    grad[draws.small_index] -= draws.log_powers / draws.small_concentrations
+    return grad.reshape(draws.cube_roots.shape)
 
 
-@compiled(REGROUP)
-def _logs(a, roots, out):  # type: ignore[no-untyped-def]
+@jit(REASSOCIATE)
+def _log_values(a, roots, out):  # type: ignore[no-untyped-def]
     third, tiny = a.dtype.type(1 / 3), a.dtype.type(np.finfo(a.dtype).tiny)
     for k in range(len(a)):
         out[k] = max((a[k] - third) * roots[k] * roots[k] * roots[k], tiny)
     log_in_place(out, len(a))
 
 
-@compiled(REGROUP)
+@jit(REASSOCIATE)
 def _propose(a, roots, ends):  # type: ignore[no-untyped-def]
     """Turn normal variables into roots; hazards, summed, into ends."""
     one = a.dtype.type(1)
-    near, third, half = a.dtype.type(_NEAR), a.dtype.type(1 / 3), a.dtype.type(1 / 2)
+    near, third, half = a.dtype.type(_SERIES_RADIUS), a.dtype.type(1 / 3), a.dtype.type(1 / 2)
     c5, c7, c9 = a.dtype.type(1 / 5), a.dtype.type(1 / 7), a.dtype.type(1 / 9)
     c4, c6, c8, c10 = half * half, half * third, half * half * half, a.dtype.type(1 / 10)
     least = np.finfo(a.dtype).eps
@@ -131,14 +144,14 @@ def _propose(a, roots, ends):  # type: ignore[no-untyped-def]
         elif w > least - one:
             hazard = max(w - w * w * (half - w * third) - math.log1p(w), 0.0)
         else:
-            hazard, w = SURE, least - one
+            hazard, w = MAX_HAZARD, least - one
         roots[k] = one + w
-        total += min(3 * d * hazard, SURE)
+        total += min(3 * d * hazard, MAX_HAZARD)
         ends[k] = total
 
 
-@compiled(REGROUP)
-def _series(a, roots, slopes):  # type: ignore[no-untyped-def]
+@jit(REASSOCIATE)
+def _grad_series(a, roots, slopes):  # type: ignore[no-untyped-def]
     """Slopes of log(d root^3) by a, quantiles held fast: a series in w and 1/d.
 
     The normal variables n = 3 sqrt(d) w that stay have a density, phi(n) exp(-hazard) / Z(d).  As

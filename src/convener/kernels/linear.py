@@ -15,13 +15,13 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from convener.kernels.blocks import over_blocks
-from convener.kernels.compiled import REGROUP, compiled
+from convener.kernels.blocks import map_blocks
+from convener.kernels.compiled import REASSOCIATE, jit
 
 # Rows that stay in the fast caches while all weights pass by.
-_CHUNK = 16
+_CHUNK_ROWS = 16
 # With more outputs BLAS is as fast.
-_NARROW = 64
+_MAX_OUTPUTS = 64
 
 
 def linear(rows: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -29,7 +29,7 @@ def linear(rows: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
     The kernel for few outputs on CPU; torch's own elsewhere, and for less than one tile.
     """
-    if rows.device.type != "cpu" or len(rows) < 4 or not 3 <= len(weight) <= _NARROW:
+    if rows.device.type != "cpu" or len(rows) < 4 or not 3 <= len(weight) <= _MAX_OUTPUTS:
         return functional.linear(rows, weight, bias)
     result: Tensor = _Linear.apply(rows, weight, bias)  # type: ignore[no-untyped-call]
     return result
@@ -43,7 +43,7 @@ class _Linear(torch.autograd.Function):
         ctx.save_for_backward(rows, weight)
         arrays = [x.detach().contiguous().numpy() for x in (rows, weight, bias)]
         out = np.empty((len(rows), len(weight)), arrays[0].dtype)
-        _over_rows(lambda begin, end: _product(*arrays, begin, end, out), *out.shape)
+        _map_row_blocks(lambda begin, end: _forward_kernel(*arrays, begin, end, out), *out.shape)
         return torch.from_numpy(out)
 
     @staticmethod
@@ -51,31 +51,38 @@ class _Linear(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         rows, weight = ctx.saved_tensors
         arrays = [x.detach().contiguous().numpy() for x in (rows, grad)]
-        parts = _over_rows(lambda begin, end: _outer(*arrays, begin, end), *grad.shape)
-        by_rows = grad @ weight if ctx.needs_input_grad[0] else None
-        return by_rows, torch.from_numpy(sum(parts[1:], start=parts[0])), grad.sum(0)
+        block_grads = _map_row_blocks(lambda begin, end: _weight_grad_kernel(*arrays, begin, end), *grad.shape)
+        grad_rows = grad @ weight if ctx.needs_input_grad[0] else None
+        return grad_rows, torch.from_numpy(sum(block_grads[1:], start=block_grads[0])), grad.sum(0)
 
 
-def _over_rows(work: Callable[[int, int], Any], rows: int, outputs: int) -> list[Any]:
+def _map_row_blocks(function: Callable[[int, int], Any], num_rows: int, num_outputs: int) -> list[Any]:
     """Results of work(begin, end) over blocks of whole chunks."""
-    chunks = np.minimum(np.arange(0, rows + _CHUNK, _CHUNK), rows)
-    threads = torch.get_num_threads()
-    return list(over_blocks(lambda b, e: work(chunks[b], chunks[e]), chunks, outputs, threads))
+    chunk_offsets = np.minimum(np.arange(0, num_rows + _CHUNK_ROWS, _CHUNK_ROWS), num_rows)
+    num_threads = torch.get_num_threads()
+    return list(
+        map_blocks(
+            lambda b, e: function(chunk_offsets[b], chunk_offsets[e]),
+            chunk_offsets,
+            num_outputs,
+            num_threads,
+        )
+    )
 
 
 # Both kernels work on tiles of 4 rows and 3 outputs: 12 numbers are what the registers hold.  The
 # last tiles reach back over what is done already.
 
 
-@compiled(REGROUP)
-def _product(rows, weight, bias, begin, end, out):  # type: ignore[no-untyped-def]
+@jit(REASSOCIATE)
+def _forward_kernel(rows, weight, bias, begin, end, out):  # type: ignore[no-untyped-def]
     """Fill the rows begin..end of out."""
     (N, D), J = rows.shape, len(weight)
     zero = rows.dtype.type(0)
-    for first in range(begin, end, _CHUNK):
+    for first in range(begin, end, _CHUNK_ROWS):
         for o in range(0, J, 3):
             j = min(o, J - 3)
-            for n in range(first, min(first + _CHUNK, end), 4):
+            for n in range(first, min(first + _CHUNK_ROWS, end), 4):
                 i = min(n, N - 4)
                 a0 = a1 = a2 = b0 = b1 = b2 = c0 = c1 = c2 = d0 = d1 = d2 = zero
                 for k in range(D):
@@ -92,16 +99,16 @@ def _product(rows, weight, bias, begin, end, out):  # type: ignore[no-untyped-de
                 out[i + 3, j], out[i + 3, j + 1], out[i + 3, j + 2] = d0 + x, d1 + y, d2 + z
 
 
-@compiled(REGROUP)
-def _outer(rows, grad, begin, end):  # type: ignore[no-untyped-def]
+@jit(REASSOCIATE)
+def _weight_grad_kernel(rows, grad, begin, end):  # type: ignore[no-untyped-def]
     """Gradient by the weights of the rows begin..end.  -> (J, D)"""
     (N, D), J = rows.shape, grad.shape[1]
     zero = rows.dtype.type(0)
     out, g = np.zeros((J, D), rows.dtype), np.empty((3, 4), rows.dtype)
-    for first in range(begin, end, _CHUNK):
+    for first in range(begin, end, _CHUNK_ROWS):
         for o in range(0, J, 3):
             j = min(o, J - 3)
-            for n in range(first, min(first + _CHUNK, end), 4):
+            for n in range(first, min(first + _CHUNK_ROWS, end), 4):
                 i = min(n, N - 4)
                 for q in range(3):
                     for r in range(4):

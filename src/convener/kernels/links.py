@@ -6,16 +6,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def same_label(size: int) -> NDArray[np.bool_]:
+def continues_span(num_labels: int) -> NDArray[np.bool_]:
     """Which moves keep two tokens together: into I-x within a span, or from O to O.  -> (L, L)"""
-    same = np.zeros((size, size), bool)
+    same = np.zeros((num_labels, num_labels), bool)
     same[0, 0] = True
-    for begin in range(1, size, 2):
-        same[begin : begin + 2, begin + 1] = True
+    for b_label in range(1, num_labels, 2):
+        same[b_label : b_label + 2, b_label + 1] = True
     return same
 
 
-def extended(
+def extend_over_links(
     labels: NDArray[np.int16], linked: NDArray[np.bool_], offsets: NDArray[np.int64]
 ) -> NDArray[np.int16]:
     """Labels whose spans have grown over the tokens linked to them.
@@ -23,13 +23,13 @@ def extended(
     labels (N,) BIO, linked (N,) to the token before -> (N,)
     """
     result = labels.copy()
-    heard = linked.copy()
-    heard[offsets[:-1][np.diff(offsets) > 0]] = False
-    places = np.flatnonzero(heard).tolist()
-    for token in places:
+    is_linked = linked.copy()
+    is_linked[offsets[:-1][np.diff(offsets) > 0]] = False
+    positions = np.flatnonzero(is_linked).tolist()
+    for token in positions:
         if result[token] == 0 and result[token - 1] > 0:
             result[token] = result[token - 1] + result[token - 1] % 2
-    for token in reversed(places):
+    for token in reversed(positions):
         if result[token] % 2 == 1 and result[token - 1] == 0:
             result[token - 1] = result[token]
             result[token] += 1
@@ -44,10 +44,10 @@ def link_evidence(links: NDArray[np.bool_], accuracy: NDArray[np.float64]) -> ND
     return np.stack([links @ np.log(accuracy), links @ np.log1p(-accuracy)], axis=1)
 
 
-def linked_moves(
-    moves: NDArray[np.float64],
-    evidence: NDArray[np.float64],
-    log_like: NDArray[np.float32],
+def linked_transition_logits(
+    transition: NDArray[np.float64],
+    link_log_likelihood: NDArray[np.float64],
+    log_evidence: NDArray[np.float32],
     offsets: NDArray[np.int64],
 ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Moves and evidence of the chain p(z(t) | z(t-1)) p(links(t) | z(t-1), z(t)) p(x(t) | z(t)).
@@ -58,17 +58,17 @@ def linked_moves(
     not heard.  -> logits (N, L, L), evidence (N, L)
     """
     first = offsets[:-1][np.diff(offsets) > 0]
-    heard = evidence.astype(np.float32)
-    heard[first] = 0
+    link_terms = link_log_likelihood.astype(np.float32)
+    link_terms[first] = 0
     with np.errstate(divide="ignore"):
-        logits = np.log(moves).astype(np.float32) + np.where(
-            same_label(len(moves)), heard[:, :1, None], heard[:, 1:, None]
+        logits = np.log(transition).astype(np.float32) + np.where(
+            continues_span(len(transition)), link_terms[:, :1, None], link_terms[:, 1:, None]
         )
     top = logits.max(axis=2)
-    rows = top + np.log(np.exp(logits - top[:, :, None]).sum(axis=2))
-    like = log_like.copy()
-    like[:-1] += rows[1:]
+    log_norm = top + np.log(np.exp(logits - top[:, :, None]).sum(axis=2))
+    adjusted_evidence = log_evidence.copy()
+    adjusted_evidence[:-1] += log_norm[1:]
     last = offsets[1:][np.diff(offsets) > 0] - 1
-    inner = last[last + 1 < len(like)]
-    like[inner] = log_like[inner]  # the next row belongs to another sentence
-    return logits, like
+    inner = last[last + 1 < len(adjusted_evidence)]
+    adjusted_evidence[inner] = log_evidence[inner]  # the next row belongs to another sentence
+    return logits, adjusted_evidence

@@ -6,24 +6,24 @@ import math
 
 import numpy as np
 
-from convener.kernels.compiled import compiled
-from convener.kernels.exact import NEVER, log_backward, log_forward, log_moves, log_sum
+from convener.kernels.compiled import jit
+from convener.kernels.exact import LOG_ZERO, log_backward, log_forward, log_transition, logsumexp
 
-ILLEGAL = -1.0e6
+ILLEGAL_COST = -1.0e6
 
 
-@compiled()
-def _first(log_init, moves, log_like, n, start_cost, out):  # type: ignore[no-untyped-def]
+@jit()
+def _first_scores(log_init, moves, log_like, n, start_cost, out):  # type: ignore[no-untyped-def]
     """Scores of the first token's labels, z(0) summed out."""
     L = log_init.shape[0]
     row = np.empty(L)
     for j in range(L):
         for i in range(L):
-            row[i] = max(log_init[i], NEVER) + moves[0, i, j]
-        out[j] = log_sum(row) + max(log_like[n, j], NEVER) + start_cost[j]
+            row[i] = max(log_init[i], LOG_ZERO) + moves[0, i, j]
+        out[j] = logsumexp(row) + max(log_like[n, j], LOG_ZERO) + start_cost[j]
 
 
-@compiled()
+@jit()
 def viterbi_block(  # type: ignore[no-untyped-def]
     log_init, trans, log_like, offsets, constant, begin, end, cost, start_cost, labels, scores
 ):
@@ -37,15 +37,15 @@ def viterbi_block(  # type: ignore[no-untyped-def]
     came = np.empty((longest, L), np.int16)
     moves = np.empty((1 if constant else longest, L, L))
     if constant:
-        log_moves(trans, 0, 1, False, moves)
+        log_transition(trans, 0, 1, False, moves)
     for m in range(begin, end):
         n, T = offsets[m], offsets[m + 1] - offsets[m]
         if T == 0:
-            scores[m] = log_sum(log_init)
+            scores[m] = logsumexp(log_init)
             continue
         if not constant:
-            log_moves(trans, n, T, True, moves)
-        _first(log_init, moves, log_like, n, start_cost, score)
+            log_transition(trans, n, T, True, moves)
+        _first_scores(log_init, moves, log_like, n, start_cost, score)
         for t in range(1, T):
             for j in range(L):
                 best, source = -np.inf, 0
@@ -54,7 +54,7 @@ def viterbi_block(  # type: ignore[no-untyped-def]
                     if x > best:
                         best, source = x, i
                 came[t, j] = source
-                after[j] = best + max(log_like[n + t, j], NEVER)
+                after[j] = best + max(log_like[n + t, j], LOG_ZERO)
             score, after = after, score
         label = 0
         for j in range(1, L):
@@ -67,7 +67,7 @@ def viterbi_block(  # type: ignore[no-untyped-def]
                 label = came[t, label]
 
 
-@compiled()
+@jit()
 def _insert(top, came, rank, filled, x, source, place):  # type: ignore[no-untyped-def]
     """Put x into the descending list `top`, after its equals; the new number of entries."""
     k = top.shape[0]
@@ -81,7 +81,7 @@ def _insert(top, came, rank, filled, x, source, place):  # type: ignore[no-untyp
     return min(filled + 1, k)
 
 
-@compiled()
+@jit()
 def k_best_block(  # type: ignore[no-untyped-def]
     log_init, trans, log_like, offsets, constant, begin, end, cost, start_cost, labels, scores
 ):
@@ -94,20 +94,20 @@ def k_best_block(  # type: ignore[no-untyped-def]
         n, T = offsets[m], offsets[m + 1] - offsets[m]
         scores[m, :] = -np.inf
         if T == 0:
-            scores[m, 0] = log_sum(log_init)
+            scores[m, 0] = logsumexp(log_init)
             continue
         moves = np.empty((1 if constant else T, L, L))
-        log_moves(trans, 0 if constant else n, len(moves), not constant, moves)
+        log_transition(trans, 0 if constant else n, len(moves), not constant, moves)
         top = np.empty((T, L, k))
         came, rank = np.empty((T, L, k), np.int64), np.empty((T, L, k), np.int64)
         filled = np.ones((T, L), np.int64)
-        _first(log_init, moves, log_like, n, start_cost, first)
+        _first_scores(log_init, moves, log_like, n, start_cost, first)
         top[0, :, 0] = first
         for t in range(1, T):
             for j in range(L):
                 count = 0
                 for i in range(L):
-                    here = moves[t * step, i, j] + cost[i, j] + max(log_like[n + t, j], NEVER)
+                    here = moves[t * step, i, j] + cost[i, j] + max(log_like[n + t, j], LOG_ZERO)
                     for r in range(filled[t - 1, i]):
                         x = top[t - 1, i, r] + here
                         count = _insert(top[t, j], came[t, j], rank[t, j], count, x, i, r)
@@ -129,7 +129,7 @@ def k_best_block(  # type: ignore[no-untyped-def]
                     label, r = came[t, label, r], rank[t, label, r]
 
 
-@compiled()
+@jit()
 def _mixed(x):  # type: ignore[no-untyped-def]
     """A 64-bit number whose bits all depend on all bits of x."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -137,7 +137,7 @@ def _mixed(x):  # type: ignore[no-untyped-def]
     return x ^ (x >> np.uint64(31))
 
 
-@compiled()
+@jit()
 def _uniform(seed, key, draw, t):  # type: ignore[no-untyped-def]
     """A number in [0, 1) for this place; nothing is carried from one to the next."""
     odd = np.uint64(0x9E3779B97F4A7C15)
@@ -148,7 +148,7 @@ def _uniform(seed, key, draw, t):  # type: ignore[no-untyped-def]
     return (x >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
-@compiled()
+@jit()
 def _drawn(row, u):  # type: ignore[no-untyped-def]
     """The label where the cumulated exp(row) passes the share u of its sum."""
     top, total = row.max(), 0.0
@@ -165,7 +165,7 @@ def _drawn(row, u):  # type: ignore[no-untyped-def]
     return label
 
 
-@compiled()
+@jit()
 def sample_block(  # type: ignore[no-untyped-def]
     log_init, trans, log_like, offsets, constant, begin, end, seed, keys, labels
 ):
@@ -176,7 +176,7 @@ def sample_block(  # type: ignore[no-untyped-def]
     for m in range(begin, end):
         n, T = offsets[m], offsets[m + 1] - offsets[m]
         moves = np.empty((min(1, T) if constant else T, L, L))
-        log_moves(trans, 0 if constant else n, len(moves), not constant, moves)
+        log_transition(trans, 0 if constant else n, len(moves), not constant, moves)
         a = np.empty((T + 1, L))
         log_forward(log_init, moves, step, log_like, n, T, False, a, a)
         for draw in range(labels.shape[0]):
@@ -190,7 +190,7 @@ def sample_block(  # type: ignore[no-untyped-def]
                 labels[draw, n + t] = label
 
 
-@compiled()
+@jit()
 def span_block(  # type: ignore[no-untyped-def]
     log_init, trans, log_like, offsets, constant, begin, end, marginals, bounds, start, stop, kind,
     out,
@@ -205,7 +205,7 @@ def span_block(  # type: ignore[no-untyped-def]
     step = 0 if constant else 1
     moves, odds = np.empty((1, L, L)), np.empty((1, L, L))
     if constant and begin < end:
-        log_moves(trans, 0, 1, False, moves)
+        log_transition(trans, 0, 1, False, moves)
         odds = np.exp(moves)
     for m in range(begin, end):
         if bounds[m] == bounds[m + 1]:
@@ -213,22 +213,22 @@ def span_block(  # type: ignore[no-untyped-def]
         n, T = offsets[m], offsets[m + 1] - offsets[m]
         if not constant:
             moves = np.empty((T, L, L))
-            log_moves(trans, n, T, True, moves)
+            log_transition(trans, n, T, True, moves)
             odds = np.exp(moves)
         ahead = np.empty((T, L))
-        fine = _look_ahead(odds, step, log_like, n, T, ahead)
+        fine = _backward_weights(odds, step, log_like, n, T, ahead)
         for s in range(bounds[m], bounds[m + 1]):
             if fine:
-                out[s] = _span(odds, step, ahead, marginals, n, T, start[s], stop[s], kind[s])
+                out[s] = _span_probability(odds, step, ahead, marginals, n, T, start[s], stop[s], kind[s])
         if not fine:
-            _exact_spans(
+            _log_space_spans(
                 log_init, moves, step, log_like, n, T, bounds[m], bounds[m + 1], start, stop, kind,
                 out,
             )  # fmt: skip
 
 
-@compiled()
-def _look_ahead(odds, step, log_like, n, T, ahead):  # type: ignore[no-untyped-def]
+@jit()
+def _backward_weights(odds, step, log_like, n, T, ahead):  # type: ignore[no-untyped-def]
     """Fill ahead (T, L); False where some label's future vanishes in float64."""
     L = ahead.shape[1]
     future = np.ones(L)
@@ -252,8 +252,8 @@ def _look_ahead(odds, step, log_like, n, T, ahead):  # type: ignore[no-untyped-d
     return True
 
 
-@compiled()
-def _span(odds, step, ahead, marginals, n, T, start, stop, kind):  # type: ignore[no-untyped-def]
+@jit()
+def _span_probability(odds, step, ahead, marginals, n, T, start, stop, kind):  # type: ignore[no-untyped-def]
     """Probability of one span, from that of its first label on."""
     label, inside = 2 * kind + 1, 2 * kind + 2
     p = float(marginals[n + start, label])
@@ -267,8 +267,8 @@ def _span(odds, step, ahead, marginals, n, T, start, stop, kind):  # type: ignor
     return min(p, 1.0)
 
 
-@compiled()
-def _exact_spans(  # type: ignore[no-untyped-def]
+@jit()
+def _log_space_spans(  # type: ignore[no-untyped-def]
     log_init, moves, step, log_like, n, T, first, last, start, stop, kind, out
 ):
     """The same in log space, for spans first to last of one sentence."""
@@ -279,9 +279,9 @@ def _exact_spans(  # type: ignore[no-untyped-def]
     for s in range(first, last):
         label, inside = 2 * kind[s] + 1, 2 * kind[s] + 2
         t = start[s] + 1
-        log_p = a[t, label] + b[t, label] - log_sum(a[t] + b[t])
+        log_p = a[t, label] + b[t, label] - logsumexp(a[t] + b[t])
         while t < stop[s]:
-            log_p += moves[t * step, label, inside] + max(log_like[n + t, inside], NEVER)
+            log_p += moves[t * step, label, inside] + max(log_like[n + t, inside], LOG_ZERO)
             log_p += b[t + 1, inside] - b[t, label]
             label = inside
             t += 1
@@ -290,6 +290,6 @@ def _exact_spans(  # type: ignore[no-untyped-def]
             leaves = 0.0
             for j in range(L):
                 if j != inside:
-                    x = moves[t * step, label, j] + max(log_like[n + t, j], NEVER)
+                    x = moves[t * step, label, j] + max(log_like[n + t, j], LOG_ZERO)
                     leaves += math.exp(x + b[t + 1, j] - b[t, label])
         out[s] = min(math.exp(log_p) * leaves, 1.0)

@@ -5,59 +5,59 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-ENOUGH = 20
+MIN_SHARED_VOTES = 20
 """So many marks must be the same before one source is said to repeat another."""
-ALIKE = 0.95
+MIN_OVERLAP = 0.95
 """Share of the tokens marked by either that both must mark alike. Two sources that are so much
 alike by being right must each be nearly perfect, and then one of them is enough, too."""
 
 
-def originals(votes: NDArray[np.int16]) -> NDArray[np.int64]:
+def find_duplicates(votes: NDArray[np.int16]) -> NDArray[np.int64]:
     """The number of the source that each one repeats; its own where it speaks for itself.  -> (K,)
 
     votes (N, K). Of sources that are alike the one with most marks is the original, the first of
     several.
 
     >>> one = np.arange(100) % 3
-    >>> originals(np.stack([one, one[::-1], one], axis=1).astype(np.int16)).tolist()
+    >>> find_duplicates(np.stack([one, one[::-1], one], axis=1).astype(np.int16)).tolist()
     [0, 1, 0]
     """
-    marks = np.count_nonzero(votes > 0, axis=0)
-    found = np.arange(votes.shape[1])
-    order = np.argsort(-marks, kind="stable").tolist()
-    for place, source in enumerate(order):
-        for other in order[:place]:
-            if found[other] == other and _alike(votes[:, other], votes[:, source]):
-                found[source] = other
+    num_marked = np.count_nonzero(votes > 0, axis=0)
+    duplicate_of = np.arange(votes.shape[1])
+    order = np.argsort(-num_marked, kind="stable").tolist()
+    for rank, source in enumerate(order):
+        for other in order[:rank]:
+            if duplicate_of[other] == other and _is_duplicate(votes[:, other], votes[:, source]):
+                duplicate_of[source] = other
                 break
-    return found
+    return duplicate_of
 
 
-def within(votes: NDArray[np.int16]) -> list[tuple[int, int, float]]:
+def find_subset_sources(votes: NDArray[np.int16]) -> list[tuple[int, int, float]]:
     """Sources whose marks nearly all are another's, too: (source, the other, share).
 
     votes (N, K). Of several others the one with fewest marks is named; it has more than the source,
     or is an earlier copy.
 
     >>> one = np.arange(100) % 3
-    >>> within(np.stack([one, one * (np.arange(100) < 50)], axis=1).astype(np.int16))
+    >>> find_subset_sources(np.stack([one, one * (np.arange(100) < 50)], axis=1).astype(np.int16))
     [(1, 0, 1.0)]
     """
-    marks = np.count_nonzero(votes > 0, axis=0)
-    order = np.argsort(-marks, kind="stable").tolist()
-    found = []
-    for place, source in enumerate(order):
+    num_marked = np.count_nonzero(votes > 0, axis=0)
+    order = np.argsort(-num_marked, kind="stable").tolist()
+    subsets = []
+    for rank, source in enumerate(order):
         marked = votes[:, source] > 0
-        for other in reversed(order[:place]):
-            same = np.count_nonzero(votes[marked, other] == votes[marked, source])
-            if same >= ENOUGH and same >= ALIKE * marks[source]:
-                found.append((source, other, float(same / marks[source])))
+        for other in reversed(order[:rank]):
+            num_same = np.count_nonzero(votes[marked, other] == votes[marked, source])
+            if num_same >= MIN_SHARED_VOTES and num_same >= MIN_OVERLAP * num_marked[source]:
+                subsets.append((source, other, float(num_same / num_marked[source])))
                 break
-    return sorted(found)
+    return sorted(subsets)
 
 
-def _alike(one: NDArray[np.int16], other: NDArray[np.int16]) -> bool:
+def _is_duplicate(first: NDArray[np.int16], second: NDArray[np.int16]) -> bool:
     """Whether two columns of votes mark nearly the same."""
-    marked = (one > 0) | (other > 0)
-    same = np.count_nonzero(one[marked] == other[marked])
-    return bool(same >= ENOUGH and same >= ALIKE * np.count_nonzero(marked))
+    marked = (first > 0) | (second > 0)
+    num_same = np.count_nonzero(first[marked] == second[marked])
+    return bool(num_same >= MIN_SHARED_VOTES and num_same >= MIN_OVERLAP * np.count_nonzero(marked))

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from convener.kernels.compiled import REGROUP, Array, compiled
+from convener.kernels.compiled import REASSOCIATE, Array, jit
 
 
 @dataclass(frozen=True, eq=False)
-class Said:
+class VoteCells:
     """The cells of some sentences, in the order of sentence, source and label.
 
     A slice of sentences is a view: its offsets, bounds and changes begin where the slice does,
@@ -27,101 +27,120 @@ class Said:
     sentence, P = M K of them.
 
     >>> votes = np.array([[0, -1], [1, -1], [0, 2]], np.int16)
-    >>> said = said_cells(votes, np.array([0, 2, 3]), labels=3)
-    >>> said.label.tolist(), said.pair.tolist()
+    >>> said = build_vote_cells(votes, np.array([0, 2, 3]), num_labels=3)
+    >>> said.label.tolist(), said.source_row.tolist()
     ([0, 1, 0, 2], [0, 0, 2, 3])
-    >>> said[1:].label.tolist(), said[1:].pair.tolist()
+    >>> said[1:].label.tolist(), said[1:].source_row.tolist()
     ([0, 2], [0, 1])
     """
 
-    sources: int
+    num_sources: int
     offsets: NDArray[np.int64]
     """(M+1,) where each sentence's tokens begin."""
-    bounds: NDArray[np.int64]
+    cell_offsets: NDArray[np.int64]
     """(P+1,) where each pair's cells begin."""
     label: NDArray[np.int16]
     """(C,) the label said."""
-    usual: NDArray[np.int32]
+    default_cell: NDArray[np.int32]
     """(P,) place of the cell of the source's usual vote there, O; -1 if that is to abstain."""
-    changes: NDArray[np.int64]
+    exception_offsets: NDArray[np.int64]
     """(N+1,) where each token's changes begin: votes that differ from the usual one."""
-    gained: NDArray[np.int32]
+    added_cell: NDArray[np.int32]
     """(S,) place of the cell that counts instead; -1 for an abstention."""
-    lost: NDArray[np.int32]
+    removed_cell: NDArray[np.int32]
     """(S,) place of the cell that does not count there; -1 if that is to abstain."""
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def __getitem__(self, part: slice) -> Said:
-        first, last, step = part.indices(len(self))
+    def __getitem__(self, index: slice) -> VoteCells:
+        first, last, step = index.indices(len(self))
         if step != 1:
             raise ValueError(f"expected sentences in a row, got a slice with step {step}")
         last = max(first, last)
         offsets = self.offsets[first : last + 1]
-        bounds = self.bounds[first * self.sources : last * self.sources + 1]
+        cell_offsets = self.cell_offsets[first * self.num_sources : last * self.num_sources + 1]
         tokens = offsets - self.offsets[0]
-        cells = bounds[[0, -1]] - self.bounds[0]
-        changes = self.changes[tokens[0] : tokens[-1] + 1]
-        moved = changes[[0, -1]] - self.changes[0]
+        cell_range = cell_offsets[[0, -1]] - self.cell_offsets[0]
+        exception_offsets = self.exception_offsets[tokens[0] : tokens[-1] + 1]
+        exception_range = exception_offsets[[0, -1]] - self.exception_offsets[0]
         return replace(
             self,
             offsets=offsets,
-            bounds=bounds,
-            label=self.label[cells[0] : cells[1]],
-            usual=self.usual[first * self.sources : last * self.sources],
-            changes=changes,
-            gained=self.gained[moved[0] : moved[1]],
-            lost=self.lost[moved[0] : moved[1]],
+            cell_offsets=cell_offsets,
+            label=self.label[cell_range[0] : cell_range[1]],
+            default_cell=self.default_cell[first * self.num_sources : last * self.num_sources],
+            exception_offsets=exception_offsets,
+            added_cell=self.added_cell[exception_range[0] : exception_range[1]],
+            removed_cell=self.removed_cell[exception_range[0] : exception_range[1]],
         )
 
     @property
     def counts(self) -> NDArray[np.int64]:
         """How many labels each pair says.  (P,)"""
-        return np.diff(self.bounds)
+        return np.diff(self.cell_offsets)
 
     @property
-    def pair(self) -> NDArray[np.int64]:
+    def source_row(self) -> NDArray[np.int64]:
         """The pair of each cell, sentence * K + source.  (C,)"""
-        return np.repeat(np.arange(len(self.usual)), self.counts)
+        return np.repeat(np.arange(len(self.default_cell)), self.counts)
 
 
-def said_cells(votes: NDArray[np.int16], offsets: NDArray[np.int64], labels: int) -> Said:
+def build_vote_cells(votes: NDArray[np.int16], offsets: NDArray[np.int64], num_labels: int) -> VoteCells:
     """Find what each source says in each sentence.  votes (N, K), -1 = abstain; offsets (M+1,)"""
     votes = np.ascontiguousarray(votes, np.int16)
     offsets = np.ascontiguousarray(offsets, np.int64)
-    if votes.size and not -1 <= votes.min() <= votes.max() < labels:
-        raise ValueError(f"votes must be in [-1, {labels}), got {votes.min()} to {votes.max()}")
-    bounds, usual, changes = _counted(votes, offsets, labels)
-    label = np.empty(bounds[-1], np.int16)
-    gained = np.empty(changes[-1], np.int32)
-    lost = np.empty(changes[-1], np.int32)
-    _fill(votes, offsets, labels, bounds, usual, changes, label, gained, lost)
-    return Said(votes.shape[1], offsets, bounds, label, usual, changes, gained, lost)
+    if votes.size and not -1 <= votes.min() <= votes.max() < num_labels:
+        raise ValueError(f"votes must be in [-1, {num_labels}), got {votes.min()} to {votes.max()}")
+    cell_offsets, default_cell, exception_offsets = _count_cells(votes, offsets, num_labels)
+    label = np.empty(cell_offsets[-1], np.int16)
+    added_cell = np.empty(exception_offsets[-1], np.int32)
+    removed_cell = np.empty(exception_offsets[-1], np.int32)
+    _fill_cells(
+        votes,
+        offsets,
+        num_labels,
+        cell_offsets,
+        default_cell,
+        exception_offsets,
+        label,
+        added_cell,
+        removed_cell,
+    )
+    return VoteCells(
+        votes.shape[1],
+        offsets,
+        cell_offsets,
+        label,
+        default_cell,
+        exception_offsets,
+        added_cell,
+        removed_cell,
+    )
 
 
-def log_evidence(values: Tensor, said: Said) -> Tensor:
+def log_evidence(log_emission: Tensor, cells: VoteCells) -> Tensor:
     """Sum of log emissions over the sources that did not abstain, with gradient.  -> (N, L)
 
     values (C, L) [cell, latent], finite: log-probability that the source says the cell's label
     where the latent label is true.  The kernel on CPU, the twin elsewhere.
     """
-    if values.device.type != "cpu":
-        return log_evidence_twin(values, said)
-    evidence: Tensor = _Evidence.apply(values, said)  # type: ignore[no-untyped-call]
+    if log_emission.device.type != "cpu":
+        return log_evidence_twin(log_emission, cells)
+    evidence: Tensor = _LogEvidence.apply(log_emission, cells)  # type: ignore[no-untyped-call]
     return evidence
 
 
-class _Evidence(torch.autograd.Function):
+class _LogEvidence(torch.autograd.Function):
     """The usual votes once a sentence, the others one by one; backward the same way."""
 
     @staticmethod
-    def forward(ctx: Any, values: Tensor, said: Said) -> Tensor:
-        ctx.said = said
-        rows = values.detach().contiguous().numpy()
-        tokens = int(said.offsets[-1] - said.offsets[0])
-        out = np.empty((tokens, values.shape[1]), rows.dtype)
-        _add(*_structure(said), rows, out)
+    def forward(ctx: Any, log_emission: Tensor, cells: VoteCells) -> Tensor:
+        ctx.said = cells
+        rows = log_emission.detach().contiguous().numpy()
+        num_tokens = int(cells.offsets[-1] - cells.offsets[0])
+        out = np.empty((num_tokens, log_emission.shape[1]), rows.dtype)
+        _sum_evidence(*_kernel_arrays(cells), rows, out)
         return torch.from_numpy(out)
 
     @staticmethod
@@ -130,15 +149,22 @@ class _Evidence(torch.autograd.Function):
         rows = grad.contiguous().numpy()
         # Most of a usual vote's gradient may be taken back again: float64 keeps what is left.
         out = np.zeros((len(ctx.said.label), grad.shape[1]))
-        _scatter(*_structure(ctx.said), rows, out)
+        _scatter_grad(*_kernel_arrays(ctx.said), rows, out)
         return torch.from_numpy(out).to(grad.dtype), None
 
 
-def _structure(said: Said) -> tuple[Array, ...]:
-    return said.offsets, said.bounds, said.usual, said.changes, said.gained, said.lost
+def _kernel_arrays(cells: VoteCells) -> tuple[Array, ...]:
+    return (
+        cells.offsets,
+        cells.cell_offsets,
+        cells.default_cell,
+        cells.exception_offsets,
+        cells.added_cell,
+        cells.removed_cell,
+    )
 
 
-def log_evidence_twin(values: Tensor, said: Said) -> Tensor:
+def log_evidence_twin(values: Tensor, said: VoteCells) -> Tensor:
     """The same in torch operations on any device.  values (C, L) -> (N, L)"""
 
     def tensor(array: Array) -> Tensor:
@@ -146,25 +172,25 @@ def log_evidence_twin(values: Tensor, said: Said) -> Tensor:
 
     lengths = np.diff(said.offsets)
     sentences = np.arange(len(said))
-    first = said.bounds[:: said.sources][:-1] if said.sources else np.zeros(len(said), np.int64)
-    first = first - said.bounds[0]
-    of_pair = np.repeat(sentences, said.sources)
-    of_change = np.repeat(np.repeat(sentences, lengths), np.diff(said.changes))
-    token = np.repeat(np.arange(lengths.sum()), np.diff(said.changes))
-    spoken = np.flatnonzero(said.usual >= 0)
+    first = said.cell_offsets[:: said.num_sources][:-1] if said.num_sources else np.zeros(len(said), np.int64)
+    first = first - said.cell_offsets[0]
+    of_pair = np.repeat(sentences, said.num_sources)
+    of_change = np.repeat(np.repeat(sentences, lengths), np.diff(said.exception_offsets))
+    token = np.repeat(np.arange(lengths.sum()), np.diff(said.exception_offsets))
+    spoken = np.flatnonzero(said.default_cell >= 0)
     base = values.new_zeros(len(said), values.shape[1]).index_add(
-        0, tensor(of_pair[spoken]), values[tensor((first[of_pair] + said.usual)[spoken])]
+        0, tensor(of_pair[spoken]), values[tensor((first[of_pair] + said.default_cell)[spoken])]
     )
     result = base.repeat_interleave(tensor(lengths), 0)
-    for place, sign in ((said.gained, 1), (said.lost, -1)):
+    for place, sign in ((said.added_cell, 1), (said.removed_cell, -1)):
         heard = np.flatnonzero(place >= 0)
         cells = tensor((first[of_change] + place)[heard])
         result = result.index_add(0, tensor(token[heard]), values[cells], alpha=sign)
     return result
 
 
-@compiled()
-def _counted(votes, offsets, L):  # type: ignore[no-untyped-def]
+@jit()
+def _count_cells(votes, offsets, L):  # type: ignore[no-untyped-def]
     """Bounds of cells, usual votes as 0 or -1, bounds of changes."""
     M, (N, K) = len(offsets) - 1, votes.shape
     bounds, changes = np.zeros(M * K + 1, np.int64), np.zeros(N + 1, np.int64)
@@ -193,8 +219,8 @@ def _counted(votes, offsets, L):  # type: ignore[no-untyped-def]
     return bounds, usual, changes
 
 
-@compiled()
-def _fill(votes, offsets, L, bounds, usual, changes, label, gained, lost):  # type: ignore[no-untyped-def]
+@jit()
+def _fill_cells(votes, offsets, L, bounds, usual, changes, label, gained, lost):  # type: ignore[no-untyped-def]
     """Fill label, gained and lost; usual votes become places of cells."""
     K = votes.shape[1]
     seen = np.full((K, L), -1, np.int64)
@@ -228,8 +254,8 @@ def _fill(votes, offsets, L, bounds, usual, changes, label, gained, lost):  # ty
                 usual[m * K + k] = place[k, 0]
 
 
-@compiled(REGROUP)
-def _add(offsets, bounds, usual, changes, gained, lost, values, out):  # type: ignore[no-untyped-def]
+@jit(REASSOCIATE)
+def _sum_evidence(offsets, bounds, usual, changes, gained, lost, values, out):  # type: ignore[no-untyped-def]
     M, L = len(offsets) - 1, values.shape[1]
     K = len(usual) // M if M else 0
     base, row = np.empty(L), np.empty(L)
@@ -254,8 +280,8 @@ def _add(offsets, bounds, usual, changes, gained, lost, values, out):  # type: i
                 out[t, i] = row[i]
 
 
-@compiled(REGROUP)
-def _scatter(offsets, bounds, usual, changes, gained, lost, grad, out):  # type: ignore[no-untyped-def]
+@jit(REASSOCIATE)
+def _scatter_grad(offsets, bounds, usual, changes, gained, lost, grad, out):  # type: ignore[no-untyped-def]
     M, L = len(offsets) - 1, grad.shape[1]
     K = len(usual) // M if M else 0
     total = np.empty(L)

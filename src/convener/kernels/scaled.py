@@ -17,24 +17,24 @@ import math
 
 import numpy as np
 
-from convener.kernels.compiled import REGROUP, Array, compiled
+from convener.kernels.compiled import REASSOCIATE, Array, jit
 from convener.kernels.exponent import log_in_place
-from convener.kernels.softmax import DEEP, evidence_rows, move_rows
+from convener.kernels.softmax import MIN_ENERGY, evidence_rows, transition_rows
 
-FINE, WIDE = 0, 1
+OK, UNDERFLOW = 0, 1
 
 
-def limits(dtype: np.dtype[np.generic]) -> Array:
+def numeric_limits(dtype: np.dtype[np.generic]) -> Array:
     """Floor of filtered values, reach of moves, reach of evidence, tolerated loss.  -> (4,)"""
     if dtype == np.float32:
         return np.array([1e-18, -41.0, -87.0, 1e-9], np.float32)
     return np.array([1e-150, -345.0, -700.0, 1e-15], np.float64)
 
 
-@compiled(REGROUP)
-def _start(log_init, L, floor, a0, u0):  # type: ignore[no-untyped-def]
+@jit(REASSOCIATE)
+def _initial_filter(log_init, L, floor, a0, u0):  # type: ignore[no-untyped-def]
     """Fill the filtered z(0) and its energies; log sum, entropy, how many were raised."""
-    zero, inf, deep = a0.dtype.type(0), a0.dtype.type(np.inf), a0.dtype.type(DEEP)
+    zero, inf, deep = a0.dtype.type(0), a0.dtype.type(np.inf), a0.dtype.type(MIN_ENERGY)
     top = -inf
     for j in range(L):
         top = max(top, log_init[j])
@@ -57,7 +57,7 @@ def _start(log_init, L, floor, a0, u0):  # type: ignore[no-untyped-def]
     return scale + top, scale - mean, raised
 
 
-@compiled(REGROUP)
+@jit(REASSOCIATE)
 def _filter(hint, T, step, energy, floor, e, h, inv, lse, near, w, a0, u0, a, u, c, pred, up):  # type: ignore[no-untyped-def]
     """Fill a, u and c, divide w by c; the energy in all, and how many were raised.
 
@@ -111,8 +111,8 @@ def _filter(hint, T, step, energy, floor, e, h, inv, lse, near, w, a0, u0, a, u,
     return energies, raised
 
 
-@compiled(REGROUP, inline=True)
-def _lost(hint, trans, s, limit, low, shift, e, a_t, scale, wb, gamma, home):  # type: ignore[no-untyped-def]
+@jit(REASSOCIATE, inline=True)
+def _lost_posterior(hint, trans, s, limit, low, shift, e, a_t, scale, wb, gamma, home):  # type: ignore[no-untyped-def]
     """Posterior through labels that were raised at t, and through moves raised out of it."""
     L = len(hint) if len(hint) > 0 else e.shape[1]
     total = scale.dtype.type(0)
@@ -127,8 +127,8 @@ def _lost(hint, trans, s, limit, low, shift, e, a_t, scale, wb, gamma, home):  #
     return total
 
 
-@compiled(REGROUP, inline=True)
-def _write(hint, s, n, mode, tau, weight, e, h, inv, lse, scale, wb, ub, f, G, out, sums):  # type: ignore[no-untyped-def]
+@jit(REASSOCIATE, inline=True)
+def _write_transition_grad(hint, s, n, mode, tau, weight, e, h, inv, lse, scale, wb, ub, f, G, out, sums):  # type: ignore[no-untyped-def]
     """Gradients of the moves out of t, given that xi(i, j) = scale(i) e(i, j) wb(j).
 
     Mode 1: of the logits, the softmax undone; 2: xi itself; 3: added to sums, without e.
@@ -159,7 +159,7 @@ def _write(hint, s, n, mode, tau, weight, e, h, inv, lse, scale, wb, ub, f, G, o
                     sums[1, i, j] += si * (ub[i] * wb[j] + f[j])
 
 
-@compiled(REGROUP)
+@jit(REASSOCIATE)
 def _smooth(  # type: ignore[no-untyped-def]
     hint, trans, home, n0, T, step, mode, tau, weight, limit, low, raised,
     e, h, inv, lse, shift, near, w, a0, u0, a, u, row, out, sums, grad_like, grad_init, m,
@@ -219,18 +219,16 @@ def _smooth(  # type: ignore[no-untyped-def]
             scale[i] = at[i] * inv[s, i] * r
             v[i] -= centre
         if watch:
-            lost += _lost(hint, trans, s, limit, low, shift, e, at, scale, wb, gamma, home + s)
+            lost += _lost_posterior(hint, trans, s, limit, low, shift, e, at, scale, wb, gamma, home + s)
         if mode > 0:
-            _write(
-                hint, s, n0 + t, mode, tau, weight, e, h, inv, lse, scale, wb, ub, f, G, out, sums
-            )
+            _write_transition_grad(hint, s, n0 + t, mode, tau, weight, e, h, inv, lse, scale, wb, ub, f, G, out, sums)
     for j in range(L):
         grad_init[m, j] = G[j]
     return lost
 
 
-@compiled(REGROUP)
-def _collect(L, tau, e, h, sums, total):  # type: ignore[no-untyped-def]
+@jit(REASSOCIATE)
+def _collect_transition_grad(L, tau, e, h, sums, total):  # type: ignore[no-untyped-def]
     """Add one sentence's gradient of the one matrix to the float64 total."""
     for i in range(L):
         for j in range(L):
@@ -239,7 +237,7 @@ def _collect(L, tau, e, h, sums, total):  # type: ignore[no-untyped-def]
             sums[0, i, j] = sums[1, i, j] = 0
 
 
-@compiled(REGROUP)
+@jit(REASSOCIATE)
 def scaled_block(  # type: ignore[no-untyped-def]
     hint, log_init, trans, log_like, offsets, begin, end, constant, mode, tau, energy, weights,
     limit, log_likelihood, entropy, grad_init, grad_like, out, total, flags,
@@ -271,17 +269,17 @@ def scaled_block(  # type: ignore[no-untyped-def]
         np.empty(L, dtype), np.empty(L, dtype), np.empty(L, dtype), np.empty(L, dtype),
         np.empty(L, dtype),
     )  # fmt: skip
-    start, entropy_start, raised_start = _start(log_init, L, limit[0], a0, u0)
+    start, entropy_start, raised_start = _initial_filter(log_init, L, limit[0], a0, u0)
     low, ceiling = zero, zero
     if constant:
-        low = move_rows(hint, trans, 0, 1, False, energy, limit[1], e, h, inv, lse, shift)
+        low = transition_rows(hint, trans, 0, 1, False, energy, limit[1], e, h, inv, lse, shift)
         ceiling = shift[0, 0]
     for m in range(begin, end):
         n0, T = offsets[m], offsets[m + 1] - offsets[m]
         if not constant:
-            low = move_rows(hint, trans, n0, T, True, energy, limit[1], e, h, inv, lse, shift)
+            low = transition_rows(hint, trans, n0, T, True, energy, limit[1], e, h, inv, lse, shift)
         evidence_rows(hint, log_like[n0 : n0 + T], T, limit[2], near, w, top)
-        flags[m] = WIDE
+        flags[m] = UNDERFLOW
         energies, raised = _filter(
             hint, T, step, energy, limit[0], e, h, inv, lse, near, w, a0, u0, a, u, c,
             row[0], row[1],
@@ -296,9 +294,9 @@ def scaled_block(  # type: ignore[no-untyped-def]
         if not lost <= limit[3]:
             sums[:] = 0
             continue
-        flags[m] = FINE
+        flags[m] = OK
         if mode == 3:
-            _collect(L, tau, e, h, sums, total)
+            _collect_transition_grad(L, tau, e, h, sums, total)
         log_in_place(c, T)
         scales, tops = 0.0, 0.0
         for t in range(T):

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from convener.kernels.compiled import REGROUP, compiled
+from convener.kernels.compiled import REASSOCIATE, jit
 from convener.kernels.exponent import exp_in_place, log_in_place
 
 # Energies below this count as this: such labels have no posterior, but 0 * -inf would be NaN.
-DEEP = -1.0e4
+MIN_ENERGY = -1.0e4
 # Reductions to a maximum become vectors only where the order of NaNs does not matter.  A NaN
 # itself is not lost by it: it stays in the cell it came from.
-_PEAK = REGROUP | {"nnan"}
+_FASTMATH_MAX = REASSOCIATE | {"nnan"}
 
 
-@compiled(_PEAK, inline=True)
-def _range(values, count):  # type: ignore[no-untyped-def]
+@jit(_FASTMATH_MAX, inline=True)
+def _min_max(values, count):  # type: ignore[no-untyped-def]
     """The least and the greatest of the first `count` values."""
     low, top = values[0], values[0]
     for k in range(count):
@@ -29,8 +29,8 @@ def _range(values, count):  # type: ignore[no-untyped-def]
     return low, top
 
 
-@compiled(_PEAK, inline=True)
-def _row_tops(hint, values, count, out):  # type: ignore[no-untyped-def]
+@jit(_FASTMATH_MAX, inline=True)
+def _row_max(hint, values, count, out):  # type: ignore[no-untyped-def]
     """Maximum of each row, 0 for a row of -inf.  values (., L) -> out (count,)"""
     L = len(hint) if len(hint) > 0 else values.shape[1]
     inf = values.dtype.type(np.inf)
@@ -42,7 +42,7 @@ def _row_tops(hint, values, count, out):  # type: ignore[no-untyped-def]
         out[r] = top if top > -inf else values.dtype.type(0)
 
 
-@compiled(REGROUP, inline=True)
+@jit(REASSOCIATE, inline=True)
 def _row_sums(hint, values, count, out):  # type: ignore[no-untyped-def]
     L = len(hint) if len(hint) > 0 else values.shape[1]
     for r in range(count):
@@ -52,7 +52,7 @@ def _row_sums(hint, values, count, out):  # type: ignore[no-untyped-def]
         out[r] = total
 
 
-@compiled(REGROUP, inline=True)
+@jit(REASSOCIATE, inline=True)
 def _subtract(values, count, top, out, copy):  # type: ignore[no-untyped-def]
     for k in range(count):
         x = values[k] - top
@@ -60,12 +60,12 @@ def _subtract(values, count, top, out, copy):  # type: ignore[no-untyped-def]
         copy[k] = x
 
 
-@compiled(REGROUP)
-def _careful(hint, scores, count, L, fold, reach, rows_h, rows_e, tops):  # type: ignore[no-untyped-def]
+@jit(REASSOCIATE)
+def _subtract_row_max(hint, scores, count, L, fold, reach, rows_h, rows_e, tops):  # type: ignore[no-untyped-def]
     """Rows under their own maximum (or, unfolded, under that of all), as h and, raised, as e."""
     dtype = scores.dtype
-    low, deep, inf = dtype.type(0), dtype.type(DEEP), dtype.type(np.inf)
-    _row_tops(hint, scores, count, tops)
+    low, deep, inf = dtype.type(0), dtype.type(MIN_ENERGY), dtype.type(np.inf)
+    _row_max(hint, scores, count, tops)
     if not fold:
         tops[:count] = tops[:count].max()
     for r in range(count):
@@ -78,8 +78,8 @@ def _careful(hint, scores, count, L, fold, reach, rows_h, rows_e, tops):  # type
     return low
 
 
-@compiled(REGROUP)
-def move_rows(hint, trans, home, count, fold, energy, reach, e, h, inv, lse, shift):  # type: ignore[no-untyped-def]
+@jit(REASSOCIATE)
+def transition_rows(hint, trans, home, count, fold, energy, reach, e, h, inv, lse, shift):  # type: ignore[no-untyped-def]
     """Fill `count` matrices of e, inv, lse, shift, and h if `energy`; the least finite exponent.
 
     trans (., L, L) is read from `home` on.  e = exp(trans - shift), h = e times its
@@ -101,14 +101,14 @@ def move_rows(hint, trans, home, count, fold, energy, reach, e, h, inv, lse, shi
     sums, logs, tops = inv.reshape(-1), lse.reshape(-1), shift.reshape(-1)
     if count == 0:
         return zero
-    low, top = _range(flat, cells)
+    low, top = _min_max(flat, cells)
     plain = low - top > reach
     if plain:
         low -= top
         _subtract(flat, cells, top, flat_h, flat_e)
         tops[:rows] = top
     else:
-        low = _careful(hint, scores, rows, L, fold, reach, rows_h, rows_e, tops)
+        low = _subtract_row_max(hint, scores, rows, L, fold, reach, rows_h, rows_e, tops)
     exp_in_place(flat_e, cells)
     if not plain:
         for k in range(cells):
@@ -131,13 +131,13 @@ def move_rows(hint, trans, home, count, fold, energy, reach, e, h, inv, lse, shi
     return low
 
 
-@compiled(REGROUP)
+@jit(REASSOCIATE)
 def evidence_rows(hint, log_like, count, reach, near, w, top):  # type: ignore[no-untyped-def]
     """Fill w = exp(near), near the evidence under the token's maximum, top the maxima."""
     L = len(hint) if len(hint) > 0 else log_like.shape[1]
-    zero, inf, deep = w.dtype.type(0), w.dtype.type(np.inf), w.dtype.type(DEEP)
+    zero, inf, deep = w.dtype.type(0), w.dtype.type(np.inf), w.dtype.type(MIN_ENERGY)
     flat_w = w.reshape(-1)
-    _row_tops(hint, log_like, count, top)
+    _row_max(hint, log_like, count, top)
     for r in range(count):
         for j in range(L):
             x = log_like[r, j] - top[r]

@@ -9,25 +9,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener.kernels.evidence import SparseVotes, log_evidence
-from convener.kernels.vote import weighed_counts
+from convener.kernels.vote import weighted_counts
 
 # Probabilities closer than this are a tie: the order of a sum must not decide.
-_TIE = 1e-6
+_TIE_TOLERANCE = 1e-6
 
 
-def type_votes(votes: NDArray[np.int16]) -> NDArray[np.int16]:
+def to_type_votes(votes: NDArray[np.int16]) -> NDArray[np.int16]:
     """Votes by type: 0 is O, then the types in order; -1 stays.  votes (N, K) BIO -> (N, K)"""
     return np.where(votes < 0, -1, (votes + 1) // 2).astype(np.int16)
 
 
-def vote_shares(
-    said: NDArray[np.int16], classes: int, weights: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def vote_shares(votes: NDArray[np.int16], num_classes: int, weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """Shares of the votes at each token; all on O where nobody voted.
 
     said (N, K), weights (K,) of each source's votes -> (N, C)
     """
-    counts = weighed_counts(said, said >= 0, weights, classes)
+    counts = weighted_counts(votes, votes >= 0, weights, num_classes)
     counts[~counts.any(axis=1), 0] = 1
     shares: NDArray[np.float64] = counts / counts.sum(axis=1, keepdims=True)
     return shares
@@ -47,8 +45,8 @@ def class_posterior(
     return joint / total, float(top.sum() + np.log(total).sum())
 
 
-def winners(posterior: NDArray[np.float64]) -> NDArray[np.int64]:
+def most_probable_class(posterior: NDArray[np.float64]) -> NDArray[np.int64]:
     """The most probable class of each token, the last one of a tie.  (N, C) -> (N,)"""
-    best = posterior >= posterior.max(axis=1, keepdims=True) - _TIE
-    found: NDArray[np.int64] = posterior.shape[1] - 1 - np.argmax(best[:, ::-1], axis=1)
-    return found
+    best = posterior >= posterior.max(axis=1, keepdims=True) - _TIE_TOLERANCE
+    classes: NDArray[np.int64] = posterior.shape[1] - 1 - np.argmax(best[:, ::-1], axis=1)
+    return classes

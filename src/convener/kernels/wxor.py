@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.kernels.compiled import Array, compiled
+from convener.kernels.compiled import Array, jit
 
 
 @dataclass(frozen=True, eq=False)
-class Disagreement:
+class WXORSums:
     """Sums of weighted XOR over some sentences; the values of several parts add up."""
 
     sums: NDArray[np.float64]
@@ -25,12 +25,12 @@ class Disagreement:
     published: bool = False
     """Whether as in the authors' code: see `disagreement`."""
 
-    def __add__(self, other: Disagreement) -> Disagreement:
+    def __add__(self, other: WXORSums) -> WXORSums:
         if self.published != other.published:
             raise ValueError("expected sums of one form, got one as published and one as printed")
-        return Disagreement(self.sums + other.sums, self.counts + other.counts, self.published)
+        return WXORSums(self.sums + other.sums, self.counts + other.counts, self.published)
 
-    def table(self) -> NDArray[np.float64]:
+    def scores(self) -> NDArray[np.float64]:
         """The table W~.  -> (K, L, L) [source, query, target]
 
         W over how often k says q, then a softmax over the queries q of each (k, l).  O, the
@@ -39,44 +39,47 @@ class Disagreement:
         differ in both type and prefix count half.
         """
         counts = self.counts[:, :, None]
-        means = _ratio(self.sums, counts)
+        means = _safe_divide(self.sums, counts)
         if self.published:
-            shares = _ratio(means, means.sum(axis=2, keepdims=True))
+            shares = _safe_divide(means, means.sum(axis=2, keepdims=True))
             shares[:, _unlike(means.shape[1])] *= 0.5
             return shares
         weights = np.exp(means - means.max(axis=1, keepdims=True, initial=0.0))
         weights *= (counts > 0) & ~np.eye(means.shape[1], dtype=bool)
         weights[:, 0, :] = weights[:, :, 0] = 0
-        return _ratio(weights, weights.sum(axis=1, keepdims=True))
+        return _safe_divide(weights, weights.sum(axis=1, keepdims=True))
 
 
-def disagreement(
+def wxor_sums(
     votes: NDArray[np.int16],
     offsets: NDArray[np.int64],
     scores: NDArray[np.float32] | NDArray[np.float64],
     *,
     published: bool = False,
-) -> Disagreement:
+) -> WXORSums:
     """Sums of weighted XOR over these sentences, to be added to others and made a table.
 
     votes (N, K), -1 = abstain; offsets (M+1,); scores A~ (M, K, L), by label.  As published, the
     scores of the sources that say the target are averaged, not summed.
 
     >>> votes, offsets = np.array([[1, 3], [1, 0]], np.int16), np.array([0, 2])
-    >>> found = disagreement(votes, offsets, np.full((1, 2, 5), 0.8))
+    >>> found = wxor_sums(votes, offsets, np.full((1, 2, 5), 0.8))
     >>> float(found.sums[0, 1, 3].round(6)), found.counts[0].tolist()
     (0.16, [0, 2, 0, 0, 0])
-    >>> (found + found).table()[0, :, 3].tolist()
+    >>> (found + found).scores()[0, :, 3].tolist()
     [0.0, 1.0, 0.0, 0.0, 0.0]
     """
-    sources, labels = scores.shape[1:]
-    sums, counts = np.zeros((sources, labels, labels)), np.zeros((sources, labels), np.int64)
+    num_sources, num_labels = scores.shape[1:]
+    sums, counts = (
+        np.zeros((num_sources, num_labels, num_labels)),
+        np.zeros((num_sources, num_labels), np.int64),
+    )
     votes = np.ascontiguousarray(votes, np.int16)
-    _tally(votes, np.asarray(offsets), np.ascontiguousarray(scores), published, sums, counts)
-    return Disagreement(sums, counts, published)
+    _accumulate(votes, np.asarray(offsets), np.ascontiguousarray(scores), published, sums, counts)
+    return WXORSums(sums, counts, published)
 
 
-def _ratio(part: NDArray[np.float64], whole: Array) -> NDArray[np.float64]:
+def _safe_divide(part: NDArray[np.float64], whole: Array) -> NDArray[np.float64]:
     """Part by whole, 0 where the whole is."""
     ratio: NDArray[np.float64] = np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
     return ratio
@@ -90,8 +93,8 @@ def _unlike(labels: int) -> Array:
     return unlike
 
 
-@compiled()
-def _tally(votes, offsets, scores, averaged, sums, counts):  # type: ignore[no-untyped-def]
+@jit()
+def _accumulate(votes, offsets, scores, averaged, sums, counts):  # type: ignore[no-untyped-def]
     """Tokens where fewer than two sources mark anything, nearly all, cost only a look."""
     K, L = counts.shape
     said, speaker = np.empty(K, np.int64), np.empty(K, np.int64)
@@ -112,9 +115,7 @@ def _tally(votes, offsets, scores, averaged, sums, counts):  # type: ignore[no-u
                 doubt = 1.0 - scores[m, speaker[a], said[a]]
                 for b in range(n):
                     if said[b] != said[a]:
-                        trust = scores[m, speaker[b], said[b]] / (
-                            voices[said[b]] if averaged else 1
-                        )
+                        trust = scores[m, speaker[b], said[b]] / (voices[said[b]] if averaged else 1)
                         sums[speaker[a], said[a], said[b]] += doubt * trust
             for b in range(n):
                 voices[said[b]] = 0

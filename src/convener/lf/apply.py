@@ -12,19 +12,19 @@ from typing import Literal, TypeVar
 import numpy as np
 
 from convener import caching, progress
-from convener.coarse import Meaning
+from convener.coarse import CoarseSpec
 from convener.corpus import Corpus
 from convener.data import Dataset
-from convener.errors import ConfigError, ConvenerWarning, DataError, unknown_name
-from convener.io.report import Report
+from convener.errors import ConfigError, ConvenerWarning, DataError, unknown_name_message
+from convener.io.report import Issues
 from convener.lf import cache as caches
 from convener.lf import crew
-from convener.lf.columns import Column, column_of
+from convener.lf.columns import VoteColumn, build_column
 from convener.lf.function import LabelingFunction, Scope
-from convener.lf.report import Applied, Run
-from convener.lf.texts import Texts
-from convener.lf.version import Unversioned
-from convener.lf.work import FAILURES, Job, Piece, Worker
+from convener.lf.report import ApplyResult, LFStats
+from convener.lf.texts import Docs
+from convener.lf.version import NotFingerprintable
+from convener.lf.work import FAILURES, ChunkResult, Task, TaskRunner
 from convener.tags import TagSet
 
 OnError = Literal["report", "raise"]
@@ -32,15 +32,15 @@ Functions = Sequence[LabelingFunction]
 D = TypeVar("D", Dataset, Corpus)
 
 
-def apply(
-    functions: Functions,
+def apply_lfs(
+    lfs: Functions,
     data: D,
     *,
-    workers: int = 1,
-    seconds: float | None = None,
+    num_workers: int = 1,
+    timeout: float | None = None,
     on_error: OnError = "report",
     cache: str | Path | bool = True,
-    keep: bool = False,
+    keep_sources: bool = False,
 ) -> D:
     """The same text with one source for each function; a corpus split by split.
 
@@ -57,22 +57,22 @@ def apply(
     ... def shouting(words):
     ...     return ((i, i + 1, "ORG") for i, word in enumerate(words) if word.isupper())
     >>> data = Dataset.from_spans(["ORG"], [["NASA", "flew"]], {})
-    >>> apply([shouting], data).votes.tolist()
+    >>> apply_lfs([shouting], data).votes.tolist()
     [[1], [0]]
     """
-    settings = Settings(workers, seconds, on_error, cache, keep)
+    options = ApplyOptions(num_workers, timeout, on_error, cache, keep_sources)
     if isinstance(data, Corpus):
-        found = {name: applied(functions, part, settings) for name, part in data.splits.items()}
-        for result in found.values():
-            result.report.warn()
-        return Corpus(splits={name: result.data for name, result in found.items()})
-    result = applied(functions, data, settings)
-    result.report.warn()
+        results = {name: apply_with_report(lfs, dataset, options) for name, dataset in data.splits.items()}
+        for result in results.values():
+            result.issues.warn()
+        return Corpus(splits={name: result.data for name, result in results.items()})
+    result = apply_with_report(lfs, data, options)
+    result.issues.warn()
     return result.data
 
 
 @dataclass(frozen=True)
-class Settings:
+class ApplyOptions:
     """How functions are applied; see `apply`."""
 
     workers: int = 1
@@ -90,52 +90,48 @@ class Settings:
             raise ConfigError(f"on_error must be report or raise, got {self.on_error!r}")
 
 
-def applied(functions: Functions, data: Dataset, settings: Settings | None = None) -> Applied:
+def apply_with_report(lfs: Functions, data: Dataset, options: ApplyOptions | None = None) -> ApplyResult:
     """The votes of all functions, and a report of what happened."""
-    settings = settings or Settings()
-    functions = _checked(functions)
-    data = _with_types(functions, data)
-    texts = {
-        scope: Texts.of(data, scope) for scope in dict.fromkeys(item.scope for item in functions)
-    }
-    if "document" in texts and data.documents is None:
-        named = next(item.name for item in functions if item.scope == "document")
+    options = options or ApplyOptions()
+    lfs = _check_functions(lfs)
+    data = _with_types(lfs, data)
+    docs_by_scope = {scope: Docs.from_dataset(data, scope) for scope in dict.fromkeys(item.scope for item in lfs)}
+    if "document" in docs_by_scope and data.doc_ids is None:
+        lf_name = next(item.name for item in lfs if item.scope == "document")
         warnings.warn(
-            f"{named} sees documents, but the data names none: each sentence is taken for one",
+            f"{lf_name} sees documents, but the data names none: each sentence is taken for one",
             ConvenerWarning,
             stacklevel=3,
         )
-    places, hows = _places(functions, data, settings.cache)
+    cache_paths, statuses = _cache_paths(lfs, data, options.cache)
     columns = {
         number: column
-        for number, path in places.items()
-        if (column := caches.kept(path, len(data.tokens))) is not None
+        for number, path in cache_paths.items()
+        if (column := caches.load_column(path, len(data.tokens))) is not None
     }
-    hows |= dict.fromkeys(columns, "from the cache")
-    missing = [number for number in range(len(functions)) if number not in columns]
+    statuses |= dict.fromkeys(columns, "from the cache")
+    missing = [number for number in range(len(lfs)) if number not in columns]
     seconds = dict.fromkeys(missing, 0.0)
     # What is done is kept before functions with a device or a connection begin, one by one.
-    rounds = [[number for number in missing if not functions[number].alone]]
-    rounds += [[number] for number in missing if functions[number].alone]
-    for wanted in rounds:
-        for number, found in _found(functions, texts, wanted, settings).items():
-            columns[number] = column_of(functions[number], texts[functions[number].scope], found)
-            seconds[number] = sum(piece.seconds for piece in found)
-            if any(event.kind in FAILURES for event in columns[number].events):
-                hows.setdefault(number, "not kept: it failed")
-            elif number in places:
-                caches.keep(places[number], functions[number].name, columns[number])
-    return _joined(functions, data, texts, columns, seconds, hows, settings)
+    batches = [[number for number in missing if not lfs[number].in_main_process]]
+    batches += [[number] for number in missing if lfs[number].in_main_process]
+    for indices in batches:
+        for number, chunks in _run_functions(lfs, docs_by_scope, indices, options).items():
+            columns[number] = build_column(lfs[number], docs_by_scope[lfs[number].scope], chunks)
+            seconds[number] = sum(chunk.seconds for chunk in chunks)
+            if any(issue.kind in FAILURES for issue in columns[number].issues):
+                statuses.setdefault(number, "not kept: it failed")
+            elif number in cache_paths:
+                caches.save_column(cache_paths[number], lfs[number].name, columns[number])
+    return _build_result(lfs, data, docs_by_scope, columns, seconds, statuses, options)
 
 
-def _checked(functions: Functions) -> list[LabelingFunction]:
+def _check_functions(functions: Functions) -> list[LabelingFunction]:
     if isinstance(functions, LabelingFunction):
         raise ConfigError(f"expected a list of labeling functions, got {functions!r} alone")
     for function in functions:
         if not isinstance(function, LabelingFunction):
-            raise ConfigError(
-                f"expected labeling functions, got {function!r}; see @labeling_function"
-            )
+            raise ConfigError(f"expected labeling functions, got {function!r}; see @labeling_function")
     names = [function.name for function in functions]
     for name in names:
         if names.count(name) > 1:
@@ -149,90 +145,89 @@ def _with_types(functions: Functions, data: Dataset) -> Dataset:
     Where gold or sources use its types, another label is an error: it may be a slip. Coarse labels
     are added.
     """
-    types, coarse = data.tags.types, _coarse(functions)
+    types, coarse = data.tags.types, _merge_coarse(functions)
     labels = dict.fromkeys(label for item in functions for label in item.labels)
     fine = [label for label in labels if label not in coarse]
     for function in functions:
         for label in function.labels:
             if label not in (*types, *coarse) and (data.gold is not None or data.sources):
-                problem = unknown_name("entity type", label, types)
+                problem = unknown_name_message("entity type", label, types)
                 raise DataError(f"labeling function {function.name}: {problem}")
     data = data if set(fine) <= set(types) else data.with_types(fine)
     return data.with_coarse(coarse)
 
 
-def _coarse(functions: Functions) -> dict[str, Meaning]:
+def _merge_coarse(functions: Functions) -> dict[str, CoarseSpec]:
     """What all coarse labels of the functions allow."""
-    found: dict[str, Meaning] = {}
+    merged: dict[str, CoarseSpec] = {}
     for function in functions:
-        for name, meant in function.coarse.items():
-            if found.setdefault(name, meant) != meant:
+        for name, spec in function.coarse.items():
+            if merged.setdefault(name, spec) != spec:
                 raise ConfigError(
-                    f"labeling function {function.name}: coarse label {name!r} allows {meant!r}, "
-                    f"but {found[name]!r} elsewhere"
+                    f"labeling function {function.name}: coarse label {name!r} allows {spec!r}, "
+                    f"but {merged[name]!r} elsewhere"
                 )
-    return found
+    return merged
 
 
-def _places(
+def _cache_paths(
     functions: Functions, data: Dataset, cache: str | Path | bool
 ) -> tuple[dict[int, Path], dict[int, str]]:
     """Where columns are kept, by the number of the function, and why others are not."""
-    folder = caching.chosen(cache)
-    if folder is None:
+    cache_dir = caching.resolve_cache_dir(cache)
+    if cache_dir is None:
         return {}, {}
-    corpus = caches.corpus_digest(data)
-    places, hows = {}, {}
+    data_digest = caches.dataset_digest(data)
+    paths, reasons = {}, {}
     for number, function in enumerate(functions):
         try:
-            places[number] = caches.place_of(folder, function.digest(), corpus)
-        except Unversioned as error:
-            hows[number] = f"not kept: {error}"
-    return places, hows
+            paths[number] = caches.column_path(cache_dir, function.fingerprint(), data_digest)
+        except NotFingerprintable as error:
+            reasons[number] = f"not kept: {error}"
+    return paths, reasons
 
 
-def _found(
+def _run_functions(
     functions: list[LabelingFunction],
-    texts: Mapping[Scope, Texts],
-    wanted: list[int],
-    settings: Settings,
-) -> dict[int, list[Piece]]:
+    docs_by_scope: Mapping[Scope, Docs],
+    indices: list[int],
+    options: ApplyOptions,
+) -> dict[int, list[ChunkResult]]:
     """What the wanted functions say, piece by piece."""
-    found: dict[int, list[Piece]] = {number: [] for number in wanted}
-    worker = Worker(functions, texts)
+    chunks: dict[int, list[ChunkResult]] = {number: [] for number in indices}
+    runner = TaskRunner(functions, docs_by_scope)
     # By shard, not by function: a worker keeps the views of its last texts.
-    jobs = sorted(
-        (
-            Job(number, *shard)
-            for number in wanted
-            for shard in texts[functions[number].scope].shards()
-        ),
-        key=lambda job: (job.start, job.stop),
+    tasks = sorted(
+        (Task(number, *shard) for number in indices for shard in docs_by_scope[functions[number].scope].shards()),
+        key=lambda task: (task.start, task.stop),
     )
-    sizes = {scope: some.offsets for scope, some in texts.items()}
-    total = sum(int(sizes[functions[number].scope][-1]) for number in wanted)
-    here = all(functions[number].alone for number in wanted)
-    work = _pieces(worker, jobs, Settings() if here else settings)
+    offsets_by_scope = {scope: docs.offsets for scope, docs in docs_by_scope.items()}
+    total = sum(int(offsets_by_scope[functions[number].scope][-1]) for number in indices)
+    in_main_process = all(functions[number].in_main_process for number in indices)
+    results = _run_tasks(runner, tasks, ApplyOptions() if in_main_process else options)
     # Closed whatever happens, so that no process is left.
-    with progress.bar("applying", total, unit="tokens") as advance, closing(work) as pieces:
-        for piece in pieces:
-            function = functions[piece.function]
-            failed = [event for event in piece.events if event.kind in FAILURES]
-            if failed and settings.on_error == "raise":
-                text, kind, detail = failed[0]
-                where = texts[function.scope].where(text)
-                raise DataError(f"labeling function {function.name}: {where}: {kind}: {detail}")
-            found[piece.function].append(piece)
-            offsets = sizes[function.scope]
-            advance(function.name, by=int(offsets[piece.stop] - offsets[piece.start]))
-    return found
+    with (
+        progress.progress_bar("applying", total, unit="tokens") as advance,
+        closing(results) as chunk_results,
+    ):
+        for chunk in chunk_results:
+            function = functions[chunk.lf_index]
+            failed = [issue for issue in chunk.issues if issue.kind in FAILURES]
+            if failed and options.on_error == "raise":
+                doc_index, kind, detail = failed[0]
+                location = docs_by_scope[function.scope].location(doc_index)
+                raise DataError(f"labeling function {function.name}: {location}: {kind}: {detail}")
+            chunks[chunk.lf_index].append(chunk)
+            offsets = offsets_by_scope[function.scope]
+            advance(function.name, by=int(offsets[chunk.stop] - offsets[chunk.start]))
+    return chunks
 
 
-def _pieces(worker: Worker, jobs: list[Job], settings: Settings) -> Generator[Piece, None, None]:
+def _run_tasks(runner: TaskRunner, tasks: list[Task], options: ApplyOptions) -> Generator[ChunkResult, None, None]:
     """The pieces of all jobs, from workers if there are to be several or a limit of time."""
-    limited = settings.workers > 1 or settings.seconds is not None
+    limited = options.workers > 1 or options.seconds is not None
     if limited and crew.can_fork():
-        yield from crew.pieces(worker, jobs, workers=settings.workers, seconds=settings.seconds)
+        yield from crew.run_tasks(runner, tasks, num_workers=options.workers, timeout=options.seconds)
         return
     if limited:
         warnings.warn(
@@ -240,40 +235,40 @@ def _pieces(worker: Worker, jobs: list[Job], settings: Settings) -> Generator[Pi
             ConvenerWarning,
             stacklevel=5,
         )
-    yield from map(worker.done, jobs)
+    yield from map(runner.run, tasks)
 
 
-def _joined(
+def _build_result(
     functions: list[LabelingFunction],
     data: Dataset,
-    texts: Mapping[Scope, Texts],
-    columns: dict[int, Column],
+    docs_by_scope: Mapping[Scope, Docs],
+    columns: dict[int, VoteColumn],
     seconds: dict[int, float],
-    hows: dict[int, str],
-    settings: Settings,
-) -> Applied:
-    report, runs = Report(), []
+    statuses: dict[int, str],
+    options: ApplyOptions,
+) -> ApplyResult:
+    issues, stats = Issues(), []
     votes = np.empty((len(data.tokens), len(functions)), np.int16)
     for number, function in enumerate(functions):
-        some, column, tags = texts[function.scope], columns[number], TagSet(function.labels)
-        votes[:, number] = tags.translate(column.labels, data.tags)
-        for event in column.events:
-            report.add(event.kind, some.where(event.text), function.name, event.detail)
-        runs.append(
-            Run(
+        docs, column, tags = docs_by_scope[function.scope], columns[number], TagSet(function.labels)
+        votes[:, number] = tags.remap(column.labels, data.tags)
+        for issue in column.issues:
+            issues.add(issue.kind, docs.location(issue.doc_index), function.name, issue.detail)
+        stats.append(
+            LFStats(
                 name=function.name,
-                spans=column.spans,
-                abstains=column.abstains(some),
+                num_spans=column.num_spans,
+                abstained_texts=column.count_abstained(docs),
                 seconds=seconds.get(number),
-                how=hows.get(number, "ran"),
+                status=statuses.get(number, "ran"),
             )
         )
     names = tuple(function.name for function in functions)
     silence = tuple(function.on_silence for function in functions)
-    precision = tuple(function.precision for function in functions)
-    if settings.keep:
+    precision = tuple(function.prior_precision for function in functions)
+    if options.keep:
         names, silence = (*data.sources, *names), (*data.silence, *silence)
-        precision = (*data.precision, *precision)
+        precision = (*data.prior_precision, *precision)
         votes = np.concatenate([data.votes, votes], axis=1)
     voted = data.with_sources(names, votes, silence, precision)
-    return Applied(data=voted, runs=runs, report=report)
+    return ApplyResult(data=voted, stats=stats, issues=issues)

@@ -8,47 +8,45 @@ from pathlib import Path
 from typing import Any
 
 from convener.errors import ConfigError
-from convener.lf.function import Found, LabelingFunction, labeling_function
-from convener.lf.view import View
+from convener.lf.function import LabelingFunction, RawOutput, labeling_function
+from convener.lf.view import Doc
 
-Labels = Mapping[str, str] | Sequence[str]
+LabelMapping = Mapping[str, str] | Sequence[str]
 """Which of a model's types are used: a list of them, or a mapping to the names they get."""
 
 
-class Batched(ABC):
+class BatchedSource(ABC):
     """Finds spans in many texts at once. Holds settings only, so that a process can be sent it."""
 
     @abstractmethod
-    def find_all(self, views: Sequence[View]) -> list[Found]:
+    def find_batch(self, docs: Sequence[Doc]) -> list[RawOutput]:
         """What is found in each text."""
 
     @abstractmethod
-    def digest(self) -> str:
+    def fingerprint(self) -> str:
         """All that decides what is found, as one word."""
 
-    def find(self, view: View) -> Found:
+    def find(self, doc: Doc) -> RawOutput:
         """What is found in one text."""
-        (found,) = self.find_all([view])
-        return found
+        (output,) = self.find_batch([doc])
+        return output
 
-    def as_function(
-        self, name: str, labels: Iterable[str], settings: Mapping[str, Any]
-    ) -> LabelingFunction:
+    def as_function(self, name: str, labels: Iterable[str], settings: Mapping[str, Any]) -> LabelingFunction:
         """The labeling function; settings are the fields of `LabelingFunction`."""
-        given = tuple(dict.fromkeys(labels))
-        as_found = {"find_all": self.find_all, "offsets": "tokens"}
-        return labeling_function(given, name=name, **as_found, **settings)(self.find)
+        label_names = tuple(dict.fromkeys(labels))
+        lf_fields = {"batch_func": self.find_batch, "offsets": "tokens"}
+        return labeling_function(label_names, name=name, **lf_fields, **settings)(self.find)
 
 
-def located(model: str | Path) -> str:
+def absolute_path(model: str | Path) -> str:
     """A model's name, or the whole path of its folder, wherever one goes from here."""
     return str(Path(model).absolute() if Path(model).is_dir() else model)
 
 
-def renamings(labels: Labels) -> dict[str, str]:
+def to_label_map(labels: LabelMapping) -> dict[str, str]:
     """A model's types and what they are called here.
 
-    >>> renamings(["PER"]), renamings({"GPE": "LOC", "LOC": "LOC"})
+    >>> to_label_map(["PER"]), to_label_map({"GPE": "LOC", "LOC": "LOC"})
     ({'PER': 'PER'}, {'GPE': 'LOC', 'LOC': 'LOC'})
     """
     if isinstance(labels, str) or not labels:

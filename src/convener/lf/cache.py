@@ -19,87 +19,87 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors import numpy as safetensors
 
-from convener.caching import digest_of, digest_of_arrays
+from convener.caching import arrays_digest, compute_digest
 from convener.data import Dataset
 from convener.errors import ConvenerWarning, DataError
-from convener.io.files import whole
-from convener.lf.columns import Column
-from convener.lf.work import Event
+from convener.io.files import atomic_write
+from convener.lf.columns import VoteColumn
+from convener.lf.work import LocatedIssue
 
-VOTES, SUFFIX = "votes", ".safetensors"
+VOTES_DIR, SUFFIX = "votes", ".safetensors"
 VERSION = "1"
-_UNREADABLE = (SafetensorError, OSError, ValueError, LookupError, TypeError)
+_READ_ERRORS = (SafetensorError, OSError, ValueError, LookupError, TypeError)
 
 
-def corpus_digest(data: Dataset) -> str:
+def dataset_digest(data: Dataset) -> str:
     """What a function can see of a dataset, as one word: words, text, documents."""
-    words = data.tokens.compact()
-    arrays: list[NDArray[Any]] = [words.data, words.offsets, data.offsets]
+    tokens = data.tokens.compact()
+    arrays: list[NDArray[Any]] = [tokens.data, tokens.offsets, data.offsets]
     if data.text is not None:
-        texts = data.text.text.compact()
-        arrays += [texts.data, texts.offsets, data.text.chars]
-    if data.documents is not None:
-        names = data.documents.compact()
-        arrays += [names.data, names.offsets]
-    return digest_of(digest_of_arrays(arrays))
+        texts = data.text.sentences.compact()
+        arrays += [texts.data, texts.offsets, data.text.token_offsets]
+    if data.doc_ids is not None:
+        doc_ids = data.doc_ids.compact()
+        arrays += [doc_ids.data, doc_ids.offsets]
+    return compute_digest(arrays_digest(arrays))
 
 
-def place_of(folder: Path, function: str, corpus: str) -> Path:
+def column_path(folder: Path, function_digest: str, data_digest: str) -> Path:
     """The file of a function's column, by the digests of the function and the corpus."""
-    return folder / VOTES / (digest_of(VERSION, function, corpus)[:32] + SUFFIX)
+    return folder / VOTES_DIR / (compute_digest(VERSION, function_digest, data_digest)[:32] + SUFFIX)
 
 
-def keep(path: Path, name: str, column: Column) -> None:
+def save_column(path: Path, name: str, column: VoteColumn) -> None:
     """Write a column, whole or not at all."""
-    facts = {"name": json.dumps(name), "events": json.dumps(column.events)}
-    with whole(path) as draft:
-        draft.write_bytes(safetensors.save({"labels": column.labels}, facts))
+    metadata = {"name": json.dumps(name), "events": json.dumps(column.issues)}
+    with atomic_write(path) as draft:
+        draft.write_bytes(safetensors.save({"labels": column.labels}, metadata))
 
 
-def kept(path: Path, tokens: int) -> Column | None:
+def load_column(path: Path, num_tokens: int) -> VoteColumn | None:
     """The column in a file, or None if there is none that can be used."""
     if not path.is_file():
         return None
     try:
         with safe_open(path, framework="np") as file:
             labels = file.get_tensor("labels")
-            events = tuple(Event(*event) for event in json.loads(file.metadata()["events"]))
-        if labels.shape != (tokens,) or labels.dtype != np.int16:
-            raise DataError(f"expected {tokens} labels, got {labels.shape} of {labels.dtype}")
-    except _UNREADABLE as error:
+            issues = tuple(LocatedIssue(*issue) for issue in json.loads(file.metadata()["events"]))
+        if labels.shape != (num_tokens,) or labels.dtype != np.int16:
+            raise DataError(f"expected {num_tokens} labels, got {labels.shape} of {labels.dtype}")
+    except _READ_ERRORS as error:
         warnings.warn(f"{path}: damaged: {error}; running again", ConvenerWarning, stacklevel=2)
         return None
     with suppress(OSError):  # when it was last used; a cache one may only read is fine
         os.utime(path)
-    return Column(labels, events)
+    return VoteColumn(labels, issues)
 
 
 @dataclass(frozen=True)
-class Entry:
+class VoteEntry:
     """One column in the cache."""
 
     path: Path
     name: str
     """Of the function, when it was written."""
-    bytes: int
-    used: float
+    size: int
+    last_used: float
     """When it was last used, in seconds since 1970."""
 
 
-def entries(folder: Path) -> list[Entry]:
+def entries(folder: Path) -> list[VoteEntry]:
     """All columns in the cache, the last used first."""
     found = []
-    for path in (folder / VOTES).glob(f"*{SUFFIX}"):
+    for path in (folder / VOTES_DIR).glob(f"*{SUFFIX}"):
         name = "?"
-        with suppress(*_UNREADABLE), safe_open(path, framework="np") as file:
+        with suppress(*_READ_ERRORS), safe_open(path, framework="np") as file:
             name = str(json.loads(file.metadata()["name"]))
         with suppress(FileNotFoundError):  # removed while one looks
             status = path.stat()
-            found.append(Entry(path, name, status.st_size, status.st_mtime))
-    return sorted(found, key=lambda entry: -entry.used)
+            found.append(VoteEntry(path, name, status.st_size, status.st_mtime))
+    return sorted(found, key=lambda entry: -entry.last_used)
 
 
-def remove(chosen: list[Entry]) -> None:
+def remove(selected: list[VoteEntry]) -> None:
     """Delete columns."""
-    for entry in chosen:
+    for entry in selected:
         entry.path.unlink(missing_ok=True)

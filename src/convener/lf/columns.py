@@ -10,42 +10,42 @@ from numpy.typing import NDArray
 
 from convener.data import ABSTAIN
 from convener.lf.function import LabelingFunction
-from convener.lf.texts import Texts
-from convener.lf.work import Event, Piece
+from convener.lf.texts import Docs
+from convener.lf.work import ChunkResult, LocatedIssue
 from convener.spans import Spans
 from convener.tags import TagSet
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
+class VoteColumn:
     """Labels over the function's own types (N,), and what there is to report."""
 
     labels: NDArray[np.int16]
-    events: tuple[Event, ...]
+    issues: tuple[LocatedIssue, ...]
 
     @property
-    def spans(self) -> int:
+    def num_spans(self) -> int:
         """How many spans there are."""
         return int(np.count_nonzero((self.labels > 0) & (self.labels % 2 == 1)))
 
-    def abstains(self, texts: Texts) -> int:
+    def count_abstained(self, docs: Docs) -> int:
         """How many of the texts that have words it abstains on."""
-        labels = self.labels if texts.tokens is None else self.labels[texts.tokens]
-        first = texts.offsets[:-1][np.diff(texts.offsets) > 0]
+        labels = self.labels if docs.token_order is None else self.labels[docs.token_order]
+        first = docs.offsets[:-1][np.diff(docs.offsets) > 0]
         return int(np.count_nonzero(labels[first] == ABSTAIN))
 
 
-def column_of(function: LabelingFunction, texts: Texts, found: Iterable[Piece]) -> Column:
+def build_column(function: LabelingFunction, docs: Docs, chunks: Iterable[ChunkResult]) -> VoteColumn:
     """One label of the function's own types for each token of the dataset."""
-    found = sorted(found, key=lambda piece: piece.start)
-    spans = np.concatenate([np.zeros((0, 4), np.int64), *(piece.spans for piece in found)])
-    abstains = np.zeros(len(texts), bool)
-    for piece in found:
-        abstains[piece.abstains] = True
-    labels = TagSet(function.labels).labels(Spans.of_columns(spans), texts.offsets)
-    labels[np.repeat(abstains, np.diff(texts.offsets))] = ABSTAIN
-    if texts.tokens is not None:
-        placed = np.empty_like(labels)
-        placed[texts.tokens] = labels
-        labels = placed
-    return Column(labels, tuple(event for piece in found for event in piece.events))
+    chunks = sorted(chunks, key=lambda chunk: chunk.start)
+    spans = np.concatenate([np.zeros((0, 4), np.int64), *(piece.spans for piece in chunks)])
+    abstained = np.zeros(len(docs), bool)
+    for piece in chunks:
+        abstained[piece.abstained] = True
+    labels = TagSet(function.labels).labels(Spans.from_array(spans), docs.offsets)
+    labels[np.repeat(abstained, np.diff(docs.offsets))] = ABSTAIN
+    if docs.token_order is not None:
+        reordered = np.empty_like(labels)
+        reordered[docs.token_order] = labels
+        labels = reordered
+    return VoteColumn(labels, tuple(issue for piece in chunks for issue in piece.issues))

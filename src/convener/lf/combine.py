@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from convener.errors import ConfigError, check_known
-from convener.lf.function import ABSTAIN, Found, LabelingFunction, Span
-from convener.lf.view import View
+from convener.lf.function import ABSTAIN, LabelingFunction, RawOutput, Span
+from convener.lf.view import Doc
 
-Answer = list[Span] | None
+SpansOrNone = list[Span] | None
 """The spans that a function finds in one text; None where it abstains."""
 
 
@@ -22,12 +22,12 @@ def union(*functions: LabelingFunction, name: str, **settings: Any) -> LabelingF
     [(0, 1, 'LOC'), (3, 4, 'LOC')]
     """
 
-    def join(*answers: Answer) -> Found:
-        if all(answer is None for answer in answers):
+    def join(*results: SpansOrNone) -> RawOutput:
+        if all(spans is None for spans in results):
             return ABSTAIN
-        return [span for answer in answers for span in answer or ()]
+        return [span for answer in results for span in answer or ()]
 
-    return combined(functions, join, name=name, **settings)
+    return combine(functions, join, name=name, **settings)
 
 
 def intersection(*functions: LabelingFunction, name: str, **settings: Any) -> LabelingFunction:
@@ -39,57 +39,55 @@ def intersection(*functions: LabelingFunction, name: str, **settings: Any) -> La
     [(0, 1, 'PER')]
     """
 
-    def join(first: Answer, *others: Answer) -> Found:
+    def join(first: SpansOrNone, *others: SpansOrNone) -> RawOutput:
         if first is None:
             return ABSTAIN
-        for answer in others:
-            if answer is None:
+        for spans in others:
+            if spans is None:
                 return ABSTAIN
-            first = [span for span in first if span in answer]
+            first = [span for span in first if span in spans]
         return first
 
-    return combined(functions, join, name=name, **settings)
+    return combine(functions, join, name=name, **settings)
 
 
-def minus(
+def difference(
     function: LabelingFunction, *others: LabelingFunction, name: str | None = None, **settings: Any
 ) -> LabelingFunction:
     """What the first function finds where none of the others finds anything.
 
     >>> from convener.lf import gazetteer, pattern
     >>> cities, verbs = gazetteer(["Reading"], "LOC"), pattern(r"Reading is", "VERB")
-    >>> minus(cities, verbs)("Reading is near Reading")
+    >>> difference(cities, verbs)("Reading is near Reading")
     [(3, 4, 'LOC')]
     """
 
-    def join(first: Answer, *answers: Answer) -> Found:
-        taken = [span for answer in answers for span in answer or ()]
-        return _passed_on(
+    def join(first: SpansOrNone, *results: SpansOrNone) -> RawOutput:
+        excluded = [span for spans in results for span in spans or ()]
+        return _filter_spans(
             first,
-            lambda span: not any(span[0] < end and start < span[1] for start, end, _ in taken),
+            lambda span: not any(span[0] < end and start < span[1] for start, end, _ in excluded),
         )
 
-    taken = {"labels": function.labels, "precision": function.precision}
+    defaults = {"labels": function.labels, "prior_precision": function.prior_precision}
     name = name or function.name
-    return combined((function, *others), join, name=name, **(taken | settings))
+    return combine((function, *others), join, name=name, **(defaults | settings))
 
 
-def restrict(
-    function: LabelingFunction, *labels: str, name: str | None = None, **settings: Any
-) -> LabelingFunction:
+def keep_labels(function: LabelingFunction, *labels: str, name: str | None = None, **settings: Any) -> LabelingFunction:
     """Only those spans of a function that have one of these labels.
 
     >>> from convener.lf import gazetteer
     >>> names = gazetteer({"LOC": ["Oslo"], "PER": ["Ada"]})
-    >>> restrict(names, "PER")("Ada in Oslo")
+    >>> keep_labels(names, "PER")("Ada in Oslo")
     [(0, 1, 'PER')]
     """
     check_known(f"label of {function.name}", labels, function.labels)
     dropped = {label: None for label in function.labels if label not in labels}
-    return rename(function, dropped, name=name, **settings)
+    return map_labels(function, dropped, name=name, **settings)
 
 
-def rename(
+def map_labels(
     function: LabelingFunction,
     labels: Mapping[str, str | None],
     *,
@@ -99,24 +97,24 @@ def rename(
     """The same spans with other labels; None leaves the spans of a label out.
 
     >>> from convener.lf import gazetteer
-    >>> rename(gazetteer(["Oslo"], "GPE"), {"GPE": "LOC"})("Oslo")
+    >>> map_labels(gazetteer(["Oslo"], "GPE"), {"GPE": "LOC"})("Oslo")
     [(0, 1, 'LOC')]
     """
     check_known(f"label of {function.name}", labels, function.labels)
-    new = {label: labels.get(label, label) for label in function.labels}
+    mapping = {label: labels.get(label, label) for label in function.labels}
 
-    def join(answer: Answer) -> Found:
-        if answer is None:
+    def join(spans: SpansOrNone) -> RawOutput:
+        if spans is None:
             return ABSTAIN
-        return [(start, end, to) for start, end, label in answer if (to := new[label]) is not None]
+        return [(start, end, target) for start, end, label in spans if (target := mapping[label]) is not None]
 
-    given = tuple(dict.fromkeys(label for label in new.values() if label is not None))
-    return combined((function,), join, name=name or function.name, labels=given, **settings)
+    output_labels = tuple(dict.fromkeys(label for label in mapping.values() if label is not None))
+    return combine((function,), join, name=name or function.name, labels=output_labels, **settings)
 
 
 def only_if(
     function: LabelingFunction,
-    condition: Callable[[View], bool],
+    condition: Callable[[Doc], bool],
     *,
     name: str | None = None,
     **settings: Any,
@@ -129,22 +127,22 @@ def only_if(
     ([(0, 1, 'ORG')], None)
     """
 
-    def find_all(views: Sequence[View]) -> list[Found]:
-        chosen = [number for number, view in enumerate(views) if condition(view)]
-        answers = answers_of(function, [views[number] for number in chosen])
-        found: list[Found] = [ABSTAIN] * len(views)
-        for number, answer in zip(chosen, answers, strict=True):
-            found[number] = _passed_on(answer)
-        return found
+    def find_batch(docs: Sequence[Doc]) -> list[RawOutput]:
+        selected = [number for number, doc in enumerate(docs) if condition(doc)]
+        results = label_docs(function, [docs[number] for number in selected])
+        outputs: list[RawOutput] = [ABSTAIN] * len(docs)
+        for number, spans in zip(selected, results, strict=True):
+            outputs[number] = _filter_spans(spans)
+        return outputs
 
     return LabelingFunction(
-        name=name or function.name, find_all=find_all, **inherited((function,), settings)
+        name=name or function.name, batch_func=find_batch, **inherit_settings((function,), settings)
     )
 
 
-def combined(
+def combine(
     functions: Sequence[LabelingFunction],
-    join: Callable[..., Found],
+    join: Callable[..., RawOutput],
     *,
     name: str,
     **settings: Any,
@@ -156,51 +154,53 @@ def combined(
     if not functions:
         raise ConfigError(f"{name}: give at least one labeling function")
 
-    def find_all(views: Sequence[View]) -> list[Found]:
-        return list(map(join, *(answers_of(function, views) for function in functions)))
+    def find_batch(docs: Sequence[Doc]) -> list[RawOutput]:
+        return list(map(join, *(label_docs(function, docs) for function in functions)))
 
-    return LabelingFunction(name=name, find_all=find_all, **inherited(functions, settings))
+    return LabelingFunction(name=name, batch_func=find_batch, **inherit_settings(functions, settings))
 
 
-def answers_of(function: LabelingFunction, views: Sequence[View]) -> list[Answer]:
+def label_docs(function: LabelingFunction, docs: Sequence[Doc]) -> list[SpansOrNone]:
     """What a function says of each text; one that sees sentences is shown those of a document."""
-    if function.scope == "document" or all(len(view.sentences) < 2 for view in views):
-        return function.answers(views)
-    parts = [view.parts() for view in views]
-    said = iter(function.answers([part for some in parts for part in some]))
-    return [_joined(view, some, said) for view, some in zip(views, parts, strict=True)]
+    if function.scope == "document" or all(len(doc.sentences) < 2 for doc in docs):
+        return function.label_batch(docs)
+    sentence_docs = [view.sentence_docs() for view in docs]
+    results = iter(
+        function.label_batch([sentence_doc for doc_sentences in sentence_docs for sentence_doc in doc_sentences])
+    )
+    return [_merge_sentences(view, some, results) for view, some in zip(docs, sentence_docs, strict=True)]
 
 
-def _joined(view: View, parts: list[View], said: Any) -> Answer:
+def _merge_sentences(doc: Doc, sentence_docs: list[Doc], results: Any) -> SpansOrNone:
     """One answer from those about the sentences of a document."""
-    found: list[Span] = []
+    merged: list[Span] = []
     abstains = True
-    for part, (first, _) in zip(parts, view.sentences, strict=True):
-        answer = next(said)
-        if part is not view:
-            view.notes += part.notes
-        abstains &= answer is None
-        found += [(first + start, first + end, label) for start, end, label in answer or ()]
-    return None if abstains else found
+    for sentence_doc, (first, _) in zip(sentence_docs, doc.sentences, strict=True):
+        spans = next(results)
+        if sentence_doc is not doc:
+            doc.issues += sentence_doc.issues
+        abstains &= spans is None
+        merged += [(first + start, first + end, label) for start, end, label in spans or ()]
+    return None if abstains else merged
 
 
-def _passed_on(answer: Answer, keep: Callable[[Span], bool] = lambda _: True) -> Found:
-    return ABSTAIN if answer is None else [span for span in answer if keep(span)]
+def _filter_spans(spans: SpansOrNone, keep: Callable[[Span], bool] = lambda _: True) -> RawOutput:
+    return ABSTAIN if spans is None else [span for span in spans if keep(span)]
 
 
-def inherited(functions: Sequence[LabelingFunction], settings: Mapping[str, Any]) -> dict[str, Any]:
+def inherit_settings(functions: Sequence[LabelingFunction], settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a combination, and what it takes from its parts where it is not set."""
-    documents = any(function.scope == "document" for function in functions)
+    any_document_scope = any(function.scope == "document" for function in functions)
     labels = tuple(dict.fromkeys(label for item in functions for label in item.labels))
-    given = settings.get("labels", labels)
-    coarse = {name: meant for item in functions for name, meant in item.coarse.items()}
-    taken = {
+    used_labels = settings.get("labels", labels)
+    coarse = {name: spec for item in functions for name, spec in item.coarse.items()}
+    defaults = {
         "labels": labels,
-        "coarse": {name: meant for name, meant in coarse.items() if name in given},
-        "scope": "document" if documents else "sentence",
+        "coarse": {name: meant for name, meant in coarse.items() if name in used_labels},
+        "scope": "document" if any_document_scope else "sentence",
         "on_silence": functions[0].on_silence,
-        "alone": any(function.alone for function in functions),
+        "in_main_process": any(function.in_main_process for function in functions),
         # Of several, nobody knows: their errors may add up, or not.
-        "precision": functions[0].precision if len(functions) == 1 else None,
+        "prior_precision": functions[0].prior_precision if len(functions) == 1 else None,
     }
-    return {**taken, **settings}
+    return {**defaults, **settings}

@@ -17,9 +17,9 @@ from itertools import groupby
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from convener.lf.work import BATCH, CRASH, TIMEOUT, Job, Piece, Worker
+from convener.lf.work import CRASH, TIMEOUT, WHOLE_BATCH, ChunkResult, Task, TaskRunner
 
-TICK = 0.05
+POLL_INTERVAL = 0.05
 """Longest time between two looks at the clock, in seconds."""
 
 
@@ -28,132 +28,135 @@ def can_fork() -> bool:
     return "fork" in multiprocessing.get_all_start_methods()
 
 
-class _Member:
+class _WorkerProcess:
     """One process, the job it does, and a place in shared memory where it tells how it goes."""
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, runner: TaskRunner) -> None:
         context: Any = multiprocessing.get_context("fork")
-        self.text, self.since = context.RawValue("q", BATCH), context.RawValue("d", 0.0)
-        self.connection, inner = context.Pipe()
-        self.process = context.Process(target=self._serve, args=(worker, inner), daemon=True)
+        self.current_doc, self.started_at = (
+            context.RawValue("q", WHOLE_BATCH),
+            context.RawValue("d", 0.0),
+        )
+        self.connection, child_connection = context.Pipe()
+        self.process = context.Process(target=self._serve, args=(runner, child_connection), daemon=True)
         self.process.start()
-        inner.close()
-        self.job: Job | None = None
-        self.jobs: deque[Job] = deque()
+        child_connection.close()
+        self.task: Task | None = None
+        self.tasks: deque[Task] = deque()
 
-    def _serve(self, worker: Worker, connection: Connection) -> None:
+    def _serve(self, runner: TaskRunner, connection: Connection) -> None:
         """What the process does until it is told to stop."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the calling process answers for all
         sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__  # not the drawer of a bar
         self.connection.close()
 
-        def watch(text: int) -> None:
-            self.text.value, self.since.value = text, time.monotonic()
+        def on_start(doc_index: int) -> None:
+            self.current_doc.value, self.started_at.value = doc_index, time.monotonic()
 
         while True:
             try:
-                job = connection.recv()
+                task = connection.recv()
             except EOFError:
                 return
-            connection.send(worker.done(job, watch))
+            connection.send(runner.run(task, on_start))
 
-    def begin(self, job: Job) -> None:
-        self.job = job
-        self.text.value, self.since.value = BATCH, time.monotonic()
+    def start(self, task: Task) -> None:
+        self.task = task
+        self.current_doc.value, self.started_at.value = WHOLE_BATCH, time.monotonic()
         with suppress(BrokenPipeError):  # it died idle; the next look at it tells
-            self.connection.send(job)
+            self.connection.send(task)
 
-    def overdue(self, seconds: float) -> bool:
+    def is_overdue(self, timeout: float) -> bool:
         """Whether it has been busy with one text, or one batch, for too long."""
-        late = time.monotonic() - self.since.value > seconds
+        late = time.monotonic() - self.started_at.value > timeout
         return bool(late and not self.connection.poll())
 
-    def end(self) -> None:
+    def kill(self) -> None:
         self.process.kill()
         self.process.join()
         self.connection.close()
 
 
-class _Queue:
+class _TaskQueue:
     """Jobs about the same texts stay together: who has seen the texts does the next of them.
 
     At the end, who has nothing left to do helps with the longest list.
     """
 
-    def __init__(self, jobs: Iterable[Job]) -> None:
-        self._waiting = deque(deque(some) for _, some in groupby(jobs, lambda job: job[1:3]))
-        self._begun: list[deque[Job]] = []
+    def __init__(self, tasks: Iterable[Task]) -> None:
+        self._pending = deque(deque(group) for _, group in groupby(tasks, lambda task: task[1:3]))
+        self._started: list[deque[Task]] = []
 
     def __bool__(self) -> bool:
-        return bool(self._waiting) or any(self._begun)
+        return bool(self._pending) or any(self._started)
 
-    def next_for(self, member: _Member) -> Job | None:
+    def next_for(self, process: _WorkerProcess) -> Task | None:
         """The job that a member does next, if there is one."""
-        if not member.jobs:
-            if self._waiting:
-                self._begun = [some for some in self._begun if some] + [self._waiting.popleft()]
-                member.jobs = self._begun[-1]
+        if not process.tasks:
+            if self._pending:
+                self._started = [group for group in self._started if group] + [self._pending.popleft()]
+                process.tasks = self._started[-1]
             else:
-                member.jobs = max(self._begun, key=len, default=member.jobs)
-        return member.jobs.popleft() if member.jobs else None
+                process.tasks = max(self._started, key=len, default=process.tasks)
+        return process.tasks.popleft() if process.tasks else None
 
-    def put_back(self, jobs: list[Job]) -> None:
+    def put_back(self, tasks: list[Task]) -> None:
         """These are done before all others."""
-        if jobs:
-            self._waiting.appendleft(deque(jobs))
+        if tasks:
+            self._pending.appendleft(deque(tasks))
 
 
-def pieces(
-    worker: Worker, jobs: Iterable[Job], *, workers: int, seconds: float | None
-) -> Iterator[Piece]:
+def run_tasks(
+    runner: TaskRunner, tasks: Iterable[Task], *, num_workers: int, timeout: float | None
+) -> Iterator[ChunkResult]:
     """What the functions say, in the order in which it is ready.
 
     jobs: those about the same texts next to each other. seconds: how long a function may take for
     one text. A batch that takes longer is given up and its texts are done one by one, so that
     nothing is lost but time.
     """
-    queue = _Queue(jobs)
-    members: list[_Member] = []
+    queue = _TaskQueue(tasks)
+    processes: list[_WorkerProcess] = []
     try:
-        while queue or any(member.job for member in members):
-            while queue and len(members) < workers:
-                members.append(_Member(worker))
-            for member in members:
-                if member.job is None and (job := queue.next_for(member)):
-                    member.begin(job)
-            busy = [member.connection for member in members if member.job is not None]
-            ready = wait(busy, None if seconds is None else min(TICK, seconds / 4))
-            for member in list(members):
-                job, lost = member.job, None
-                if job is None:
+        while queue or any(process.task for process in processes):
+            while queue and len(processes) < num_workers:
+                processes.append(_WorkerProcess(runner))
+            for member in processes:
+                if member.task is None and (task := queue.next_for(member)):
+                    member.start(task)
+            busy = [member.connection for member in processes if member.task is not None]
+            ready = wait(busy, None if timeout is None else min(POLL_INTERVAL, timeout / 4))
+            for member in list(processes):
+                task, failure = member.task, None
+                if task is None:
                     continue
                 if member.connection in ready:
                     try:
                         yield member.connection.recv()
-                        member.job = None
+                        member.task = None
                     except (EOFError, ConnectionError):
-                        lost = CRASH
-                elif seconds is not None and member.overdue(seconds):
-                    lost = TIMEOUT
-                if lost:
-                    members.remove(member)
-                    member.end()
-                    yield from _given_up(member, job, lost, seconds, queue)
+                        failure = CRASH
+                elif timeout is not None and member.is_overdue(timeout):
+                    failure = TIMEOUT
+                if failure:
+                    processes.remove(member)
+                    member.kill()
+                    yield from _recover_tasks(member, task, failure, timeout, queue)
     finally:
-        for member in members:
-            member.end()
+        for member in processes:
+            member.kill()
 
 
-def _given_up(
-    member: _Member, job: Job, kind: str, seconds: float | None, queue: _Queue
-) -> Iterator[Piece]:
+def _recover_tasks(
+    process: _WorkerProcess, task: Task, kind: str, timeout: float | None, queue: _TaskQueue
+) -> Iterator[ChunkResult]:
     """Put back what a process that was lost had still to do, without the text it stuck at."""
-    text = int(member.text.value)
-    if text == BATCH and not job.singly and job.stop - job.start > 1:
-        queue.put_back([job._replace(singly=True)])
+    doc_index = int(process.current_doc.value)
+    if doc_index == WHOLE_BATCH and not task.one_by_one and task.stop - task.start > 1:
+        queue.put_back([task._replace(one_by_one=True)])
         return
-    text = job.start if text == BATCH else text
-    code = member.process.exitcode
-    said = f"more than {seconds:g} s" if kind == TIMEOUT else f"the process ended ({code})"
-    yield job.given_up(text, kind, said)
-    queue.put_back(job.around(text))
+    doc_index = task.start if doc_index == WHOLE_BATCH else doc_index
+    exit_code = process.process.exitcode
+    detail = f"more than {timeout:g} s" if kind == TIMEOUT else f"the process ended ({exit_code})"
+    yield task.failed_result(doc_index, kind, detail)
+    queue.put_back(task.without(doc_index))

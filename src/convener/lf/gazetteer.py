@@ -14,21 +14,21 @@ from ahocorasick_rs import AhoCorasick
 from numpy.typing import NDArray
 
 from convener.errors import ConfigError
-from convener.kernels.overlap import longest_first, rivals
+from convener.kernels.overlap import longest_first, resolve_overlaps
 from convener.lf.function import LabelingFunction, Span
-from convener.lf.phrases import Phrases, labelled_phrases
-from convener.lf.version import Unversioned, version_of
-from convener.lf.view import View
-from convener.lf.words import Lemma, Nearest, normal_form
-from convener.packed import offsets_of
+from convener.lf.phrases import Phrases, read_phrase_labels
+from convener.lf.version import NotFingerprintable, fingerprint
+from convener.lf.view import Doc
+from convener.lf.words import NearestWord, WordNormalizer, make_normalizer
+from convener.packed import lengths_to_offsets
 
 # Every piece of a phrase is one character to the automaton; these two mean no phrase's piece.
-_OTHER, _EDGE = "\x00", "\x01"
-_FIRST = 2
+_UNKNOWN_SYMBOL, _BOUNDARY_SYMBOL = "\x00", "\x01"
+_FIRST_CODE = 2
 _SURROGATES = 0xD800, 0xE000
-_MOST = 0x110000 - _FIRST - (_SURROGATES[1] - _SURROGATES[0])
-_REMEMBERED = 1 << 20
-Form = Callable[[str], Sequence[str]]
+_MAX_SYMBOLS = 0x110000 - _FIRST_CODE - (_SURROGATES[1] - _SURROGATES[0])
+_MAX_CACHED_WORDS = 1 << 20
+Normalizer = Callable[[str], Sequence[str]]
 
 
 def gazetteer(
@@ -37,8 +37,8 @@ def gazetteer(
     *,
     name: str | None = None,
     ignore_case: bool = False,
-    lemma: Lemma | str | None = None,
-    fuzzy: int = 0,
+    normalize: WordNormalizer | str | None = None,
+    max_edits: int = 0,
     **settings: Any,
 ) -> LabelingFunction:
     """Marks the phrases of a list, longest first, at word boundaries.
@@ -60,96 +60,97 @@ def gazetteer(
     """
     is_file = isinstance(phrases, str | PathLike)
     name = name or (PurePath(phrases).name.partition(".")[0] if is_file else "gazetteer")  # type: ignore[arg-type]
-    labelled = labelled_phrases(phrases, label, name)
-    if not labelled:
+    phrase_labels = read_phrase_labels(phrases, label, name)
+    if not phrase_labels:
         raise ConfigError(f"{name}: a list without phrases")
-    if fuzzy < 0:
-        raise ConfigError(f"{name}: fuzzy must be at least 0, got {fuzzy}")
-    form = normal_form(ignore_case=ignore_case, lemma=lemma)
+    if max_edits < 0:
+        raise ConfigError(f"{name}: fuzzy must be at least 0, got {max_edits}")
+    normalizer = make_normalizer(ignore_case=ignore_case, normalize=normalize)
     version = None
-    with suppress(Unversioned):  # a lemma of some library: such a gazetteer is not kept
-        version = version_of("gazetteer 1", labelled, ignore_case, lemma, fuzzy)
+    with suppress(NotFingerprintable):  # a lemma of some library: such a gazetteer is not kept
+        version = fingerprint("gazetteer 1", phrase_labels, ignore_case, normalize, max_edits)
     return LabelingFunction(
         name=name,
-        labels=tuple(dict.fromkeys(labelled.values())),
-        find_all=Matcher(labelled, form, slips=fuzzy),
+        labels=tuple(dict.fromkeys(phrase_labels.values())),
+        batch_func=PhraseMatcher(phrase_labels, normalizer, max_edits=max_edits),
         version=version,
         **settings,
     )
 
 
-class Matcher:
+class PhraseMatcher:
     """Finds the phrases in many texts at once: one pass of an automaton over their pieces."""
 
-    def __init__(self, labelled: Mapping[str, str], form: Form, *, slips: int = 0) -> None:
-        letters = _Letters()
-        words = _Spelling(lambda word: "".join(map(letters.__getitem__, form(word))))
-        spelled: dict[str, str] = {}
-        for phrase, label in labelled.items():
-            spelled.setdefault("".join(map(words.__getitem__, phrase.split())), label)
-        spelled.pop("", None)
-        self._labels = list(spelled.values())
-        self._automaton = AhoCorasick(spelled, store_patterns=False) if spelled else None
-        nearest = Nearest(letters, slips=slips) if slips else None
+    def __init__(self, phrase_labels: Mapping[str, str], normalizer: Normalizer, *, max_edits: int = 0) -> None:
+        symbols = _SymbolTable()
+        encoder = _WordEncoder(lambda word: "".join(map(symbols.__getitem__, normalizer(word))))
+        encoded: dict[str, str] = {}
+        for phrase, label in phrase_labels.items():
+            encoded.setdefault("".join(map(encoder.__getitem__, phrase.split())), label)
+        encoded.pop("", None)
+        self._labels = list(encoded.values())
+        self._automaton = AhoCorasick(encoded, store_patterns=False) if encoded else None
+        nearest = NearestWord(symbols, max_edits=max_edits) if max_edits else None
 
-        def letter(piece: str) -> str:
-            known = letters.get(piece)
-            if known is None and nearest is not None:
-                known = letters.get(nearest(piece) or "")
-            return known or _OTHER
+        def symbol_of(subtoken: str) -> str:
+            symbol = symbols.get(subtoken)
+            if symbol is None and nearest is not None:
+                symbol = symbols.get(nearest(subtoken) or "")
+            return symbol or _UNKNOWN_SYMBOL
 
-        self._words = _Spelling(lambda word: "".join(map(letter, form(word))))
+        self._encoder = _WordEncoder(lambda word: "".join(map(symbol_of, normalizer(word))))
 
-    def __call__(self, views: Sequence[View]) -> list[list[Span]]:
+    def __call__(self, docs: Sequence[Doc]) -> list[list[Span]]:
         """The spans in each of the texts."""
-        found: list[list[Span]] = [[] for _ in views]
+        spans: list[list[Span]] = [[] for _ in docs]
         if self._automaton is None:
-            return found
-        spelled: list[str] = []
-        for view in views:
-            spelled += map(self._words.__getitem__, view.tokens)
-            spelled.append(_EDGE)
-        matches = self._automaton.find_matches_as_indexes("".join(spelled), overlapping=True)
+            return spans
+        encoded: list[str] = []
+        for doc in docs:
+            encoded += map(self._encoder.__getitem__, doc.tokens)
+            encoded.append(_BOUNDARY_SYMBOL)
+        matches = self._automaton.find_matches_as_indexes("".join(encoded), overlapping=True)
         if not matches:
-            return found
+            return spans
         table = np.fromiter(chain.from_iterable(matches), np.int64, 3 * len(matches)).reshape(-1, 3)
-        bounds = offsets_of(len(view) + 1 for view in views)
-        which, text, start, end = _whole_words(table, list(map(len, spelled)), bounds)
-        stays = np.flatnonzero(rivals(text, start, end, longest_first(start, end, start)) < 0)
-        stays = stays[np.lexsort((start[stays], text[stays]))]
-        for number, first, last, kind in zip(
-            *(column[stays].tolist() for column in (text, start, end, which)), strict=True
+        bounds = lengths_to_offsets(len(view) + 1 for view in docs)
+        phrase_index, doc_index, start, end = _whole_word_matches(table, list(map(len, encoded)), bounds)
+        kept = np.flatnonzero(resolve_overlaps(doc_index, start, end, longest_first(start, end, start)) < 0)
+        kept = kept[np.lexsort((start[kept], doc_index[kept]))]
+        for index, first, last, kind in zip(
+            *(column[kept].tolist() for column in (doc_index, start, end, phrase_index)),
+            strict=True,
         ):
-            found[number].append((first, last, self._labels[kind]))
-        return found
+            spans[index].append((first, last, self._labels[kind]))
+        return spans
 
 
-class _Letters(dict[str, str]):
+class _SymbolTable(dict[str, str]):
     """The character that stands for each piece of a phrase; a new piece gets the next."""
 
-    def __missing__(self, piece: str) -> str:
-        if len(self) >= _MOST:
-            raise ConfigError(f"a gazetteer can hold {_MOST:,} different words; use two")
-        number = len(self) + _FIRST
+    def __missing__(self, subtoken: str) -> str:
+        if len(self) >= _MAX_SYMBOLS:
+            raise ConfigError(f"a gazetteer can hold {_MAX_SYMBOLS:,} different words; use two")
+        number = len(self) + _FIRST_CODE
         gap = _SURROGATES[1] - _SURROGATES[0] if number >= _SURROGATES[0] else 0
-        letter = self[piece] = chr(number + gap)
-        return letter
+        symbol = self[subtoken] = chr(number + gap)
+        return symbol
 
 
-class _Spelling(dict[str, str]):
+class _WordEncoder(dict[str, str]):
     """Words as the automaton reads them, remembered for the next time."""
 
-    def __init__(self, spell: Callable[[str], str]) -> None:
-        self._spell = spell
+    def __init__(self, encode: Callable[[str], str]) -> None:
+        self._encode = encode
 
     def __missing__(self, word: str) -> str:
-        if len(self) >= _REMEMBERED:
+        if len(self) >= _MAX_CACHED_WORDS:
             self.clear()
-        spelled = self[word] = self._spell(word)
-        return spelled
+        encoded = self[word] = self._encode(word)
+        return encoded
 
 
-def _whole_words(
+def _whole_word_matches(
     matches: NDArray[np.int64], lengths: Iterable[int], bounds: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], ...]:
     """Matches that begin and end with words: phrase, text, first word, last word (exclusive).
@@ -157,12 +158,12 @@ def _whole_words(
     matches (S, 3): phrase, first and last place in the spelling; lengths of the spelling of each
     word, those between texts included; bounds of the texts among these words.
     """
-    places = offsets_of(lengths)
-    spoken = np.flatnonzero(np.diff(places))  # a word of nothing but space begins and ends nothing
-    begins, ends = np.full((2, int(places[-1]) + 1), -1, np.int64)
-    begins[places[spoken]], ends[places[spoken + 1]] = spoken, spoken + 1
-    which, start, end = matches[:, 0], begins[matches[:, 1]], ends[matches[:, 2]]
+    offsets = lengths_to_offsets(lengths)
+    nonempty = np.flatnonzero(np.diff(offsets))  # a word of nothing but space begins and ends nothing
+    token_starts, token_ends = np.full((2, int(offsets[-1]) + 1), -1, np.int64)
+    token_starts[offsets[nonempty]], token_ends[offsets[nonempty + 1]] = nonempty, nonempty + 1
+    phrase_index, start, end = matches[:, 0], token_starts[matches[:, 1]], token_ends[matches[:, 2]]
     whole = (start >= 0) & (end >= 0)
-    which, start, end = which[whole], start[whole], end[whole]
-    text: NDArray[np.int64] = np.searchsorted(bounds, start, side="right") - 1
-    return which, text, start - bounds[text], end - bounds[text]
+    phrase_index, start, end = phrase_index[whole], start[whole], end[whole]
+    doc_index: NDArray[np.int64] = np.searchsorted(bounds, start, side="right") - 1
+    return phrase_index, doc_index, start - bounds[doc_index], end - bounds[doc_index]

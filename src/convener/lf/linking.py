@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from convener.lf.combine import Answer, combined
-from convener.lf.function import ABSTAIN, Found, LabelingFunction, Span
-from convener.lf.view import View
+from convener.lf.combine import SpansOrNone, combine
+from convener.lf.function import ABSTAIN, LabelingFunction, RawOutput, Span
+from convener.lf.view import Doc
 
-PREFIX = "link-"
+LINK_PREFIX = "link-"
 
 
 def linking_function(
     label: str, *, name: str | None = None, **settings: Any
-) -> Callable[[Callable[[View], Iterable[int]]], LabelingFunction]:
+) -> Callable[[Callable[[Doc], Iterable[int]]], LabelingFunction]:
     """Makes a linking function of a plain one that gives the words linked to the one before.
 
     The label must be one that the data has; it only gives the votes a form. Settings are the
@@ -32,48 +32,46 @@ def linking_function(
     ('link-capitals', [(0, 4, 'PER')])
     """
 
-    def decorated(links: Callable[[View], Iterable[int]]) -> LabelingFunction:
-        def find(view: View) -> Iterator[Span]:
-            return ((start, end, label) for start, end in _runs(links(view)))
+    def decorator(find_links: Callable[[Doc], Iterable[int]]) -> LabelingFunction:
+        def find(doc: Doc) -> Iterator[Span]:
+            return ((start, end, label) for start, end in _linked_spans(find_links(doc)))
 
-        called = str(name or getattr(links, "__name__", ""))
-        return LabelingFunction(name=_prefixed(called), labels=(label,), find=find, **settings)
+        lf_name = str(name or getattr(find_links, "__name__", ""))
+        return LabelingFunction(name=_add_prefix(lf_name), labels=(label,), func=find, **settings)
 
-    return decorated
+    return decorator
 
 
-def linking(
-    function: LabelingFunction, *, name: str | None = None, **settings: Any
-) -> LabelingFunction:
+def as_linking(function: LabelingFunction, *, name: str | None = None, **settings: Any) -> LabelingFunction:
     """A linking function of any other: the words of a span belong together, whatever it is.
 
     >>> from convener.lf import gazetteer
-    >>> linking(gazetteer(["New York", "Oslo"], "LOC", name="cities"))("Oslo or New York")
+    >>> as_linking(gazetteer(["New York", "Oslo"], "LOC", name="cities"))("Oslo or New York")
     [(2, 4, 'LOC')]
     """
 
-    def join(answer: Answer) -> Found:
-        if answer is None:
+    def join(spans: SpansOrNone) -> RawOutput:
+        if spans is None:
             return ABSTAIN
-        return [(start, end, label) for start, end, label in answer if end - start > 1]
+        return [(start, end, label) for start, end, label in spans if end - start > 1]
 
-    return combined((function,), join, name=_prefixed(name or function.name), **settings)
-
-
-def _prefixed(name: str) -> str:
-    return name if name.startswith(PREFIX) else PREFIX + name
+    return combine((function,), join, name=_add_prefix(name or function.name), **settings)
 
 
-def _runs(linked: Iterable[int]) -> list[tuple[int, int]]:
+def _add_prefix(name: str) -> str:
+    return name if name.startswith(LINK_PREFIX) else LINK_PREFIX + name
+
+
+def _linked_spans(linked: Iterable[int]) -> list[tuple[int, int]]:
     """Spans of words that are linked one to the next.
 
-    >>> _runs([1, 2, 5])
+    >>> _linked_spans([1, 2, 5])
     [(0, 3), (4, 6)]
     """
-    runs: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     for word in sorted(set(linked)):
-        if runs and runs[-1][1] == word:
-            runs[-1] = runs[-1][0], word + 1
+        if spans and spans[-1][1] == word:
+            spans[-1] = spans[-1][0], word + 1
         else:
-            runs.append((word - 1, word + 1))
-    return runs
+            spans.append((word - 1, word + 1))
+    return spans

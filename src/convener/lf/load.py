@@ -7,34 +7,34 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from convener.errors import DataError, UnknownNameError, unknown_name
+from convener.errors import DataError, UnknownNameError, unknown_name_message
 from convener.lf.function import LabelingFunction
-from convener.lf.work import described
+from convener.lf.work import describe_error
 
-CHOSEN = "FUNCTIONS"
+LIST_NAME = "FUNCTIONS"
 """A list of this name in the file says which functions are meant."""
 
 
-def load_functions(path: str | Path, only: Sequence[str] | None = None) -> list[LabelingFunction]:
+def load_lfs(path: str | Path, only: Sequence[str] | None = None) -> list[LabelingFunction]:
     """The labeling functions in a file: its list `FUNCTIONS`, or all of them in their order.
 
     The file is imported, which runs the code in it: use only files that you trust. Names that
     begin with an underscore are left out. `only` chooses some functions by name.
     """
     path = Path(path)
-    functions = _functions(_namespace(path), str(path))
+    functions = _collect_functions(_import_file(path), str(path))
     if not functions:
         raise DataError(f"{path}: no labeling functions; see `convener lf new`")
     if only is None:
         return functions
-    known = {function.name: function for function in functions}
+    by_name = {function.name: function for function in functions}
     for name in only:
-        if name not in known:
-            raise UnknownNameError(f"{path}: {unknown_name('labeling function', name, known)}")
-    return [known[name] for name in only]
+        if name not in by_name:
+            raise UnknownNameError(f"{path}: {unknown_name_message('labeling function', name, by_name)}")
+    return [by_name[name] for name in only]
 
 
-def _namespace(path: Path) -> dict[str, object]:
+def _import_file(path: Path) -> dict[str, object]:
     """What the file defines."""
     if not path.is_file():
         raise DataError(f"{path}: no such file of labeling functions")
@@ -44,31 +44,31 @@ def _namespace(path: Path) -> dict[str, object]:
     if spec is None or spec.loader is None:
         raise DataError(f"{path}: not a Python file; expected the suffix .py")
     module = importlib.util.module_from_spec(spec)
-    beside = str(path.resolve().parent)
-    sys.path.insert(0, beside)  # so that it can import its neighbours, as a script can
+    parent = str(path.resolve().parent)
+    sys.path.insert(0, parent)  # so that it can import its neighbours, as a script can
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
-        raise DataError(f"{path}: cannot be imported: {described(error)}") from error
+        raise DataError(f"{path}: cannot be imported: {describe_error(error)}") from error
     finally:
-        sys.path.remove(beside)
+        sys.path.remove(parent)
     return vars(module)
 
 
-def _functions(names: dict[str, object], where: str) -> list[LabelingFunction]:
-    if CHOSEN not in names:
+def _collect_functions(namespace: dict[str, object], location: str) -> list[LabelingFunction]:
+    if LIST_NAME not in namespace:
         found = {
             id(value): value
-            for name, value in names.items()
+            for name, value in namespace.items()
             if isinstance(value, LabelingFunction) and not name.startswith("_")
         }
         return list(found.values())
-    chosen = names[CHOSEN]
-    items = list(chosen) if isinstance(chosen, Iterable) else [chosen]
+    listed = namespace[LIST_NAME]
+    items = list(listed) if isinstance(listed, Iterable) else [listed]
     functions = [item for item in items if isinstance(item, LabelingFunction)]
     if len(functions) < len(items):
-        strange = next(item for item in items if not isinstance(item, LabelingFunction))
-        raise DataError(f"{where}: {CHOSEN} must list labeling functions, got {strange!r}")
+        invalid = next(item for item in items if not isinstance(item, LabelingFunction))
+        raise DataError(f"{location}: {LIST_NAME} must list labeling functions, got {invalid!r}")
     return functions

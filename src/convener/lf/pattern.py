@@ -10,11 +10,11 @@ from typing import Any, Literal, get_args
 import regex
 
 from convener.errors import ConfigError
-from convener.lf.function import ABSTAIN, Found, LabelingFunction
-from convener.lf.version import version_of
-from convener.lf.view import View
+from convener.lf.function import ABSTAIN, LabelingFunction, RawOutput
+from convener.lf.version import fingerprint
+from convener.lf.view import Doc
 
-Over = Literal["text", "tokens"]
+MatchTarget = Literal["text", "tokens"]
 TIMEOUT = "timeout"
 
 
@@ -23,10 +23,10 @@ def pattern(
     label: str,
     *,
     name: str | None = None,
-    over: Over = "text",
+    match: MatchTarget = "text",
     group: int | str = 0,
     ignore_case: bool = False,
-    seconds: float = 1.0,
+    timeout: float = 1.0,
     **settings: Any,
 ) -> LabelingFunction:
     r"""Marks what a regular expression matches, from left to right.
@@ -39,70 +39,68 @@ def pattern(
     seconds      longest time for one text: beyond it the function abstains there, and says so
     settings     other fields of `LabelingFunction`
 
-    >>> company = pattern(r"(?:\p{Lu}\w+ )+(?:Ltd|Inc)", "ORG", over="tokens", name="company")
+    >>> company = pattern(r"(?:\p{Lu}\w+ )+(?:Ltd|Inc)", "ORG", match="tokens", name="company")
     >>> company("He left Acme Tools Ltd today")
     [(2, 5, 'ORG')]
     >>> pattern(r"in (\p{Lu}\w+)", "LOC", group=1, name="place")("born in Oslo")
     [(2, 3, 'LOC')]
     """
     name = name or "pattern"
-    if over not in get_args(Over):
-        raise ConfigError(f"{name}: over must be text or tokens, got {over!r}")
-    if not seconds > 0:
-        raise ConfigError(f"{name}: seconds must be positive, got {seconds}")
-    whole = rf"(?<!\S)(?:{expression})(?!\S)" if over == "tokens" else expression
+    if match not in get_args(MatchTarget):
+        raise ConfigError(f"{name}: over must be text or tokens, got {match!r}")
+    if not timeout > 0:
+        raise ConfigError(f"{name}: seconds must be positive, got {timeout}")
+    full_expression = rf"(?<!\S)(?:{expression})(?!\S)" if match == "tokens" else expression
     try:
-        compiled = regex.compile(whole, regex.IGNORECASE if ignore_case else 0)
+        compiled = regex.compile(full_expression, regex.IGNORECASE if ignore_case else 0)
     except regex.error as error:
         raise ConfigError(f"{name}: not a regular expression: {error}") from error
-    known = {*range(compiled.groups + 1), *compiled.groupindex}
-    if group not in known:
+    group_names = {*range(compiled.groups + 1), *compiled.groupindex}
+    if group not in group_names:
         raise ConfigError(f"{name}: {expression!r} has no group {group!r}")
 
-    def find(view: View) -> Found:
+    def find(doc: Doc) -> RawOutput:
         try:
-            found = list(_matches(compiled, view.text, group, seconds))
+            matches = list(_matches(compiled, doc.text, group, timeout))
         except TimeoutError:
-            view.note(TIMEOUT, f"{expression!r} took more than {seconds:g} s")
+            doc.report_issue(TIMEOUT, f"{expression!r} took more than {timeout:g} s")
             return ABSTAIN
-        return [(start, end, label) for start, end in found]
+        return [(start, end, label) for start, end in matches]
 
     function = LabelingFunction(
         name=name,
         labels=(label,),
-        find=find,
+        func=find,
         offsets="chars",
-        version=version_of("pattern 1", expression, label, over, group, ignore_case, seconds),
+        version=fingerprint("pattern 1", expression, label, match, group, ignore_case, timeout),
         **settings,
     )
-    return function if over == "text" else _over_words(function)
+    return function if match == "text" else _match_joined_tokens(function)
 
 
-def _over_words(function: LabelingFunction) -> LabelingFunction:
+def _match_joined_tokens(function: LabelingFunction) -> LabelingFunction:
     """The same, seeing the words joined by one space instead of the text."""
 
-    def find(view: View) -> Found:
-        plain = View(view.tokens, sentences=view.sentences)
-        spans = function.spans(plain)
-        view.notes += plain.notes
+    def find(doc: Doc) -> RawOutput:
+        token_doc = Doc(doc.tokens, sentences=doc.sentences)
+        spans = function.label(token_doc)
+        doc.issues += token_doc.issues
         return ABSTAIN if spans is None else spans
 
-    return replace(function, find=find, offsets="tokens")
+    return replace(function, func=find, offsets="tokens")
 
 
-def _matches(
-    compiled: Any, text: str, group: int | str, seconds: float
-) -> Iterator[tuple[int, int]]:
+def _matches(compiled: Any, text: str, group: int | str, timeout: float) -> Iterator[tuple[int, int]]:
     """Where the group matches; all of it together may take so many seconds."""
-    deadline, at = time.monotonic() + seconds, 0
-    while at <= len(text):
-        left = deadline - time.monotonic()
-        if left <= 0:
+    deadline, position = time.monotonic() + timeout, 0
+    while position <= len(text):
+        remaining = deadline - time.monotonic()
+        if remaining <= 0:
             raise TimeoutError
-        match = compiled.search(text, at, timeout=left)
+        match = compiled.search(text, position, timeout=remaining)
         if match is None:
             return
         start, end = match.span(group)
         if 0 <= start < end:  # a group may match nothing, or take no part
             yield start, end
-        at = match.end() + (match.start() == match.end())
+        position = match.end() + (match.start() == match.end())

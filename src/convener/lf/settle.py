@@ -12,13 +12,13 @@ import numpy as np
 
 from convener.data import ABSTAIN, Text
 from convener.errors import DataError
-from convener.io.align import settled as without_overlap
-from convener.io.align import token_spans
-from convener.io.messages import shown
-from convener.io.options import Misaligned, Overlap
-from convener.io.report import Report
-from convener.lf.view import View
-from convener.packed import Strings
+from convener.io.align import align_to_tokens
+from convener.io.align import select_non_overlapping as without_overlap
+from convener.io.messages import short_repr
+from convener.io.options import MisalignmentPolicy, OverlapPolicy
+from convener.io.report import Issues
+from convener.lf.view import Doc
+from convener.packed import StringArray
 from convener.spans import Spans
 from convener.tags import TagSet
 
@@ -27,14 +27,14 @@ Span = tuple[int, int, str]
 INVALID = "invalid"
 
 
-def settled(
-    found: Iterable[Span] | int | None,
-    view: View,
+def validate_spans(
+    output: Iterable[Span] | int | None,
+    doc: Doc,
     *,
     labels: tuple[str, ...],
     in_chars: bool,
-    on_overlap: Overlap,
-    on_misaligned: Misaligned,
+    on_overlap: OverlapPolicy,
+    on_misaligned: MisalignmentPolicy,
 ) -> list[Span] | None:
     """Spans in words, in the order of the text, none overlapping; None where it abstains.
 
@@ -42,143 +42,139 @@ def settled(
     across sentences) is left out and noted as invalid. Characters that cut through a word and
     spans that overlap are settled as `convener.io.align` does, and noted.
     """
-    given, abstains = _collected(found)
+    items, abstains = _collect(output)
     if abstains:
         return None
-    if not in_chars and _is_settled(given, view, labels):
-        return list(given)
-    size = len(view.text) if in_chars else len(view)
-    spans = [span for item in given if (span := _checked(item, size, labels, view))]
+    if not in_chars and _is_valid(items, doc, labels):
+        return list(items)
+    size = len(doc.text) if in_chars else len(doc)
+    spans = [span for item in items if (span := _check_span(item, size, labels, doc))]
     if not spans:
         return spans
     if in_chars:
-        spans = _in_words(spans, view, labels, on_misaligned)
+        spans = _to_token_spans(spans, doc, labels, on_misaligned)
     # What is said twice is said.
-    spans = [span for span in dict.fromkeys(spans) if _in_one_sentence(span, view)]
+    spans = [span for span in dict.fromkeys(spans) if _in_one_sentence(span, doc)]
     ordered = sorted(spans)
     if any(after[0] < before[1] for before, after in pairwise(ordered)):
-        return _apart(spans, view, labels, on_overlap)
+        return _resolve_overlaps(spans, doc, labels, on_overlap)
     return ordered
 
 
-def _is_settled(given: Sequence[Any], view: View, labels: tuple[str, ...]) -> bool:
+def _is_valid(items: Sequence[Any], doc: Doc, labels: tuple[str, ...]) -> bool:
     """Whether there is nothing to do, as is usual: valid spans in order, none overlapping."""
-    if len(view.sentences) > 1:
+    if len(doc.sentences) > 1:
         return False
-    at = 0
-    for span in given:
+    position = 0
+    for span in items:
         if type(span) is not tuple or len(span) != 3:
             return False
         start, end, label = span
         if type(start) is not int or type(end) is not int or type(label) is not str:
             return False
-        if not at <= start < end or label not in labels:
+        if not position <= start < end or label not in labels:
             return False
-        at = end
-    return at <= len(view)
+        position = end
+    return position <= len(doc)
 
 
-def _collected(found: Any) -> tuple[Sequence[Any], bool]:
+def _collect(output: Any) -> tuple[Sequence[Any], bool]:
     """All that was found, and whether the function abstains; it may also `return` that."""
-    if found is None:
+    if output is None:
         return (), False
-    if isinstance(found, list | tuple):
-        return found, False
-    if _abstains(found):
+    if isinstance(output, list | tuple):
+        return output, False
+    if _is_abstain(output):
         return (), True
-    if isinstance(found, str):
-        raise DataError(f"expected spans (start, end, label), got the string {shown(found)}")
+    if isinstance(output, str):
+        raise DataError(f"expected spans (start, end, label), got the string {short_repr(output)}")
     try:
-        iterator = iter(found)
+        iterator = iter(output)
     except TypeError:
-        raise DataError(f"expected spans (start, end, label), got {shown(found)}") from None
-    given: list[Any] = []
+        raise DataError(f"expected spans (start, end, label), got {short_repr(output)}") from None
+    items: list[Any] = []
     while True:
         try:
-            given.append(next(iterator))
+            items.append(next(iterator))
         except StopIteration as stop:
-            return given, _abstains(stop.value)
+            return items, _is_abstain(stop.value)
 
 
-def _abstains(value: Any) -> bool:
+def _is_abstain(value: Any) -> bool:
     return isinstance(value, int) and value == ABSTAIN
 
 
-def _checked(item: Any, size: int, labels: tuple[str, ...], view: View) -> Span | None:
+def _check_span(item: Any, size: int, labels: tuple[str, ...], doc: Doc) -> Span | None:
     """The span, or None and a note if it is none of this text."""
     try:
         start, end, label = item
         start, end = index(start), index(end)
     except (TypeError, ValueError):
-        view.note(INVALID, f"expected (start, end, label), got {shown(item)}")
+        doc.report_issue(INVALID, f"expected (start, end, label), got {short_repr(item)}")
         return None
     if not isinstance(label, str) or label not in labels:
-        view.note(INVALID, f"{start}-{end}: label {shown(label)} is not of {', '.join(labels)}")
+        doc.report_issue(INVALID, f"{start}-{end}: label {short_repr(label)} is not of {', '.join(labels)}")
     elif not 0 <= start < end <= size:
-        view.note(INVALID, f"{start}-{end} {label} is not a range of the text's 0-{size}")
+        doc.report_issue(INVALID, f"{start}-{end} {label} is not a range of the text's 0-{size}")
     else:
         return start, end, label
     return None
 
 
-def _in_one_sentence(span: Span, view: View) -> bool:
-    if len(view.sentences) < 2:
+def _in_one_sentence(span: Span, doc: Doc) -> bool:
+    if len(doc.sentences) < 2:
         return True
-    number = bisect_right(view.sentences, (span[0], len(view))) - 1
-    if span[1] <= view.sentences[number][1]:
+    number = bisect_right(doc.sentences, (span[0], len(doc))) - 1
+    if span[1] <= doc.sentences[number][1]:
         return True
-    view.note(INVALID, f"{view.said(*span[:2])!r} {span[2]} goes beyond its sentence")
+    doc.report_issue(INVALID, f"{doc.span_text(*span[:2])!r} {span[2]} goes beyond its sentence")
     return False
 
 
-def _in_words(
-    spans: list[Span], view: View, labels: tuple[str, ...], policy: Misaligned
-) -> list[Span]:
+def _to_token_spans(spans: list[Span], doc: Doc, labels: tuple[str, ...], policy: MisalignmentPolicy) -> list[Span]:
     """Character spans as spans of words, in the order in which they came."""
-    begins, ends = view.edges
-    words: dict[int, Span] = {}
+    token_starts, token_ends = doc.char_to_token
+    aligned: dict[int, Span] = {}
     for number, (start, end, label) in enumerate(spans):
-        first, last = begins.get(start), ends.get(end)
+        first, last = token_starts.get(start), token_ends.get(end)
         if first is not None and last is not None and first < last:
-            words[number] = first, last, label
-    if len(words) == len(spans):
-        return list(words.values())
+            aligned[number] = first, last, label
+    if len(aligned) == len(spans):
+        return list(aligned.values())
     # Only what is cut through takes the long way.
-    odd = [number for number in range(len(spans)) if number not in words]
-    places = np.array(view.chars, np.int32).reshape(-1, 2)
-    report = Report()
-    mended, stays = token_spans(
-        _packed([spans[number] for number in odd], labels),
-        Text(Strings.of([view.text]), places, np.zeros(1, np.int64)),
-        np.array([0, len(view)]),
+    misaligned = [number for number in range(len(spans)) if number not in aligned]
+    token_offsets = np.array(doc.token_offsets, np.int32).reshape(-1, 2)
+    issues = Issues()
+    realigned, kept = align_to_tokens(
+        _to_spans([spans[number] for number in misaligned], labels),
+        Text(StringArray.from_list([doc.text]), token_offsets, np.zeros(1, np.int64)),
+        np.array([0, len(doc)]),
         policy,
         source="it",
         where=lambda _: "text",
-        report=report,
+        issues=issues,
     )
-    _pass_on(report, view)
-    words |= {odd[at]: span for at, span in zip(stays, _unpacked(mended, labels), strict=True)}
-    return [words[number] for number in sorted(words)]
+    _copy_issues(issues, doc)
+    aligned |= {misaligned[position]: span for position, span in zip(kept, _from_spans(realigned, labels), strict=True)}
+    return [aligned[number] for number in sorted(aligned)]
 
 
-def _apart(spans: list[Span], view: View, labels: tuple[str, ...], policy: Overlap) -> list[Span]:
+def _resolve_overlaps(spans: list[Span], doc: Doc, labels: tuple[str, ...], policy: OverlapPolicy) -> list[Span]:
     """Those that stay of spans that overlap."""
-    packed, report = _packed(spans, labels), Report()
-    stays = without_overlap(
-        packed, TagSet(labels), policy, source="it", where=lambda _: "text", report=report
-    )
-    _pass_on(report, view)
-    return _unpacked(packed.take(stays), labels)
+    packed, issues = _to_spans(spans, labels), Issues()
+    kept = without_overlap(packed, TagSet(labels), policy, source="it", where=lambda _: "text", issues=issues)
+    _copy_issues(issues, doc)
+    return _from_spans(packed.take(kept), labels)
 
 
-def _pass_on(report: Report, view: View) -> None:
-    for case in report:
-        view.note(case.kind, case.detail)
+def _copy_issues(issues: Issues, doc: Doc) -> None:
+    for issue in issues:
+        doc.report_issue(issue.kind, issue.detail)
 
 
-def _packed(spans: list[Span], labels: tuple[str, ...]) -> Spans:
-    return Spans.of((0, start, end, labels.index(label)) for start, end, label in spans)
+def _to_spans(spans: list[Span], labels: tuple[str, ...]) -> Spans:
+    return Spans.from_rows((0, start, end, labels.index(label)) for start, end, label in spans)
 
 
-def _unpacked(spans: Spans, labels: tuple[str, ...]) -> list[Span]:
+def _from_spans(spans: Spans, labels: tuple[str, ...]) -> list[Span]:
     return [(start, end, labels[kind]) for _, start, end, kind in spans]

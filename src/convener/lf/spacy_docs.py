@@ -12,61 +12,59 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from convener.caching import digest_of, digest_of_file
+from convener.caching import compute_digest, file_digest
 from convener.errors import DataError, UnknownNameError, first_line, require
-from convener.io.spacy.docbin import spacy_word
-from convener.lf.view import View
+from convener.io.spacy.docbin import to_spacy_word
+from convener.lf.view import Doc
 
-BATCH = 256
+BATCH_SIZE = 256
 """Texts that a pipeline reads at once."""
 
 
-def spacy(module: str = "spacy") -> Any:
+def import_spacy(module: str = "spacy") -> Any:
     """A module of the library."""
     return require(module, extra="spacy", purpose="a source that uses spaCy")
 
 
-def folder_of(name: str) -> Path:
+def pipeline_folder(name: str) -> Path:
     """Where a pipeline lies: its folder, or the installed package of that name."""
     if Path(name).is_dir():
         return Path(name)
-    found = importlib.util.find_spec(name) if name.isidentifier() else None
-    if found is None or found.origin is None:
-        raise UnknownNameError(
-            f"no spaCy pipeline {name!r}: neither a folder nor an installed package"
-        )
-    return Path(found.origin).parent
+    spec = importlib.util.find_spec(name) if name.isidentifier() else None
+    if spec is None or spec.origin is None:
+        raise UnknownNameError(f"no spaCy pipeline {name!r}: neither a folder nor an installed package")
+    return Path(spec.origin).parent
 
 
-def types_of(name: str) -> list[str] | None:
+def pipeline_types(name: str) -> list[str] | None:
     """The types that the pipeline's components know, as its folder tells; None if it does not."""
     try:
-        meta = json.loads((folder_of(name) / "meta.json").read_text(encoding="utf-8"))
+        meta = json.loads((pipeline_folder(name) / "meta.json").read_text(encoding="utf-8"))
         return [kind for kinds in meta["labels"].values() for kind in kinds]
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return None
 
 
-def digest_of_pipeline(name: str | None) -> str:
+def pipeline_digest(name: str | None) -> str:
     """What a pipeline is: a package by its version, a folder by all its files; None is none."""
-    release = metadata.version("spacy")
+    spacy_version = metadata.version("spacy")
     if name is None:
-        return digest_of(release)
+        return compute_digest(spacy_version)
     if not Path(name).is_dir():
         with suppress(metadata.PackageNotFoundError):  # a module that was never installed
-            return digest_of(release, name, metadata.version(name))
-    folder = folder_of(name)
+            return compute_digest(spacy_version, name, metadata.version(name))
+    folder = pipeline_folder(name)
     files = sorted(file for file in folder.rglob("*") if file.is_file())
     names = [str(file.relative_to(folder)) for file in files]
-    return digest_of(release, *names, *map(digest_of_file, files))
+    return compute_digest(spacy_version, *names, *map(file_digest, files))
 
 
 @cache
-def pipeline(name: str, exclude: tuple[str, ...]) -> Any:
+def load_pipeline(name: str, exclude: tuple[str, ...]) -> Any:
     """A pipeline, loaded once in a process."""
-    where = folder_of(name)
+    folder = pipeline_folder(name)
     try:
-        nlp = spacy().load(where if where == Path(name) else name, exclude=list(exclude))
+        nlp = import_spacy().load(folder if folder == Path(name) else name, exclude=list(exclude))
     except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
         raise DataError(f"{name}: the pipeline cannot be loaded: {first_line(error)}") from error
     for component in list(nlp.pipe_names):
@@ -76,19 +74,22 @@ def pipeline(name: str, exclude: tuple[str, ...]) -> Any:
     return nlp
 
 
-def docs_of(nlp: Any, views: Sequence[View]) -> Iterator[Any]:
+def run_pipeline(nlp: Any, docs: Sequence[Doc]) -> Iterator[Any]:
     """The documents of some texts, after the pipeline."""
-    doc = spacy("spacy.tokens").Doc
-    made = (doc(nlp.vocab, **_words(view)) for view in views)
-    found: Iterable[Any] = nlp.pipe(made, batch_size=BATCH)
-    return iter(found)
+    doc_class = import_spacy("spacy.tokens").Doc
+    inputs = (doc_class(nlp.vocab, **_doc_arguments(input_doc)) for input_doc in docs)
+    outputs: Iterable[Any] = nlp.pipe(inputs, batch_size=BATCH_SIZE)
+    return iter(outputs)
 
 
-def _words(view: View) -> dict[str, Any]:
+def _doc_arguments(doc: Doc) -> dict[str, Any]:
     """Words, whether a space follows each, and whether each begins a sentence."""
-    begins = {start for start, _ in view.sentences}
+    sentence_starts = {start for start, _ in doc.sentences}
     return {
-        "words": [spacy_word(word) for word in view],
-        "spaces": [*(one[1] < two[0] for one, two in pairwise(view.chars)), *[False] * bool(view)],
-        "sent_starts": [number in begins for number in range(len(view))],
+        "words": [to_spacy_word(word) for word in doc],
+        "spaces": [
+            *(one[1] < two[0] for one, two in pairwise(doc.token_offsets)),
+            *[False] * bool(doc),
+        ],
+        "sent_starts": [number in sentence_starts for number in range(len(doc))],
     }

@@ -9,19 +9,19 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from convener.caching import digest_of
+from convener.caching import compute_digest
 from convener.errors import ConfigError
-from convener.lf.batched import Batched, located
-from convener.lf.function import Found, LabelingFunction
-from convener.lf.spacy_docs import digest_of_pipeline, docs_of, pipeline, spacy
-from convener.lf.view import View
+from convener.lf.batched import BatchedSource, absolute_path
+from convener.lf.function import LabelingFunction, RawOutput
+from convener.lf.spacy_docs import import_spacy, load_pipeline, pipeline_digest, run_pipeline
+from convener.lf.view import Doc
 
-Pattern = Sequence[Mapping[str, Any]]
+TokenPattern = Sequence[Mapping[str, Any]]
 """One description for each word, in spaCy's terms."""
 
 
 def spacy_matcher(
-    patterns: Mapping[str, Sequence[Pattern]],
+    patterns: Mapping[str, Sequence[TokenPattern]],
     *,
     name: str = "spacy_matcher",
     language: str = "en",
@@ -43,18 +43,18 @@ def spacy_matcher(
     if not isinstance(patterns, Mapping):
         raise ConfigError(f"patterns are lists by entity type, got {type(patterns).__name__}")
     try:
-        written = json.dumps(patterns)
+        patterns_json = json.dumps(patterns)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"patterns must be values that JSON has: {error}") from None
-    place = None if pipeline is None else located(pipeline)
-    source = Matches(written, language, place, tuple(exclude))
+    pipeline_path = None if pipeline is None else absolute_path(pipeline)
+    source = PatternMatches(patterns_json, language, pipeline_path, tuple(exclude))
     function = source.as_function(name, patterns, settings)
-    _check(source)
+    _check_patterns(source)
     return function
 
 
 @dataclass(frozen=True)
-class Matches(Batched):
+class PatternMatches(BatchedSource):
     """What patterns match, over a pipeline's documents."""
 
     patterns: str
@@ -63,24 +63,24 @@ class Matches(Batched):
     pipeline: str | None
     exclude: tuple[str, ...]
 
-    def find_all(self, views: Sequence[View]) -> list[Found]:
+    def find_batch(self, docs: Sequence[Doc]) -> list[RawOutput]:
         """The matches in each text, none overlapping."""
-        nlp, matcher = _matcher(self.patterns, self.language, self.pipeline, self.exclude)
-        longest = spacy("spacy.util").filter_spans
+        nlp, matcher = _build_matcher(self.patterns, self.language, self.pipeline, self.exclude)
+        filter_spans = import_spacy("spacy.util").filter_spans
         return [
-            [(span.start, span.end, span.label_) for span in longest(matcher(doc, as_spans=True))]
-            for doc in docs_of(nlp, views)
+            [(span.start, span.end, span.label_) for span in filter_spans(matcher(spacy_doc, as_spans=True))]
+            for spacy_doc in run_pipeline(nlp, docs)
         ]
 
-    def digest(self) -> str:
+    def fingerprint(self) -> str:
         """By the patterns, and the pipeline if there is one."""
         settings = {"language": self.language, "exclude": self.exclude}
-        return digest_of(digest_of_pipeline(self.pipeline), self.patterns, settings)
+        return compute_digest(pipeline_digest(self.pipeline), self.patterns, settings)
 
 
-def _check(source: Matches) -> None:
+def _check_patterns(source: PatternMatches) -> None:
     """Say what is wrong with patterns, before any text comes; a pipeline is not loaded for that."""
-    nlp, matcher = _matcher(source.patterns, source.language, None, ())
+    nlp, matcher = _build_matcher(source.patterns, source.language, None, ())
     if source.pipeline is None:
         try:
             matcher(nlp("a"))
@@ -90,12 +90,10 @@ def _check(source: Matches) -> None:
 
 
 @cache
-def _matcher(
-    patterns: str, language: str, name: str | None, exclude: tuple[str, ...]
-) -> tuple[Any, Any]:
+def _build_matcher(patterns: str, language: str, name: str | None, exclude: tuple[str, ...]) -> tuple[Any, Any]:
     """A pipeline and the matcher over its documents, made once in a process."""
-    nlp = _blank(language) if name is None else pipeline(name, exclude)
-    matcher = spacy("spacy.matcher").Matcher(nlp.vocab, validate=True)
+    nlp = _blank(language) if name is None else load_pipeline(name, exclude)
+    matcher = import_spacy("spacy.matcher").Matcher(nlp.vocab, validate=True)
     for label, rows in json.loads(patterns).items():
         try:
             matcher.add(label, rows)
@@ -108,6 +106,6 @@ def _matcher(
 @cache
 def _blank(language: str) -> Any:
     try:
-        return spacy().blank(language)
+        return import_spacy().blank(language)
     except ImportError:
         raise ConfigError(f"spaCy has no language {language!r}") from None

@@ -7,14 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from convener.caching import digest_of
+from convener.caching import compute_digest
 from convener.errors import check_known
-from convener.lf.batched import Batched, Labels, located, renamings
-from convener.lf.function import Found, LabelingFunction
-from convener.lf.spacy_docs import digest_of_pipeline, docs_of, folder_of, pipeline, types_of
-from convener.lf.view import View
+from convener.lf.batched import BatchedSource, LabelMapping, absolute_path, to_label_map
+from convener.lf.function import LabelingFunction, RawOutput
+from convener.lf.spacy_docs import (
+    load_pipeline,
+    pipeline_digest,
+    pipeline_folder,
+    pipeline_types,
+    run_pipeline,
+)
+from convener.lf.view import Doc
 
-NOT_NEEDED = (
+EXCLUDED_COMPONENTS = (
     *("tagger", "morphologizer", "parser", "senter"),
     *("attribute_ruler", "lemmatizer", "trainable_lemmatizer"),
 )
@@ -23,10 +29,10 @@ NOT_NEEDED = (
 
 def spacy_model(
     pipeline: str | Path,
-    labels: Labels,
+    labels: LabelMapping,
     *,
     name: str | None = None,
-    exclude: Sequence[str] = NOT_NEEDED,
+    exclude: Sequence[str] = EXCLUDED_COMPONENTS,
     **settings: Any,
 ) -> LabelingFunction:
     """A source that gives a pipeline's entities.
@@ -38,34 +44,34 @@ def spacy_model(
     The pipeline is given our words and sentences, loaded when the first text comes and once in
     each process.
     """
-    place, renamed = located(pipeline), renamings(labels)
-    folder_of(place)
-    if (known := types_of(place)) is not None:
-        check_known(f"entity type of {place}", renamed, known)
-    source = Entities(place, renamed, tuple(exclude))
-    return source.as_function(name or Path(place).name, renamed.values(), settings)
+    pipeline_path, label_map = absolute_path(pipeline), to_label_map(labels)
+    pipeline_folder(pipeline_path)
+    if (available_types := pipeline_types(pipeline_path)) is not None:
+        check_known(f"entity type of {pipeline_path}", label_map, available_types)
+    source = PipelineEntities(pipeline_path, label_map, tuple(exclude))
+    return source.as_function(name or Path(pipeline_path).name, label_map.values(), settings)
 
 
 @dataclass(frozen=True)
-class Entities(Batched):
+class PipelineEntities(BatchedSource):
     """Entities of a pipeline, renamed."""
 
     pipeline: str
-    renamed: dict[str, str]
+    label_map: dict[str, str]
     exclude: tuple[str, ...]
 
-    def find_all(self, views: Sequence[View]) -> list[Found]:
+    def find_batch(self, docs: Sequence[Doc]) -> list[RawOutput]:
         """The entities of each text."""
         return [
             [
-                (entity.start, entity.end, self.renamed[entity.label_])
-                for entity in doc.ents
-                if entity.label_ in self.renamed
+                (entity.start, entity.end, self.label_map[entity.label_])
+                for entity in spacy_doc.ents
+                if entity.label_ in self.label_map
             ]
-            for doc in docs_of(pipeline(self.pipeline, self.exclude), views)
+            for spacy_doc in run_pipeline(load_pipeline(self.pipeline, self.exclude), docs)
         ]
 
-    def digest(self) -> str:
+    def fingerprint(self) -> str:
         """By the pipeline and what is made of it."""
-        settings = {"renamed": self.renamed, "exclude": self.exclude}
-        return digest_of(digest_of_pipeline(self.pipeline), settings)
+        settings = {"renamed": self.label_map, "exclude": self.exclude}
+        return compute_digest(pipeline_digest(self.pipeline), settings)

@@ -13,50 +13,50 @@ underscore. Only functions that were edited run again.
 from collections.abc import Iterator
 
 import convener as cv
-from convener.lf import View, everywhere, gazetteer, labeling_function, minus, pattern
+from convener.lf import Doc, difference, gazetteer, labeling_function, pattern, propagate
 
 Span = tuple[int, int, str]
 
 # A list of phrases, here or in a file: gazetteer("cities.txt", "LOC"). Options: ignore_case=True,
-# lemma="english" (plurals), fuzzy=1 (slips of the pen).
+# normalize="english" (plurals), max_edits=1 (slips of the pen).
 cities = gazetteer(["Oslo", "Porto", "Lisbon", "New York", "London"], "LOC", name="cities")
 
-# A regular expression over the text; over="tokens" matches whole words joined by one space.
-company = pattern(r"(?:\p{Lu}\w+ )+(?:Ltd|Inc|Group|Bank)", "ORG", over="tokens", name="company")
+# A regular expression over the text; match="tokens" matches whole words joined by one space.
+company = pattern(r"(?:\p{Lu}\w+ )+(?:Ltd|Inc|Group|Bank)", "ORG", match="tokens", name="company")
 
 
 # Anything you can write: it sees one sentence, a sequence of words that knows its text
-# (view.text), and yields (start, end, label), end exclusive, counted in words.
+# (doc.text), and yields (start, end, label), end exclusive, counted in words.
 @labeling_function(["PER"])
-def after_title(view: View) -> Iterator[Span]:
+def after_title(doc: Doc) -> Iterator[Span]:
     """The capitalised words after a title."""
-    for i, word in enumerate(view):
+    for i, word in enumerate(doc):
         if word in {"Mr", "Mrs", "Ms", "Dr", "Professor"}:
-            start = i + 2 if view[i + 1 : i + 2] == ["."] else i + 1
+            start = i + 2 if doc[i + 1 : i + 2] == ["."] else i + 1
             end = start
-            while end < len(view) and view[end][:1].isupper():
+            while end < len(doc) and doc[end][:1].isupper():
                 end += 1
             if end > start:
                 yield start, end, "PER"
 
 
-# offsets="chars" counts characters of view.text instead. `return ABSTAIN` says "I cannot tell
+# offsets="chars" counts characters of doc.text instead. `return ABSTAIN` says "I cannot tell
 # here", which is not the same as finding nothing.
 @labeling_function(["ORG"], offsets="chars")
-def acronym(view: View) -> list[Span] | int:
+def acronym(doc: Doc) -> list[Span] | int:
     """Words in capitals, unless the whole text is."""
-    if view.text.isupper():
+    if doc.text.isupper():
         return cv.ABSTAIN
     return [
         (start, end, "ORG")
-        for (start, end), word in zip(view.chars, view, strict=True)
+        for (start, end), word in zip(doc.token_offsets, doc, strict=True)
         if 2 <= len(word) <= 5 and word.isupper() and word.isalpha()
     ]
 
 
-# Functions of functions: union, intersection, minus, restrict, rename, only_if.
+# Functions of functions: union, intersection, difference, keep_labels, map_labels, only_if.
 _not_places = gazetteer(["London Group", "Bank of Lisbon"], "ORG", name="not places")
-safe_cities = minus(cities, _not_places, name="safe_cities")
+safe_cities = difference(cities, _not_places, name="safe_cities")
 
 # Who was named with a title once is found everywhere in the document.
-titled_everywhere = everywhere(after_title, name="titled_everywhere")
+titled_everywhere = propagate(after_title, name="titled_everywhere")

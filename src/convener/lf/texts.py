@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 
 from convener.data import Dataset
 from convener.lf.function import Scope
-from convener.lf.view import Range, View
-from convener.packed import numbered, offsets_of, ranges, stretches
+from convener.lf.view import Doc, Range
+from convener.packed import chunk_bounds, concat_ranges, factorize, lengths_to_offsets
 
-SHARD = 1 << 12
+SHARD_TOKENS = 1 << 12
 """So many words are handed to a function together."""
 
 
 @dataclass(frozen=True, eq=False)
-class Texts:
+class Docs:
     """All texts of a dataset: its sentences, or its documents.
 
     data       the dataset, the sentences of one document next to each other
@@ -29,84 +29,84 @@ class Texts:
     """
 
     data: Dataset
-    sentences: NDArray[np.int64]
-    tokens: NDArray[np.int64] | None
-    numbers: NDArray[np.int64]
+    sentence_offsets: NDArray[np.int64]
+    token_order: NDArray[np.int64] | None
+    sentence_order: NDArray[np.int64]
     scope: Scope
 
     @classmethod
-    def of(cls, data: Dataset, scope: Scope) -> Texts:
+    def from_dataset(cls, data: Dataset, scope: Scope) -> Docs:
         """The texts of a dataset; where no documents are named, each sentence is one."""
-        every = np.arange(len(data) + 1)
-        if scope == "sentence" or data.documents is None:
-            return cls(data, every, None, every[:-1], scope)
-        document = numbered(data.documents)
-        bounds = offsets_of(np.bincount(document))
-        order = np.argsort(document, kind="stable")
-        if np.array_equal(order, every[:-1]):
+        indices = np.arange(len(data) + 1)
+        if scope == "sentence" or data.doc_ids is None:
+            return cls(data, indices, None, indices[:-1], scope)
+        doc_index = factorize(data.doc_ids)
+        bounds = lengths_to_offsets(np.bincount(doc_index))
+        order = np.argsort(doc_index, kind="stable")
+        if np.array_equal(order, indices[:-1]):
             return cls(data, bounds, None, order, scope)
-        tokens = ranges(data.offsets[:-1][order], data.lengths[order])
-        return cls(data.take(order), bounds, tokens, order, scope)
+        token_order = concat_ranges(data.offsets[:-1][order], data.lengths[order])
+        return cls(data.take(order), bounds, token_order, order, scope)
 
     def __len__(self) -> int:
-        return len(self.sentences) - 1
+        return len(self.sentence_offsets) - 1
 
     @property
     def offsets(self) -> NDArray[np.int64]:
         """Where the words of each text begin.  (T+1,)"""
-        offsets: NDArray[np.int64] = self.data.offsets[self.sentences]
+        offsets: NDArray[np.int64] = self.data.offsets[self.sentence_offsets]
         return offsets
 
     def shards(self) -> list[Range]:
         """Ranges of texts that are handled together."""
-        return list(pairwise(stretches(self.offsets, SHARD).tolist()))
+        return list(pairwise(chunk_bounds(self.offsets, SHARD_TOKENS).tolist()))
 
-    def views(self, start: int, stop: int) -> list[View]:
+    def make_docs(self, start: int, stop: int) -> list[Doc]:
         """What a function sees of some texts."""
-        first, last = self.sentences[[start, stop]].tolist()
-        sentences = list(_views(self.data[first:last]))
+        first, last = self.sentence_offsets[[start, stop]].tolist()
+        sentence_docs = list(_sentence_docs(self.data[first:last]))
         if self.scope == "sentence":
-            return sentences
-        bounds = (self.sentences[start : stop + 1] - first).tolist()
-        return [_document(sentences[a:b]) for a, b in pairwise(bounds)]
+            return sentence_docs
+        bounds = (self.sentence_offsets[start : stop + 1] - first).tolist()
+        return [_join_sentences(sentence_docs[a:b]) for a, b in pairwise(bounds)]
 
-    def where(self, text: int) -> str:
+    def location(self, doc_index: int) -> str:
         """A text's name in messages."""
-        number = int(self.sentences[text])
-        named = "" if self.data.documents is None else f"document {self.data.documents[number]}"
-        if self.scope == "document" and named:
-            return named
-        place = f"sentence {self.numbers[number]}"
-        return f"{named}, {place}" if named else place
+        sentence = int(self.sentence_offsets[doc_index])
+        doc_name = "" if self.data.doc_ids is None else f"document {self.data.doc_ids[sentence]}"
+        if self.scope == "document" and doc_name:
+            return doc_name
+        position = f"sentence {self.sentence_order[sentence]}"
+        return f"{doc_name}, {position}" if doc_name else position
 
 
-def _views(data: Dataset) -> Iterator[View]:
+def _sentence_docs(data: Dataset) -> Iterator[Doc]:
     """A view of each sentence."""
     words, bounds = data.tokens.to_list(), data.offsets.tolist()
-    documents = [None] * len(data) if data.documents is None else data.documents.to_list()
+    doc_ids = [None] * len(data) if data.doc_ids is None else data.doc_ids.to_list()
     if data.text is None:
-        for (a, b), document in zip(pairwise(bounds), documents, strict=True):
-            yield View(words[a:b], document=document)
+        for (a, b), doc_id in zip(pairwise(bounds), doc_ids, strict=True):
+            yield Doc(words[a:b], doc_id=doc_id)
         return
-    texts, chars = data.text.text.to_list(), data.text.chars
-    for (a, b), text, document in zip(pairwise(bounds), texts, documents, strict=True):
-        yield View(words[a:b], text=text, chars=chars[a:b], document=document)
+    texts, token_offsets = data.text.sentences.to_list(), data.text.token_offsets
+    for (a, b), text, doc_id in zip(pairwise(bounds), texts, doc_ids, strict=True):
+        yield Doc(words[a:b], text=text, token_offsets=token_offsets[a:b], doc_id=doc_id)
 
 
-def _document(sentences: list[View]) -> View:
+def _join_sentences(docs: list[Doc]) -> Doc:
     """One view of the sentences of a document."""
-    if len(sentences) == 1:
-        return sentences[0]
-    words = [word for view in sentences for word in view]
-    starts = offsets_of(len(view) for view in sentences).tolist()
-    name, bounds = sentences[0].document, list(pairwise(starts))
-    if not sentences[0].has_text:
-        return View(words, document=name, sentences=bounds)
-    begins = offsets_of(len(view.text) + 1 for view in sentences).tolist()
-    chars = [
-        (begin + start, begin + end)
-        for view, begin in zip(sentences, begins, strict=False)
-        for start, end in view.chars
+    if len(docs) == 1:
+        return docs[0]
+    words = [word for doc in docs for word in doc]
+    starts = lengths_to_offsets(len(view) for view in docs).tolist()
+    doc_id, bounds = docs[0].doc_id, list(pairwise(starts))
+    if not docs[0].has_text:
+        return Doc(words, doc_id=doc_id, sentences=bounds)
+    char_starts = lengths_to_offsets(len(view.text) + 1 for view in docs).tolist()
+    token_offsets = [
+        (char_start + start, char_start + end)
+        for view, char_start in zip(docs, char_starts, strict=False)
+        for start, end in view.token_offsets
     ]
-    text = " ".join(view.text for view in sentences)
-    return View(words, text=text, chars=chars, document=name, sentences=bounds)
+    text = " ".join(view.text for view in docs)
+    return Doc(words, text=text, token_offsets=token_offsets, doc_id=doc_id, sentences=bounds)

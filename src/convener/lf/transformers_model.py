@@ -12,33 +12,33 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.caching import digest_of
-from convener.encode.folder import CONFIG, check_folder, digests_of, read_json
-from convener.encode.hub import hub_folder
-from convener.encode.loaded import Loaded, Reading
-from convener.encode.windows import windows_of
+from convener.caching import compute_digest
+from convener.encode.folder import CONFIG, check_model_folder, model_file_digests, read_json
+from convener.encode.hub import fetch_hub_folder
+from convener.encode.loaded import HFModel, RuntimeConfig
+from convener.encode.windows import make_windows
 from convener.errors import ConfigError, DataError, check_known
-from convener.lf.batched import Batched, Labels, located, renamings
-from convener.lf.function import Found, LabelingFunction
-from convener.lf.view import View
-from convener.packed import Strings, offsets_of
-from convener.schemes import Place, bio_labels, parse_tag
+from convener.lf.batched import BatchedSource, LabelMapping, absolute_path, to_label_map
+from convener.lf.function import LabelingFunction, RawOutput
+from convener.lf.view import Doc
+from convener.packed import StringArray, lengths_to_offsets
+from convener.schemes import ChunkPosition, parse_tag, to_bio
 from convener.tags import TagSet
 
-KIND = "AutoModelForTokenClassification"
+MODEL_CLASS = "AutoModelForTokenClassification"
 DTYPES = ("auto", "float32", "bfloat16")
 
 
 def transformers_model(
     model: str | Path,
-    labels: Labels,
+    labels: LabelMapping,
     *,
     name: str | None = None,
     dtype: Literal["auto", "float32", "bfloat16"] = "float32",
-    window: int | None = None,
+    max_length: int | None = None,
     overlap: float = 0.5,
     device: str = "auto",
-    budget: int | None = None,
+    batch_tokens: int | None = None,
     **settings: Any,
 ) -> LabelingFunction:
     """A source that gives the spans of a token classification model.
@@ -55,92 +55,101 @@ def transformers_model(
     """
     if dtype not in DTYPES:
         raise ConfigError(f"dtype must be one of {', '.join(DTYPES)}; got {dtype!r}")
-    config = Reading(precision=dtype, window=window, overlap=overlap, device=device, budget=budget)
-    place, renamed = located(model), renamings(labels)
-    if Path(place).is_dir():
-        check_folder(Path(place))
-        tags = read_json(Path(place) / CONFIG).get("id2label")
-        if isinstance(tags, dict):
-            types = _types(map(_meaning, map(str, tags.values())))
-            check_known(f"entity type of {place}", renamed, types)
-    source = Tags(place, renamed, config)
-    return source.as_function(
-        name or Path(place).name, renamed.values(), {"alone": True, **settings}
+    config = RuntimeConfig(
+        compute_dtype=dtype,
+        max_length=max_length,
+        overlap=overlap,
+        device=device,
+        batch_tokens=batch_tokens,
     )
+    model_path, label_map = absolute_path(model), to_label_map(labels)
+    if Path(model_path).is_dir():
+        check_model_folder(Path(model_path))
+        tags = read_json(Path(model_path) / CONFIG).get("id2label")
+        if isinstance(tags, dict):
+            types = _entity_types(map(_parse_tag, map(str, tags.values())))
+            check_known(f"entity type of {model_path}", label_map, types)
+    source = TokenClassifier(model_path, label_map, config)
+    return source.as_function(name or Path(model_path).name, label_map.values(), {"in_main_process": True, **settings})
 
 
 @dataclass(frozen=True)
-class Tags(Batched):
+class TokenClassifier(BatchedSource):
     """Spans that a token classifier's tags spell, renamed."""
 
     model: str
-    renamed: dict[str, str]
-    config: Reading
+    label_map: dict[str, str]
+    config: RuntimeConfig
 
-    def find_all(self, views: Sequence[View]) -> list[Found]:
+    def find_batch(self, docs: Sequence[Doc]) -> list[RawOutput]:
         """The spans of each text."""
-        loaded = _loaded(self.model, self.config)
-        offsets = offsets_of(map(len, views))
-        tags = loaded.model.config.id2label
-        meanings = [_meaning(tags[number]) for number in range(len(tags))]
-        types = _types(meanings)
-        check_known(f"entity type of {self.model}", self.renamed, types)
-        place = np.array([place for place, _ in meanings], np.int8)
-        kind = np.array([types.index(kind) if kind else 0 for _, kind in meanings], np.int16)
-        best = self._best(loaded, Strings.of(chain.from_iterable(views)), offsets)
+        hf_model = _load_model(self.model, self.config)
+        offsets = lengths_to_offsets(map(len, docs))
+        tags = hf_model.model.config.id2label
+        parsed_tags = [_parse_tag(tags[number]) for number in range(len(tags))]
+        types = _entity_types(parsed_tags)
+        check_known(f"entity type of {self.model}", self.label_map, types)
+        position = np.array([place for place, _ in parsed_tags], np.int8)
+        kind = np.array([types.index(kind) if kind else 0 for _, kind in parsed_tags], np.int16)
+        best_tags = self._predict_tags(hf_model, StringArray.from_list(chain.from_iterable(docs)), offsets)
         # A span ends with its sentence, also where a document is read at once.
-        sentences = offsets_of(end - start for view in views for start, end in view.sentences)
-        spelt, _ = bio_labels(place[best], kind[best], sentences)
-        spans = TagSet(tuple(types)).spans(spelt, offsets).by_sentence(len(views))
+        sentences = lengths_to_offsets(end - start for doc in docs for start, end in doc.sentences)
+        labels, _ = to_bio(position[best_tags], kind[best_tags], sentences)
+        spans = TagSet(tuple(types)).spans(labels, offsets).by_sentence(len(docs))
         return [
             [
-                (start, end, self.renamed[types[number]])
+                (start, end, self.label_map[types[number]])
                 for start, end, number in row
-                if types[number] in self.renamed
+                if types[number] in self.label_map
             ]
             for row in spans
         ]
 
-    def _best(
-        self, loaded: Loaded, tokens: Strings, offsets: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
+    def _predict_tags(self, hf_model: HFModel, tokens: StringArray, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
         """The number of each word's tag: the best of its first piece.  -> (N,)"""
-        best = np.zeros(len(tokens), np.int64)
-        pieces = loaded.pieces(tokens, offsets)
-        windows = windows_of(
-            pieces.counts, offsets, capacity=loaded.capacity, overlap=self.config.overlap
+        best_tags = np.zeros(len(tokens), np.int64)
+        subwords = hf_model.tokenize(tokens, offsets)
+        windows = make_windows(
+            subwords.counts,
+            offsets,
+            max_subwords=hf_model.max_subwords,
+            overlap=self.config.overlap,
         )
-        for batch in loaded.batches(pieces, windows):
-            logits = loaded.read(batch).logits
-            words, first = batch.first_pieces()
-            rows = logits.reshape(-1, logits.shape[2])[loaded.torch.from_numpy(first)]
-            best[words] = rows.argmax(-1).cpu().numpy()
-        return best
+        for batch in hf_model.batches(subwords, windows):
+            logits = hf_model.infer(batch).logits
+            words, first = batch.first_subwords()
+            rows = logits.reshape(-1, logits.shape[2])[hf_model.torch.from_numpy(first)]
+            best_tags[words] = rows.argmax(-1).cpu().numpy()
+        return best_tags
 
-    def digest(self) -> str:
+    def fingerprint(self) -> str:
         """By the content of the model's files, and what decides how they are used."""
-        return digest_of(digests_of(_folder(self.model)), self.config.identity(), self.renamed)
+        return compute_digest(
+            model_file_digests(_model_folder(self.model)),
+            self.config.fingerprint_settings(),
+            self.label_map,
+        )
 
 
 @cache
-def _loaded(model: str, config: Reading) -> Loaded:
+def _load_model(model: str, config: RuntimeConfig) -> HFModel:
     """A model in memory, loaded once in a process."""
-    folder = _folder(model)
-    check_folder(folder)
-    return Loaded.of(folder, config, kind=KIND)
+    folder = _model_folder(model)
+    check_model_folder(folder)
+    return HFModel.from_folder(folder, config, model_class=MODEL_CLASS)
 
 
-def _folder(model: str) -> Path:
-    return Path(model) if Path(model).is_dir() else hub_folder(model, what="token classifier")
+def _model_folder(model: str) -> Path:
+    return Path(model) if Path(model).is_dir() else fetch_hub_folder(model, kind="token classifier")
 
 
-def _types(meanings: Iterable[tuple[Place, str]]) -> list[str]:
-    return list(dict.fromkeys(kind for _, kind in meanings if kind))
+def _entity_types(parsed_tags: Iterable[tuple[ChunkPosition, str]]) -> list[str]:
+    return list(dict.fromkeys(kind for _, kind in parsed_tags if kind))
 
 
-def _meaning(tag: str) -> tuple[Place, str]:
+def _parse_tag(tag: str) -> tuple[ChunkPosition, str]:
     """What a tag says of a word; one without a prefix is that of a type, wherever in a span."""
     try:
         return parse_tag(tag)
     except DataError:
-        return Place.INSIDE, tag
+        return ChunkPosition.INSIDE, tag

@@ -21,24 +21,24 @@ import regex
 
 from convener.errors import ConvenerError
 
-Parts = Iterator[bytes]
+ByteChunks = Iterator[bytes]
 Seen = dict[int, tuple[int, Any]]
-BUILT_IN = (
+BUILTIN_TYPES = (
     types.BuiltinFunctionType,
     types.MethodDescriptorType,
     types.MethodWrapperType,
     types.WrapperDescriptorType,
 )
-FOLLOWED = (types.ModuleType, types.FunctionType, type, list, tuple, dict, set, frozenset)
+FOLLOWED_TYPES = (types.ModuleType, types.FunctionType, type, list, tuple, dict, set, frozenset)
 """What a module may have from another; all else of it is made by its own text."""
-PLAIN = (type(None), bool, int, float, complex, str, bytes, range, PurePath, np.generic)
+PLAIN_TYPES = (type(None), bool, int, float, complex, str, bytes, range, PurePath, np.generic)
 
 
-class Unversioned(ConvenerError):  # noqa: N818
+class NotFingerprintable(ConvenerError):  # noqa: N818
     """Something whose content cannot be told, so that nothing made with it is kept."""
 
 
-def version_of(*values: Any) -> str:
+def fingerprint(*values: Any) -> str:
     """A digest of values: data by what it holds, functions by their code and what that refers to.
 
     Globals, closures, defaults and functions called are followed through the user's own code;
@@ -47,25 +47,25 @@ def version_of(*values: Any) -> str:
     >>> cities = {"Oslo"}
     >>> def known(word):
     ...     return word in cities
-    >>> before = version_of(known)
+    >>> before = fingerprint(known)
     >>> cities.add("Lima")
-    >>> version_of(known) == before
+    >>> fingerprint(known) == before
     False
     """
-    total, seen = hashlib.sha256(repr(sys.version_info[:2]).encode()), Seen()
+    hasher, seen = hashlib.sha256(repr(sys.version_info[:2]).encode()), Seen()
     for value in values:
-        for part in _parts(value, seen):
-            total.update(len(part).to_bytes(8, "little") + part)
-    return total.hexdigest()
+        for chunk in _chunks(value, seen):
+            hasher.update(len(chunk).to_bytes(8, "little") + chunk)
+    return hasher.hexdigest()
 
 
-def _parts(value: Any, seen: Seen) -> Parts:
+def _chunks(value: Any, seen: Seen) -> ByteChunks:
     """What a value is made of, as bytes; what was seen before is only named."""
     kind = type(value)
     yield kind.__qualname__.encode()
     if isinstance(value, enum.Enum):
         yield f"{kind.__module__}.{value.name}".encode()
-    elif isinstance(value, PLAIN):
+    elif isinstance(value, PLAIN_TYPES):
         yield value if isinstance(value, bytes) else repr(value).encode("utf-8", "backslashreplace")
     elif id(value) in seen:
         yield str(seen[id(value)][0]).encode()
@@ -74,20 +74,20 @@ def _parts(value: Any, seen: Seen) -> Parts:
         yield from _contents(value, seen)
 
 
-def _contents(value: Any, seen: Seen) -> Parts:
+def _contents(value: Any, seen: Seen) -> ByteChunks:
     if isinstance(value, list | tuple | set | frozenset) and all(type(x) is str for x in value):
         yield json.dumps(value if isinstance(value, list | tuple) else sorted(value)).encode()
     elif isinstance(value, list | tuple):
         yield str(len(value)).encode()
         for item in value:
-            yield from _parts(item, seen)
+            yield from _chunks(item, seen)
     elif isinstance(value, set | frozenset):
-        yield from sorted(version_of(item).encode() for item in value)
+        yield from sorted(fingerprint(item).encode() for item in value)
     elif isinstance(value, dict):
-        yield from _parts(list(value), seen)
-        yield from _parts(list(value.values()), seen)
+        yield from _chunks(list(value), seen)
+        yield from _chunks(list(value.values()), seen)
     elif isinstance(value, re.Pattern | regex.Pattern):
-        yield from _parts((value.pattern, value.flags), seen)
+        yield from _chunks((value.pattern, value.flags), seen)
     elif isinstance(value, np.ndarray) and not value.dtype.hasobject:
         yield f"{value.dtype.str}{value.shape}".encode()
         yield np.ascontiguousarray(value).tobytes()
@@ -95,13 +95,13 @@ def _contents(value: Any, seen: Seen) -> Parts:
         yield from _module(value, seen)
     elif isinstance(value, logging.Logger):
         yield value.name.encode()
-    elif (inner := _inner(value)) is not None:
-        yield from _parts(inner, seen)
-    elif isinstance(value, BUILT_IN):
+    elif (inner := _unwrap(value)) is not None:
+        yield from _chunks(inner, seen)
+    elif isinstance(value, BUILTIN_TYPES):
         yield f"{getattr(value, '__module__', '')}.{value.__qualname__}".encode()
         owner = getattr(value, "__self__", None)
         if not isinstance(owner, types.ModuleType):
-            yield from _parts(owner, seen)
+            yield from _chunks(owner, seen)
     elif isinstance(value, types.CodeType):
         yield from _code(value, seen)
     elif isinstance(value, types.FunctionType):
@@ -112,7 +112,7 @@ def _contents(value: Any, seen: Seen) -> Parts:
         yield from _object(value, seen)
 
 
-def _inner(value: Any) -> Any:
+def _unwrap(value: Any) -> Any:
     """What something callable is wrapped around, or None."""
     if isinstance(value, types.MethodType):
         return value.__func__, value.__self__
@@ -127,84 +127,84 @@ def _inner(value: Any) -> Any:
     return None
 
 
-def _code(code: types.CodeType, seen: Seen) -> Parts:
+def _code(code: types.CodeType, seen: Seen) -> ByteChunks:
     """What code does, whatever its lines and comments."""
     yield code.co_code
-    yield from _parts((code.co_names, code.co_varnames, code.co_freevars), seen)
-    yield from _parts((code.co_argcount, code.co_kwonlyargcount, code.co_flags), seen)
+    yield from _chunks((code.co_names, code.co_varnames, code.co_freevars), seen)
+    yield from _chunks((code.co_argcount, code.co_kwonlyargcount, code.co_flags), seen)
     for constant in code.co_consts:
-        yield from _parts(constant, seen)
+        yield from _chunks(constant, seen)
 
 
-def _function(function: types.FunctionType, seen: Seen) -> Parts:
+def _function(function: types.FunctionType, seen: Seen) -> ByteChunks:
     for cell in function.__closure__ or ():
-        yield from _parts(cell.cell_contents, seen)
+        yield from _chunks(cell.cell_contents, seen)
     if _is_installed(function.__code__.co_filename):
-        yield from _installed(function)
+        yield from _package_identity(function)
         return
-    yield from _parts((function.__code__, function.__defaults__, function.__kwdefaults__), seen)
-    known = function.__globals__
-    for name in sorted(_globals(function.__code__)):
-        if name in known:
+    yield from _chunks((function.__code__, function.__defaults__, function.__kwdefaults__), seen)
+    namespace = function.__globals__
+    for name in sorted(_global_names(function.__code__)):
+        if name in namespace:
             yield name.encode()
-            yield from _parts(known[name], seen)
+            yield from _chunks(namespace[name], seen)
 
 
-def _globals(code: types.CodeType) -> set[str]:
+def _global_names(code: types.CodeType) -> set[str]:
     """Globals that code looks up, and functions inside it."""
-    inner = [item for item in code.co_consts if isinstance(item, types.CodeType)]
-    own = {
-        step.argval
-        for step in dis.get_instructions(code)
-        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")
+    nested = [item for item in code.co_consts if isinstance(item, types.CodeType)]
+    names = {
+        instruction.argval
+        for instruction in dis.get_instructions(code)
+        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME")
     }
-    return own.union(*map(_globals, inner))
+    return names.union(*map(_global_names, nested))
 
 
-def _module(module: types.ModuleType, seen: Seen) -> Parts:
+def _module(module: types.ModuleType, seen: Seen) -> ByteChunks:
     """An installed package by its version; a file of the user's by what it says and imports."""
     yield module.__name__.encode()
     if _is_package(module.__name__):
-        yield _release(module.__name__)
+        yield _package_version(module.__name__)
     elif file := getattr(module, "__file__", None):
         yield Path(file).read_bytes()
         for name, value in sorted(vars(module).items()):
-            if isinstance(value, FOLLOWED) and not name.startswith("__"):
-                yield from _parts(value, seen)
+            if isinstance(value, FOLLOWED_TYPES) and not name.startswith("__"):
+                yield from _chunks(value, seen)
     else:
-        raise Unversioned(f"what the module {module.__name__} holds cannot be told")
+        raise NotFingerprintable(f"what the module {module.__name__} holds cannot be told")
 
 
-def _class(kind: type, seen: Seen) -> Parts:
+def _class(kind: type, seen: Seen) -> ByteChunks:
     if _is_package(kind.__module__):
-        yield from _installed(kind)
+        yield from _package_identity(kind)
         return
-    yield from _parts(kind.__bases__, seen)
+    yield from _chunks(kind.__bases__, seen)
     for name, item in sorted(vars(kind).items()):
         special = name.startswith("__") and not callable(item)
         if not special and not isinstance(item, types.MemberDescriptorType):
             yield name.encode()
-            yield from _parts(item, seen)
+            yield from _chunks(item, seen)
 
 
-def _object(value: Any, seen: Seen) -> Parts:
+def _object(value: Any, seen: Seen) -> ByteChunks:
     """An object that tells its digest, or one of the user's own by its class and fields."""
     kind = type(value)
-    tells = getattr(value, "digest", None)
-    if callable(tells) and isinstance(said := tells(), str):
-        yield said.encode()
+    get_fingerprint = getattr(value, "fingerprint", None)
+    if callable(get_fingerprint) and isinstance(value_fingerprint := get_fingerprint(), str):
+        yield value_fingerprint.encode()
     elif _is_package(kind.__module__) or not hasattr(value, "__dict__"):
-        raise Unversioned(f"what a {kind.__module__}.{kind.__qualname__} holds cannot be told")
+        raise NotFingerprintable(f"what a {kind.__module__}.{kind.__qualname__} holds cannot be told")
     else:
-        yield from _parts((kind, vars(value)), seen)
+        yield from _chunks((kind, vars(value)), seen)
 
 
-def _installed(thing: Any) -> Parts:
-    yield f"{thing.__module__}.{thing.__qualname__}".encode()
-    yield _release(thing.__module__)
+def _package_identity(value: Any) -> ByteChunks:
+    yield f"{value.__module__}.{value.__qualname__}".encode()
+    yield _package_version(value.__module__)
 
 
-def _release(module: str) -> bytes:
+def _package_version(module: str) -> bytes:
     top = sys.modules.get(module.partition(".")[0])
     return str(getattr(top, "__version__", "")).encode()
 
@@ -229,5 +229,8 @@ def _is_installed(file: str) -> bool:
 @functools.cache
 def _installed_folders() -> tuple[Path, ...]:
     paths = sysconfig.get_paths()
-    ours = Path(__file__).parents[1]
-    return (*(Path(paths[name]).resolve() for name in ("stdlib", "purelib", "platlib")), ours)
+    own_package = Path(__file__).parents[1]
+    return (
+        *(Path(paths[name]).resolve() for name in ("stdlib", "purelib", "platlib")),
+        own_package,
+    )

@@ -13,14 +13,14 @@ from convener.io.words import word_spans
 Range = tuple[int, int]
 
 
-class Note(NamedTuple):
+class DocIssue(NamedTuple):
     """Something a report should tell of a text: what kind of thing, and what happened."""
 
     kind: str
     detail: str
 
 
-class View(Sequence[str]):
+class Doc(Sequence[str]):
     """One sentence, or one document: a sequence of words that knows its text.
 
     All functions see the same view, so nothing of it can be changed; `note` adds to the report.
@@ -33,41 +33,50 @@ class View(Sequence[str]):
     sentences  start and end of each sentence, in words
     notes      what the report should tell
 
-    >>> view = View.of("Ada left  Oslo.")
-    >>> list(view), view[1], view.chars[2], view.text[10:14]
+    >>> view = Doc.from_input("Ada left  Oslo.")
+    >>> list(view), view[1], view.token_offsets[2], view.text[10:14]
     (['Ada', 'left', 'Oslo', '.'], 'left', (10, 14), 'Oslo')
     """
 
-    __slots__ = ("_chars", "_edges", "_given", "_text", "document", "notes", "sentences", "tokens")
+    __slots__ = (
+        "_char_to_token",
+        "_given_offsets",
+        "_text",
+        "_token_offsets",
+        "doc_id",
+        "issues",
+        "sentences",
+        "tokens",
+    )
 
     def __init__(
         self,
         tokens: Sequence[str],
         *,
         text: str | None = None,
-        chars: NDArray[Any] | Sequence[Range] | None = None,
-        document: str | None = None,
+        token_offsets: NDArray[Any] | Sequence[Range] | None = None,
+        doc_id: str | None = None,
         sentences: Sequence[Range] | None = None,
     ) -> None:
-        if (text is None) != (chars is None):
+        if (text is None) != (token_offsets is None):
             raise DataError("text and the places of its words go together, got only one of them")
         self.tokens = tuple(tokens)
-        self.document = document
+        self.doc_id = doc_id
         self.sentences = ((0, len(self.tokens)),) if sentences is None else tuple(sentences)
-        self.notes: list[Note] = []
-        self._text, self._given = text, chars
-        self._chars: tuple[Range, ...] | None = None
-        self._edges: tuple[dict[int, int], dict[int, int]] | None = None
+        self.issues: list[DocIssue] = []
+        self._text, self._given_offsets = text, token_offsets
+        self._token_offsets: tuple[Range, ...] | None = None
+        self._char_to_token: tuple[dict[int, int], dict[int, int]] | None = None
 
     @classmethod
-    def of(cls, words: View | Sequence[str] | str) -> View:
+    def from_input(cls, content: Doc | Sequence[str] | str) -> Doc:
         """A view of a list of words, or of a text, which is cut into words."""
-        if isinstance(words, View):
-            return words
-        if isinstance(words, str):
-            places = word_spans(words).tolist()
-            return cls([words[a:b] for a, b in places], text=words, chars=places)
-        return cls(words)
+        if isinstance(content, Doc):
+            return content
+        if isinstance(content, str):
+            offsets = word_spans(content).tolist()
+            return cls([content[a:b] for a, b in offsets], text=content, token_offsets=offsets)
+        return cls(content)
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -86,13 +95,13 @@ class View(Sequence[str]):
         return word in self.tokens
 
     def __repr__(self) -> str:
-        named = "" if self.document is None else f", document={self.document!r}"
-        return f"View({self.text!r}{named})"
+        doc_id = "" if self.doc_id is None else f", document={self.doc_id!r}"
+        return f"View({self.text!r}{doc_id})"
 
     @property
     def has_text(self) -> bool:
         """Whether its text is known, rather than made of its words."""
-        return self._given is not None
+        return self._given_offsets is not None
 
     @property
     def text(self) -> str:
@@ -102,57 +111,57 @@ class View(Sequence[str]):
         return self._text
 
     @property
-    def chars(self) -> tuple[Range, ...]:
+    def token_offsets(self) -> tuple[Range, ...]:
         """Start and end of each word in the text."""
-        if self._chars is None:
-            self._chars = tuple(self._placed())
-        return self._chars
+        if self._token_offsets is None:
+            self._token_offsets = tuple(self._iter_token_offsets())
+        return self._token_offsets
 
-    def _placed(self) -> Iterator[Range]:
-        if self._given is not None:
-            given = self._given if isinstance(self._given, Sequence) else self._given.tolist()
-            yield from ((start, end) for start, end in given)
+    def _iter_token_offsets(self) -> Iterator[Range]:
+        if self._given_offsets is not None:
+            offsets = self._given_offsets if isinstance(self._given_offsets, Sequence) else self._given_offsets.tolist()
+            yield from ((start, end) for start, end in offsets)
             return
-        at = 0
+        position = 0
         for word in self.tokens:
-            yield at, at + len(word)
-            at += len(word) + 1
+            yield position, position + len(word)
+            position += len(word) + 1
 
     @property
-    def edges(self) -> tuple[dict[int, int], dict[int, int]]:
+    def char_to_token(self) -> tuple[dict[int, int], dict[int, int]]:
         """The word that begins at a character, and the word before which one ends."""
-        if self._edges is None:
-            begins = {start: number for number, (start, _) in enumerate(self.chars)}
-            ends = {end: number + 1 for number, (_, end) in enumerate(self.chars)}
-            self._edges = begins, ends
-        return self._edges
+        if self._char_to_token is None:
+            token_starts = {start: number for number, (start, _) in enumerate(self.token_offsets)}
+            token_ends = {end: number + 1 for number, (_, end) in enumerate(self.token_offsets)}
+            self._char_to_token = token_starts, token_ends
+        return self._char_to_token
 
-    def said(self, start: int, end: int) -> str:
+    def span_text(self, start: int, end: int) -> str:
         """The text of some words, as it stands.
 
-        >>> View.of("Ada left  Oslo.").said(1, 3)
+        >>> Doc.from_input("Ada left  Oslo.").span_text(1, 3)
         'left  Oslo'
         """
-        return self.text[self.chars[start][0] : self.chars[end - 1][1]] if start < end else ""
+        return self.text[self.token_offsets[start][0] : self.token_offsets[end - 1][1]] if start < end else ""
 
-    def parts(self) -> list[View]:
+    def sentence_docs(self) -> list[Doc]:
         """Its sentences, each as a view of its own.
 
-        >>> document = View(["Ada", "left", "She", "wrote"], sentences=[(0, 2), (2, 4)])
-        >>> [part.text for part in document.parts()]
+        >>> document = Doc(["Ada", "left", "She", "wrote"], sentences=[(0, 2), (2, 4)])
+        >>> [part.text for part in document.sentence_docs()]
         ['Ada left', 'She wrote']
         """
-        return [self] if len(self.sentences) < 2 else [self._part(*part) for part in self.sentences]
+        return [self] if len(self.sentences) < 2 else [self._slice(*sentence) for sentence in self.sentences]
 
-    def _part(self, first: int, last: int) -> View:
+    def _slice(self, first: int, last: int) -> Doc:
         words = self.tokens[first:last]
         if not self.has_text:
-            return View(words, document=self.document)
-        places = self.chars[first:last]
-        begin = places[0][0] if places else 0
-        moved = [(start - begin, end - begin) for start, end in places]
-        return View(words, text=self.said(first, last), chars=moved, document=self.document)
+            return Doc(words, doc_id=self.doc_id)
+        offsets = self.token_offsets[first:last]
+        char_start = offsets[0][0] if offsets else 0
+        shifted = [(start - char_start, end - char_start) for start, end in offsets]
+        return Doc(words, text=self.span_text(first, last), token_offsets=shifted, doc_id=self.doc_id)
 
-    def note(self, kind: str, detail: str) -> None:
+    def report_issue(self, kind: str, detail: str) -> None:
         """Let the report of the run count and list something that happened in this text."""
-        self.notes.append(Note(kind, detail))
+        self.issues.append(DocIssue(kind, detail))

@@ -10,32 +10,32 @@ from typing import Any
 import regex
 
 from convener.errors import ConfigError, require
-from convener.io.words import SPACELESS
+from convener.io.words import UNSEGMENTED_SCRIPTS
 
-Lemma = Callable[[str], str]
+WordNormalizer = Callable[[str], str]
 # Elsewhere tokenizers part letters, digits and signs, but nothing smaller.
-_PIECE = regex.compile(
-    rf"[{SPACELESS}]\p{{M}}*|(?:(?![{SPACELESS}])[\p{{L}}\p{{M}}])+|\p{{N}}+|[^\s\x1c-\x1f]"
+_SUBTOKEN = regex.compile(
+    rf"[{UNSEGMENTED_SCRIPTS}]\p{{M}}*|(?:(?![{UNSEGMENTED_SCRIPTS}])[\p{{L}}\p{{M}}])+|\p{{N}}+|[^\s\x1c-\x1f]"
 )
-_ASCII_PIECE = re.compile(r"[A-Za-z]+|[0-9]+|\S")  # the same there, and faster
-LETTERS_PER_SLIP = 4
+_ASCII_SUBTOKEN = re.compile(r"[A-Za-z]+|[0-9]+|\S")  # the same there, and faster
+LETTERS_PER_EDIT = 4
 
 
-def pieces(words: str) -> list[str]:
+def split_subtokens(words: str) -> list[str]:
     """Runs of letters, runs of digits, single signs: what no tokenizer takes apart.
 
-    >>> pieces("non-small U.S. B12 北京")
+    >>> split_subtokens("non-small U.S. B12 北京")
     ['non', '-', 'small', 'U', '.', 'S', '.', 'B', '12', '北', '京']
     """
     if words.isascii():
-        return _ASCII_PIECE.findall(words)
-    return _PIECE.findall(unicodedata.normalize("NFC", words))
+        return _ASCII_SUBTOKEN.findall(words)
+    return _SUBTOKEN.findall(unicodedata.normalize("NFC", words))
 
 
-def folded(word: str) -> str:
+def fold_case(word: str) -> str:
     """The word with its case left aside.
 
-    >>> folded("STRASSE") == folded("Straße")
+    >>> fold_case("STRASSE") == fold_case("Straße")
     True
     """
     return unicodedata.normalize("NFC", word.casefold())
@@ -57,54 +57,57 @@ def singular(word: str) -> str:
     return word[:-1] if end.endswith("s") else word
 
 
-class Nearest:
+class NearestWord:
     """Finds the known word that an unknown one was probably meant to be.
 
     A word of n letters may have n / 4 slips (letters inserted, left out, changed, swapped), and
     no more than `slips`. Of equally near words the first in the alphabet is taken.
 
-    >>> near = Nearest(["aspirin", "codeine"], slips=1)
+    >>> near = NearestWord(["aspirin", "codeine"], max_edits=1)
     >>> near("asprin"), near("codiene"), near("code")
     ('aspirin', 'codeine', None)
     """
 
-    def __init__(self, known: Iterable[str], *, slips: int) -> None:
+    def __init__(self, vocabulary: Iterable[str], *, max_edits: int) -> None:
         self._extract: Any = require("rapidfuzz.process", extra="fuzzy", purpose="fuzzy=").extract
         self._distance: Any = require("rapidfuzz.distance.OSA", extra="fuzzy", purpose="").distance
-        self._slips = slips
+        self._max_edits = max_edits
         self._by_length: dict[int, list[str]] = {}
-        for word in sorted(known):
+        for word in sorted(vocabulary):
             self._by_length.setdefault(len(word), []).append(word)
 
     def __call__(self, word: str) -> str | None:
         """The nearest known word, or None."""
-        slips = min(self._slips, len(word) // LETTERS_PER_SLIP)
-        found: list[tuple[int, str]] = []
-        for length in range(len(word) - slips, len(word) + slips + 1) if slips else ():
-            near = self._extract(
+        max_edits = min(self._max_edits, len(word) // LETTERS_PER_EDIT)
+        candidates: list[tuple[int, str]] = []
+        for length in range(len(word) - max_edits, len(word) + max_edits + 1) if max_edits else ():
+            matches = self._extract(
                 word,
                 self._by_length.get(length, ()),
                 scorer=self._distance,
-                score_cutoff=slips,
+                score_cutoff=max_edits,
                 limit=None,
             )
-            found += [(int(distance), known) for known, distance, _ in near]
-        return min(found)[1] if found else None
+            candidates += [(int(distance), candidate) for candidate, distance, _ in matches]
+        return min(candidates)[1] if candidates else None
 
 
-def normal_form(*, ignore_case: bool, lemma: Lemma | str | None) -> Callable[[str], Sequence[str]]:
+def make_normalizer(*, ignore_case: bool, normalize: WordNormalizer | str | None) -> Callable[[str], Sequence[str]]:
     """A function from words to the pieces by which they are compared."""
-    if isinstance(lemma, str):
-        if lemma != "english":
-            raise ConfigError(f"lemma must be 'english' or a function of a word, got {lemma!r}")
-        lemma = singular
-    steps: list[Lemma] = [*([folded] if ignore_case else []), *([lemma] if lemma else [])]
+    if isinstance(normalize, str):
+        if normalize != "english":
+            raise ConfigError(f"lemma must be 'english' or a function of a word, got {normalize!r}")
+        normalize = singular
+    steps: list[WordNormalizer] = [
+        *([fold_case] if ignore_case else []),
+        *([normalize] if normalize else []),
+    ]
 
-    def form(words: str) -> Sequence[str]:
-        found = pieces(words)
+    def normalize_words(words: str) -> Sequence[str]:
+        subtokens = split_subtokens(words)
         for step in steps:
             # A step may give more than one piece, or none: what it gives is cut again.
-            found = [part for piece in found for part in pieces(step(piece))]
-        return found
+            subtokens = [part for subtoken in subtokens for part in split_subtokens(step(subtoken))]
+        return subtokens
 
-    return form
+    return normalize_words

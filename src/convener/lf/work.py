@@ -13,133 +13,131 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener.lf.function import LabelingFunction, Scope, Span
-from convener.lf.texts import Texts
-from convener.lf.view import View
+from convener.lf.texts import Docs
+from convener.lf.view import Doc
 
 ERROR, TIMEOUT, CRASH = "error", "timeout", "crash"
 FAILURES = (ERROR, TIMEOUT, CRASH)
-BATCH = -1
+WHOLE_BATCH = -1
 """In place of a text's number: the function is busy with all of them."""
-Watch = Callable[[int], None]
+OnStart = Callable[[int], None]
 """Is told which text a function turns to next."""
 
 
-class Event(NamedTuple):
+class LocatedIssue(NamedTuple):
     """Something to report of a text: its number, what kind of thing, and what happened."""
 
-    text: int
+    doc_index: int
     kind: str
     detail: str
 
 
-class Piece(NamedTuple):
+class ChunkResult(NamedTuple):
     """What one function says of some consecutive texts.
 
     spans (S, 4): text, start, end, number of the label; abstains: texts, by number.
     """
 
-    function: int
+    lf_index: int
     start: int
     stop: int
     spans: NDArray[np.int64]
-    abstains: NDArray[np.int64]
-    events: tuple[Event, ...]
+    abstained: NDArray[np.int64]
+    issues: tuple[LocatedIssue, ...]
     seconds: float
 
 
-class Job(NamedTuple):
+class Task(NamedTuple):
     """A function, by number, and the texts it is to look at, perhaps one by one."""
 
-    function: int
+    lf_index: int
     start: int
     stop: int
-    singly: bool = False
+    one_by_one: bool = False
 
-    def around(self, text: int) -> list[Job]:
+    def without(self, doc_index: int) -> list[Task]:
         """What remains to be done when one text is given up."""
-        parts = [(self.start, text), (text + 1, self.stop)]
-        return [self._replace(start=a, stop=b) for a, b in parts if a < b]
+        ranges = [(self.start, doc_index), (doc_index + 1, self.stop)]
+        return [self._replace(start=a, stop=b) for a, b in ranges if a < b]
 
-    def given_up(self, text: int, kind: str, detail: str) -> Piece:
+    def failed_result(self, doc_index: int, kind: str, detail: str) -> ChunkResult:
         """What is said of a text that cannot be looked at: nothing, and why."""
-        nothing = np.zeros((0, 4), np.int64)
-        event = Event(text, kind, detail)
-        return Piece(self.function, text, text + 1, nothing, np.array([text]), (event,), 0.0)
+        no_spans = np.zeros((0, 4), np.int64)
+        issue = LocatedIssue(doc_index, kind, detail)
+        return ChunkResult(self.lf_index, doc_index, doc_index + 1, no_spans, np.array([doc_index]), (issue,), 0.0)
 
 
-class Worker:
+class TaskRunner:
     """Does jobs one after the other; the views of the last texts are kept for the next job."""
 
-    def __init__(self, functions: Sequence[LabelingFunction], texts: Mapping[Scope, Texts]) -> None:
-        self._functions, self._texts = functions, texts
-        self._seen: tuple[tuple[str, int, int], list[View]] | None = None
+    def __init__(self, functions: Sequence[LabelingFunction], docs_by_scope: Mapping[Scope, Docs]) -> None:
+        self._functions, self._docs_by_scope = functions, docs_by_scope
+        self._cached_docs: tuple[tuple[str, int, int], list[Doc]] | None = None
 
-    def done(self, job: Job, watch: Watch = lambda _: None) -> Piece:
+    def run(self, task: Task, on_start: OnStart = lambda _: None) -> ChunkResult:
         """What a function says of the texts; where it fails it abstains, and that is noted."""
-        began = time.perf_counter()
-        function = self._functions[job.function]
-        views = self._views(function.scope, job)
-        answers: list[list[Span] | None] | None = None
-        events: list[Event] = []
-        if function.find_all is not None and not job.singly:
-            watch(BATCH)
+        start_time = time.perf_counter()
+        function = self._functions[task.lf_index]
+        docs = self._docs(function.scope, task)
+        results: list[list[Span] | None] | None = None
+        issues: list[LocatedIssue] = []
+        if function.batch_func is not None and not task.one_by_one:
+            on_start(WHOLE_BATCH)
             try:
-                answers = function.answers(views)
+                results = function.label_batch(docs)
             except (Exception, SystemExit):  # which text it was is found out one by one
-                views = self._views(function.scope, job)
-        if answers is None:
-            answers = []
-            for number, view in enumerate(views, start=job.start):
-                watch(number)
+                docs = self._docs(function.scope, task)
+        if results is None:
+            results = []
+            for number, doc in enumerate(docs, start=task.start):
+                on_start(number)
                 try:
-                    answers.append(function.spans(view))
+                    results.append(function.label(doc))
                 except (Exception, SystemExit) as error:
-                    answers.append(None)
-                    events.append(Event(number, ERROR, described(error)))
-        events += [
-            Event(number, *note)
-            for number, view in enumerate(views, start=job.start)
-            for note in view.notes
+                    results.append(None)
+                    issues.append(LocatedIssue(number, ERROR, describe_error(error)))
+        issues += [
+            LocatedIssue(number, *issue) for number, view in enumerate(docs, start=task.start) for issue in view.issues
         ]
-        return _packed(job, function, answers, events, time.perf_counter() - began)
+        return _to_chunk_result(task, function, results, issues, time.perf_counter() - start_time)
 
-    def _views(self, scope: Scope, job: Job) -> list[View]:
-        key = (scope, job.start, job.stop)
-        if self._seen is None or self._seen[0] != key:
-            self._seen = key, self._texts[scope].views(job.start, job.stop)
-        for view in self._seen[1]:
-            view.notes.clear()
-        return self._seen[1]
+    def _docs(self, scope: Scope, task: Task) -> list[Doc]:
+        key = (scope, task.start, task.stop)
+        if self._cached_docs is None or self._cached_docs[0] != key:
+            self._cached_docs = key, self._docs_by_scope[scope].make_docs(task.start, task.stop)
+        for doc in self._cached_docs[1]:
+            doc.issues.clear()
+        return self._cached_docs[1]
 
 
-def _packed(
-    job: Job,
+def _to_chunk_result(
+    task: Task,
     function: LabelingFunction,
-    answers: list[list[Span] | None],
-    events: list[Event],
+    results: list[list[Span] | None],
+    issues: list[LocatedIssue],
     seconds: float,
-) -> Piece:
-    numbers = {label: number for number, label in enumerate(function.labels)}
+) -> ChunkResult:
+    label_indices = {label: number for number, label in enumerate(function.labels)}
     rows = [
-        (text, start, end, numbers[label])
-        for text, spans in enumerate(answers, start=job.start)
+        (doc_index, start, end, label_indices[label])
+        for doc_index, spans in enumerate(results, start=task.start)
         for start, end, label in spans or ()
     ]
-    abstains = [text for text, spans in enumerate(answers, start=job.start) if spans is None]
-    return Piece(
-        job.function,
-        job.start,
-        job.stop,
+    abstained = [text for text, spans in enumerate(results, start=task.start) if spans is None]
+    return ChunkResult(
+        task.lf_index,
+        task.start,
+        task.stop,
         np.fromiter(chain.from_iterable(rows), np.int64, 4 * len(rows)).reshape(-1, 4),
-        np.array(abstains, np.int64),
-        tuple(sorted(events)),
+        np.array(abstained, np.int64),
+        tuple(sorted(issues)),
         seconds,
     )
 
 
-def described(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """An error in one line, with the place where it was raised."""
     lines = str(error).strip().splitlines()
-    said = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    message = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
     frames = traceback.extract_tb(error.__traceback__)
-    return f"{said} ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else said
+    return f"{message} ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else message

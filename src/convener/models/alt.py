@@ -14,19 +14,19 @@ from convener import tagger as taggers
 from convener.data import Dataset
 from convener.errors import ConfigError
 from convener.evaluate import score_labels
-from convener.insides import Insides
+from convener.insides import Diagnostics
 from convener.io import checkpoint
-from convener.models import get
-from convener.models.base import FeatureConfig, Inference, LabelModel, Params, TokenRates
-from convener.settings import at_least, shares
+from convener.models import get_model
+from convener.models.base import FeatureConfig, LabelModel, LabelOutput, Params, RecallPrecision
+from convener.settings import check_fraction, check_min
 from convener.tagger import Tagger, Targets
-from convener.tagger.packed import packed, unpacked
-from convener.train.heard import with_source
-from convener.train.holding import held_out
+from convener.tagger.packed import tagger_from_arrays, tagger_to_arrays
+from convener.train.heard import add_source
+from convener.train.holding import hold_out
 
-TAGGER = "(tagger)"
+TAGGER_SOURCE = "(tagger)"
 """The name of the source that the tagger becomes."""
-OF_LABELS, OF_TAGGER = "labels.", "tagger."
+LABEL_MODEL_PREFIX, TAGGER_PREFIX = "labels.", "tagger."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,11 +47,11 @@ class AltConfig(FeatureConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least(self, 1, "rounds", "folds")
-        shares(self, "same")
+        check_min(self, 1, "rounds", "folds")
+        check_fraction(self, "same")
 
 
-class Turn(NamedTuple):
+class Round(NamedTuple):
     """What is known after a turn, and what it says of train and of held-out sentences."""
 
     params: Params
@@ -83,124 +83,138 @@ class Alt(LabelModel):
     Config = AltConfig
     summary = "a label model and a tagger in turns, each learning from the other (ACL 2021)"
     needs_features = True
-    hears_coarse = True
+    supports_coarse = True
     uses_valid_gold = True
 
-    def learn(self, train: Dataset, valid: Dataset | None, start: Params | None) -> Params:
+    def _fit(self, train: Dataset, valid: Dataset | None, previous: Params | None) -> Params:
         """Turn by turn, until nothing changes any more."""
-        train, valid = held_out(train, valid, self.config.seed)
-        known, tagger = _opened(start) if start is not None else (None, None)
-        heard = (self._heard(part, tagger) for part in (train, valid))
-        turns = [turn := self._turn(0, tagger, *heard, known=known)]
+        train, valid = hold_out(train, valid, self.config.seed)
+        label_params, tagger = _split_params(previous) if previous is not None else (None, None)
+        datasets = (self._add_tagger_source(dataset, tagger) for dataset in (train, valid))
+        rounds = [latest := self._run_round(0, tagger, *datasets, previous=label_params)]
         for number in range(1, self.config.rounds + 1):
-            tagger = self._trained(str(number), turn.train, turn.valid)
-            labels = self._crossed(number, turn, tagger)
-            spoken = with_source(train, TAGGER, labels, "abstain")
+            tagger = self._fit_tagger(str(number), latest.train, latest.valid)
+            labels = self._cross_predict(number, latest, tagger)
+            train_with_tagger = add_source(train, TAGGER_SOURCE, labels, "abstain")
             # Emissions of fewer sources are no start for those of more.
-            turn = self._turn(number, tagger, spoken, self._heard(valid, tagger), known=None)
-            turns.append(turn)
-            if valid.gold is None and self._same(turns[-2:]) >= self.config.same:
+            latest = self._run_round(
+                number,
+                tagger,
+                train_with_tagger,
+                self._add_tagger_source(valid, tagger),
+                previous=None,
+            )
+            rounds.append(latest)
+            if valid.gold is None and self._agreement(rounds[-2:]) >= self.config.same:
                 break
-        best = turns[-1]
+        best = rounds[-1]
         if valid.gold is not None:
-            best = max(turns, key=lambda turn: _f1(turn.valid, valid.gold))
+            best = max(rounds, key=lambda turn: _f1(turn.valid, valid.gold))
         return best.params
 
-    def infer(self, params: Params, data: Dataset) -> Inference:
+    def _infer(self, params: Params, data: Dataset) -> LabelOutput:
         """The label model's word, with the tagger heard."""
-        known, tagger = _opened(params)
-        model, heard = self._model(0), self._heard(data, tagger)
-        return model.infer(known, heard if model.hears_coarse else heard.fine())
+        label_params, tagger = _split_params(params)
+        model, data_with_tagger = self._build_label_model(0), self._add_tagger_source(data, tagger)
+        return model._infer(
+            label_params,
+            data_with_tagger if model.supports_coarse else data_with_tagger.without_coarse(),
+        )
 
-    def reliability_of(self, params: Params, train: Dataset, found: Inference) -> TokenRates:
+    def _reliability(self, params: Params, train: Dataset, output: LabelOutput) -> RecallPrecision:
         """Counted against the posterior; the tagger is no source of the user's."""
-        return LabelModel.reliability_of(self, params, train, found)
+        return LabelModel._reliability(self, params, train, output)
 
-    def insides(self) -> Insides:
+    def diagnostics(self) -> Diagnostics:
         """What the last fit of the label model left to look at, the tagger among its sources."""
-        known, tagger = _opened(self.fitted.params)
-        names = (*self.fitted.heard, *([] if tagger is None else [TAGGER]))
-        return Insides.of(names, known)
+        label_params, tagger = _split_params(self.fitted.params)
+        sources = (*self.fitted.used_sources, *([] if tagger is None else [TAGGER_SOURCE]))
+        return Diagnostics.from_params(sources, label_params)
 
-    def _model(self, number: int) -> LabelModel:
+    def _build_label_model(self, number: int) -> LabelModel:
         """The label model, not fitted."""
-        kind = get(self.config.labels)
-        if kind.supervised or kind is Alt:
-            raise ConfigError(f"labels must name a model that sees no gold, got {kind.name!r}")
-        model = kind(seed=self.config.seed)
-        model.journal = self._journal(f"labels-{number}")
+        model_class = get_model(self.config.labels)
+        if model_class.supervised or model_class is Alt:
+            raise ConfigError(f"labels must name a model that sees no gold, got {model_class.name!r}")
+        model = model_class(seed=self.config.seed)
+        model.checkpoint_dir = self._checkpoint_subdir(f"labels-{number}")
         return model
 
-    def _turn(
+    def _run_round(
         self,
         number: int,
         tagger: Tagger[Any] | None,
         train: Dataset,
         valid: Dataset,
         *,
-        known: Params | None,
-    ) -> Turn:
+        previous: Params | None,
+    ) -> Round:
         """Fit the label model; the tagger is among the sources already, if there is one yet."""
-        model = self._model(number)
-        if not model.hears_coarse:
-            train, valid = train.fine(), valid.fine()
-        learned = model.learn(train, valid, known)
-        said = {} if tagger is None else packed(tagger)
-        params = {OF_LABELS + name: array for name, array in learned.items()}
-        params |= {OF_TAGGER + name: array for name, array in said.items()}
-        return Turn(params, *(_said(part, model.infer(learned, part)) for part in (train, valid)))
+        model = self._build_label_model(number)
+        if not model.supports_coarse:
+            train, valid = train.without_coarse(), valid.without_coarse()
+        label_params = model._fit(train, valid, previous)
+        tagger_params = {} if tagger is None else tagger_to_arrays(tagger)
+        params = {LABEL_MODEL_PREFIX + name: array for name, array in label_params.items()}
+        params |= {TAGGER_PREFIX + name: array for name, array in tagger_params.items()}
+        return Round(
+            params,
+            *(_to_targets(dataset, model._infer(label_params, dataset)) for dataset in (train, valid)),
+        )
 
-    def _trained(self, name: str, train: Targets, valid: Targets) -> Tagger[Any]:
+    def _fit_tagger(self, name: str, train: Targets, valid: Targets) -> Tagger[Any]:
         """A tagger that has learned what the label model says."""
-        kind = "finetuned" if self.config.finetune else "frozen"
-        made = taggers.get(kind)(seed=self.config.seed, encoder=self.config.encoder)
-        held = valid if len(valid.labels) else None
-        return made.fit(train, held, journal=self._journal(f"tagger-{name}"))
+        tagger_name = "finetuned" if self.config.finetune else "frozen"
+        tagger = taggers.get_tagger(tagger_name)(seed=self.config.seed, encoder=self.config.encoder)
+        validation = valid if len(valid.labels) else None
+        return tagger.fit(train, validation, checkpoint_dir=self._checkpoint_subdir(f"tagger-{name}"))
 
-    def _crossed(self, number: int, turn: Turn, tagger: Tagger[Any]) -> NDArray[np.int16]:
+    def _cross_predict(self, number: int, latest: Round, tagger: Tagger[Any]) -> NDArray[np.int16]:
         """What taggers say of the sentences of train that they did not learn from.  -> (N,)"""
-        train = turn.train
-        spoken = np.flatnonzero(train.lengths)
-        folds = min(self.config.folds, len(spoken))
+        train = latest.train
+        non_empty = np.flatnonzero(train.lengths)
+        folds = min(self.config.folds, len(non_empty))
         if folds < 2:
             return tagger.predict(train.data).labels
         rng = np.random.default_rng((self.config.seed, number))
-        fold = np.zeros(len(train), np.int64)
-        fold[spoken] = rng.permutation(len(spoken)) % folds
+        fold_of_sentence = np.zeros(len(train), np.int64)
+        fold_of_sentence[non_empty] = rng.permutation(len(non_empty)) % folds
         labels = np.zeros_like(train.labels)
-        for part in range(folds):
-            other = self._trained(f"{number}-{part}", train.take(fold != part), turn.valid)
-            mine = np.repeat(fold == part, train.lengths)
-            labels[mine] = other.predict(train.data.take(fold == part)).labels
+        for fold in range(folds):
+            fold_tagger = self._fit_tagger(f"{number}-{fold}", train.take(fold_of_sentence != fold), latest.valid)
+            in_fold = np.repeat(fold_of_sentence == fold, train.lengths)
+            labels[in_fold] = fold_tagger.predict(train.data.take(fold_of_sentence == fold)).labels
         return labels
 
-    def _heard(self, data: Dataset, tagger: Tagger[Any] | None) -> Dataset:
+    def _add_tagger_source(self, data: Dataset, tagger: Tagger[Any] | None) -> Dataset:
         """The data with the tagger among the sources."""
         if tagger is None:
             return data
-        labels = tagger.predict(data.fine()).labels
-        return with_source(data, TAGGER, labels, "abstain")
+        labels = tagger.predict(data.without_coarse()).labels
+        return add_source(data, TAGGER_SOURCE, labels, "abstain")
 
-    def _same(self, turns: list[Turn]) -> float:
-        before, now = turns
-        return _f1(now.valid, before.valid.labels)
+    def _agreement(self, rounds: list[Round]) -> float:
+        previous, latest = rounds
+        return _f1(latest.valid, previous.valid.labels)
 
-    def _journal(self, name: str) -> Path | None:
-        return None if self.journal is None else self.journal / name
+    def _checkpoint_subdir(self, name: str) -> Path | None:
+        return None if self.checkpoint_dir is None else self.checkpoint_dir / name
 
 
-def _said(data: Dataset, found: Inference) -> Targets:
+def _to_targets(data: Dataset, output: LabelOutput) -> Targets:
     """What a label model infers of some data, to be learned."""
-    return Targets(data=data, labels=found.labels, probabilities=found.probabilities)
+    return Targets(data=data, labels=output.labels, probabilities=output.probabilities)
 
 
-def _f1(said: Targets, truth: NDArray[np.int16] | None) -> float:
-    if truth is None or not (np.any(said.labels) or np.any(truth)):
+def _f1(targets: Targets, reference: NDArray[np.int16] | None) -> float:
+    if reference is None or not (np.any(targets.labels) or np.any(reference)):
         return 1.0
-    return score_labels(said.labels, truth, said.data.offsets, said.data.tags).micro.f1
+    return score_labels(targets.labels, reference, targets.data.offsets, targets.data.tags).micro.f1
 
 
-def _opened(params: Mapping[str, NDArray[Any]]) -> tuple[Params, Tagger[Any] | None]:
+def _split_params(params: Mapping[str, NDArray[Any]]) -> tuple[Params, Tagger[Any] | None]:
     """What the label model has learned, and the tagger."""
-    known, said = (checkpoint.under(prefix, params) for prefix in (OF_LABELS, OF_TAGGER))
-    return known, unpacked(said) if said else None
+    label_params, tagger_params = (
+        checkpoint.select_prefix(prefix, params) for prefix in (LABEL_MODEL_PREFIX, TAGGER_PREFIX)
+    )
+    return label_params, tagger_from_arrays(tagger_params) if tagger_params else None

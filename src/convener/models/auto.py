@@ -12,29 +12,29 @@ from numpy.typing import NDArray
 
 from convener.data import Dataset
 from convener.errors import ConvenerWarning
-from convener.evaluate.metrics import correct
-from convener.kernels.priors import silence_weight
-from convener.models import get
-from convener.models.base import FeatureConfig, Inference, LabelModel, Params, TokenRates
-from convener.models.majority_vote import simple_labels
-from convener.settings import at_least
-from convener.train.heard import marks
+from convener.evaluate.metrics import is_correct
+from convener.kernels.priors import estimate_unmarked_weight
+from convener.models import get_model
+from convener.models.base import FeatureConfig, LabelModel, LabelOutput, Params, RecallPrecision
+from convener.models.majority_vote import baseline_labels
+from convener.settings import check_min
+from convener.train.heard import entity_votes
 
-NETWORK, CHAIN, CROWD, VOTE = "sparse-chmm", "hmm", "bsc", "majority-vote"
-FEW = 50
+SPARSE_CHMM, HMM, BSC, MAJORITY_VOTE = "sparse-chmm", "hmm", "bsc", "majority-vote"
+MIN_MARKED_TOKENS = 50
 """With fewer marked tokens there is nothing to learn from."""
-MOST_INVENTED = 1.0
+MAX_UNSUPPORTED_RATIO = 1.0
 """Spans where nobody marks anything, as a share of those of the vote: more are not believed."""
-LEAST_SAME = 0.8
+MIN_AGREEMENT = 0.8
 """Of the spans that are right by the votes' own account, so many must be kept as they are."""
-MOSTLY = 0.5
+MAX_FALSE_RATE = 0.5
 """Where more of the lone marks look false, the union of all spans is a poor answer."""
-CHOSEN, EVIDENCE = "chosen", "evidence"
+SELECTED, SUMMARY = "chosen", "evidence"
 REASONS = {
-    NETWORK: "it reads the text, and finds entities that no source marks",
-    CHAIN: "it tells false marks from right ones; with torch the text would be read, too",
-    CROWD: "all sources say O where they see nothing, as people do",
-    VOTE: "too little is marked to learn from, or most of it looks right, and there is no torch",
+    SPARSE_CHMM: "it reads the text, and finds entities that no source marks",
+    HMM: "it tells false marks from right ones; with torch the text would be read, too",
+    BSC: "all sources say O where they see nothing, as people do",
+    MAJORITY_VOTE: "too little is marked to learn from, or most of it looks right, and there is no torch",
 }
 
 
@@ -46,36 +46,36 @@ class AutoConfig(FeatureConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least(self, 1, "threads")
+        check_min(self, 1, "threads")
 
 
-class Evidence(NamedTuple):
+class VoteSummary(NamedTuple):
     """What the votes on train are like, and how a model's labels compare with a simple vote."""
 
-    sources: float
-    marked: float
+    num_sources: float
+    marked_tokens: float
     """Tokens that some source marks."""
-    shared: float
+    overlap: float
     """Share of these that two or more mark."""
-    false: float
+    false_rate: float
     """Share of lone marks that chance does not explain, see `kernels.priors.silence_weight`."""
-    simple: float
+    baseline_spans: float
     """Spans of the vote."""
-    found: float
+    model_spans: float
     """Spans of the model."""
-    same: float
+    shared_spans: float
     """Spans of both."""
-    invented: float
+    unsupported_spans: float
     """Spans of the model where no source marks anything."""
-    refused: float = 0.0
+    rejected: float = 0.0
     """1 where another model's labels were not believed."""
 
-    def believable(self) -> bool:
+    def is_plausible(self) -> bool:
         """Whether a model neither invents most of what it says nor drops most of the votes."""
-        right = 1 - self.false * (1 - self.shared)
+        correct_rate = 1 - self.false_rate * (1 - self.overlap)
         return (
-            self.invented <= MOST_INVENTED * self.simple
-            and self.same >= LEAST_SAME * right * self.simple
+            self.unsupported_spans <= MAX_UNSUPPORTED_RATIO * self.baseline_spans
+            and self.shared_spans >= MIN_AGREEMENT * correct_rate * self.baseline_spans
         )
 
 
@@ -93,7 +93,7 @@ class Auto(LabelModel):
     ...     [["Ada", "Lovelace", "wrote"]] * 30,
     ...     {"names": [[(0, 2, "PER")]] * 30, "first": [[(0, 1, "PER")]] * 15 + [[]] * 15},
     ... )
-    >>> for line in Auto(encoder="hashing").fit(data).why():
+    >>> for line in Auto(encoder="hashing").fit(data).explain():
     ...     print(line)
     2 sources mark 60 tokens, 25% of them twice or more; of what only one marks, 10% looks false
     sparse-chmm is chosen: it reads the text, and finds entities that no source marks
@@ -103,122 +103,124 @@ class Auto(LabelModel):
     Config = AutoConfig
     summary = "chooses among the others by the votes alone, and says why"
     needs_features = find_spec("torch") is not None
-    hears_coarse = True
+    supports_coarse = True
     uses_valid_gold = True
 
-    def learn(self, train: Dataset, valid: Dataset | None, start: Params | None) -> Params:
+    def _fit(self, train: Dataset, valid: Dataset | None, previous: Params | None) -> Params:
         """What fits the votes, if its labels can be believed; else a simple vote."""
-        fine = train.fine()
-        simple = simple_labels(fine)
-        name, known = _opened(start) if start is not None else (self._choice(fine, simple), None)
-        model = self._model(name, train)
-        if not model.hears_coarse:
-            train, valid = fine, None if valid is None else valid.fine()
-        params = model.learn(train, valid, known)
-        evidence = _evidence(train, simple, self._said(name, params, train).labels)
-        if name in (NETWORK, CHAIN) and not evidence.believable():
+        fine = train.without_coarse()
+        baseline = baseline_labels(fine)
+        name, previous_params = (
+            _unpack_params(previous) if previous is not None else (self._select_model(fine, baseline), None)
+        )
+        model = self._build_model(name, train)
+        if not model.supports_coarse:
+            train, valid = fine, None if valid is None else valid.without_coarse()
+        params = model._fit(train, valid, previous_params)
+        summary = _summarize_votes(train, baseline, self._infer_with(name, params, train).labels)
+        if name in (SPARSE_CHMM, HMM) and not summary.is_plausible():
             warnings.warn(
-                f"{self.name}: {name} finds {evidence.found:.0f} spans, {evidence.invented:.0f} of "
-                f"them where no source marks any, and keeps {evidence.same:.0f} of the "
-                f"{evidence.simple:.0f} of a simple vote: not believed; the vote is taken",
+                f"{self.name}: {name} finds {summary.model_spans:.0f} spans, {summary.unsupported_spans:.0f} of "
+                f"them where no source marks any, and keeps {summary.shared_spans:.0f} of the "
+                f"{summary.baseline_spans:.0f} of a simple vote: not believed; the vote is taken",
                 ConvenerWarning,
                 stacklevel=3,
             )
-            name, params = VOTE, {}
-            evidence = _evidence(train, simple, simple)._replace(refused=1.0)
-        self._warn(evidence)
-        code = np.frombuffer(name.encode(), np.uint8)
-        return {**params, CHOSEN: code, EVIDENCE: np.array(evidence)}
+            name, params = MAJORITY_VOTE, {}
+            summary = _summarize_votes(train, baseline, baseline)._replace(rejected=1.0)
+        self._warn_weak_evidence(summary)
+        encoded_name = np.frombuffer(name.encode(), np.uint8)
+        return {**params, SELECTED: encoded_name, SUMMARY: np.array(summary)}
 
-    def infer(self, params: Params, data: Dataset) -> Inference:
+    def _infer(self, params: Params, data: Dataset) -> LabelOutput:
         """What the chosen model says."""
-        return self._said(*_opened(params), data)
+        return self._infer_with(*_unpack_params(params), data)
 
-    def reliability_of(self, params: Params, train: Dataset, found: Inference) -> TokenRates:
+    def _reliability(self, params: Params, train: Dataset, output: LabelOutput) -> RecallPrecision:
         """As the chosen model has it."""
-        name, params = _opened(params)
-        return self._model(name, train).reliability_of(params, train, found)
+        name, params = _unpack_params(params)
+        return self._build_model(name, train)._reliability(params, train, output)
 
     @property
-    def chosen(self) -> str:
+    def selected_model(self) -> str:
         """The name of the model that was chosen."""
-        return _opened(self.fitted.params)[0]
+        return _unpack_params(self.fitted.params)[0]
 
-    def why(self) -> tuple[str, ...]:
+    def explain(self) -> tuple[str, ...]:
         """Three lines: what the votes are like, what was chosen, and how it compares."""
-        seen = Evidence(*self.fitted.params[EVIDENCE].tolist())
-        reason = "what else was tried is not believable" if seen.refused else REASONS[self.chosen]
+        summary = VoteSummary(*self.fitted.params[SUMMARY].tolist())
+        reason = "what else was tried is not believable" if summary.rejected else REASONS[self.selected_model]
         return (
-            f"{seen.sources:,.0f} sources mark {seen.marked:,.0f} tokens, {seen.shared:.0%} of "
-            f"them twice or more; of what only one marks, {seen.false:.0%} looks false",
-            f"{self.chosen} is chosen: {reason}",
-            f"on train it finds {seen.found:,.0f} spans, a simple vote {seen.simple:,.0f}; "
-            f"{seen.same:,.0f} are the same, {seen.invented:,.0f} are where no source marks any",
+            f"{summary.num_sources:,.0f} sources mark {summary.marked_tokens:,.0f} tokens, {summary.overlap:.0%} of "
+            f"them twice or more; of what only one marks, {summary.false_rate:.0%} looks false",
+            f"{self.selected_model} is chosen: {reason}",
+            f"on train it finds {summary.model_spans:,.0f} spans, a simple vote {summary.baseline_spans:,.0f}; "
+            f"{summary.shared_spans:,.0f} are the same, {summary.unsupported_spans:,.0f} are where no source marks any",
         )
 
-    def _choice(self, train: Dataset, simple: NDArray[np.int16]) -> str:
-        if (train.votes > 0).any(axis=1).sum() < FEW:
-            return VOTE
+    def _select_model(self, train: Dataset, baseline: NDArray[np.int16]) -> str:
+        if (train.votes > 0).any(axis=1).sum() < MIN_MARKED_TOKENS:
+            return MAJORITY_VOTE
         if not train.quiet().any():
-            return CROWD
+            return BSC
         if self.needs_features:
-            return NETWORK
-        false = silence_weight(train.votes, simple, len(train.tags.types))
-        return CHAIN if false > MOSTLY else VOTE
+            return SPARSE_CHMM
+        false_rate = estimate_unmarked_weight(train.votes, baseline, len(train.tags.types))
+        return HMM if false_rate > MAX_FALSE_RATE else MAJORITY_VOTE
 
-    def _model(self, name: str, data: Dataset) -> LabelModel:
+    def _build_model(self, name: str, data: Dataset) -> LabelModel:
         """The model of that name, set up for such data."""
         settings = {"seed": self.config.seed}
-        if name == VOTE:
-            return get(name)(**settings, scheme="span" if data.quiet().all() else "io")
-        model = get(name)(**settings, threads=self.config.threads)
-        model.journal = self.journal
+        if name == MAJORITY_VOTE:
+            return get_model(name)(**settings, scheme="span" if data.quiet().all() else "io")
+        model = get_model(name)(**settings, threads=self.config.threads)
+        model.checkpoint_dir = self.checkpoint_dir
         return model
 
-    def _said(self, name: str, params: Params, data: Dataset) -> Inference:
+    def _infer_with(self, name: str, params: Params, data: Dataset) -> LabelOutput:
         """What the model of that name infers."""
-        model = self._model(name, data)
-        return model.infer(params, data if model.hears_coarse else data.fine())
+        model = self._build_model(name, data)
+        return model._infer(params, data if model.supports_coarse else data.without_coarse())
 
-    def _warn(self, evidence: Evidence) -> None:
+    def _warn_weak_evidence(self, summary: VoteSummary) -> None:
         """Say where the evidence is too thin for anything to be better than a vote."""
-        doubts = []
-        if evidence.sources == 1:
-            doubts.append("there is one source only, and nothing to compare it with")
-        elif not evidence.shared:
-            doubts.append("no token is marked by two sources, so how good they are is a guess")
-        if evidence.marked < FEW:
-            doubts.append(f"only {evidence.marked:.0f} tokens are marked")
-        for doubt in doubts:
+        reasons = []
+        if summary.num_sources == 1:
+            reasons.append("there is one source only, and nothing to compare it with")
+        elif not summary.overlap:
+            reasons.append("no token is marked by two sources, so how good they are is a guess")
+        if summary.marked_tokens < MIN_MARKED_TOKENS:
+            reasons.append(f"only {summary.marked_tokens:.0f} tokens are marked")
+        for reason in reasons:
             warnings.warn(
-                f"{self.name}: {doubt}; the result may be no better than a simple vote",
+                f"{self.name}: {reason}; the result may be no better than a simple vote",
                 ConvenerWarning,
                 stacklevel=4,
             )
 
 
-def _evidence(train: Dataset, simple: NDArray[np.int16], labels: NDArray[np.int16]) -> Evidence:
+def _summarize_votes(train: Dataset, baseline: NDArray[np.int16], labels: NDArray[np.int16]) -> VoteSummary:
     """What the votes are like, and how these labels compare with those of a simple vote."""
-    fine = train.fine()
-    ours, theirs = (fine.tags.spans(each, train.offsets) for each in (labels, simple))
-    count = marks(train).sum(axis=1)
-    marked = int((count > 0).sum())
-    before = np.concatenate([[0], np.cumsum(count)])
-    begins = train.offsets[ours.sentence]
-    bare = before[begins + ours.end] == before[begins + ours.start]
-    return Evidence(
-        sources=len(train.sources),
-        marked=marked,
-        shared=float((count > 1).sum() / max(1, marked)),
-        false=silence_weight(fine.votes, simple, len(fine.tags.types)),
-        simple=len(theirs),
-        found=len(ours),
-        same=int(correct(ours, theirs).sum()),
-        invented=int(bare.sum()),
+    fine = train.without_coarse()
+    model_spans, baseline_spans = (fine.tags.spans(tag_ids, train.offsets) for tag_ids in (labels, baseline))
+    entity_vote_counts = entity_votes(train).sum(axis=1)
+    num_marked = int((entity_vote_counts > 0).sum())
+    cumulative = np.concatenate([[0], np.cumsum(entity_vote_counts)])
+    sentence_start = train.offsets[model_spans.sentence]
+    unsupported = cumulative[sentence_start + model_spans.end] == cumulative[sentence_start + model_spans.start]
+    return VoteSummary(
+        num_sources=len(train.sources),
+        marked_tokens=num_marked,
+        overlap=float((entity_vote_counts > 1).sum() / max(1, num_marked)),
+        false_rate=estimate_unmarked_weight(fine.votes, baseline, len(fine.tags.types)),
+        baseline_spans=len(baseline_spans),
+        model_spans=len(model_spans),
+        shared_spans=int(is_correct(model_spans, baseline_spans).sum()),
+        unsupported_spans=int(unsupported.sum()),
     )
 
 
-def _opened(params: Params) -> tuple[str, Params]:
+def _unpack_params(params: Params) -> tuple[str, Params]:
     """The name of the model that was chosen, and what it has learned."""
-    theirs = {name: array for name, array in params.items() if name not in (CHOSEN, EVIDENCE)}
-    return bytes(params[CHOSEN].tolist()).decode(), theirs
+    model_params = {name: array for name, array in params.items() if name not in (SELECTED, SUMMARY)}
+    return bytes(params[SELECTED].tolist()).decode(), model_params

@@ -13,29 +13,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener.data import Dataset
-from convener.encode import AUTO, ensured
+from convener.encode import AUTO, ensure_features
 from convener.errors import ConvenerWarning, DataError, NotFittedError
-from convener.features import Encoding, Scaling
-from convener.insides import Insides
+from convener.features import EncoderSpec, Standardizer
+from convener.insides import Diagnostics
 from convener.io import checkpoint
 from convener.kernels.confusion import type_probabilities, type_reliability
-from convener.models.fitted import Fitted, Params, Reliability, judged, matching
-from convener.models.hearing import Hearing, negating
-from convener.packed import Ragged
-from convener.predictions import SAW_GOLD, Predictions
-from convener.settings import at_least, from_mapping, to_mapping
+from convener.models.fitted import (
+    FittedState,
+    Params,
+    Reliability,
+    match_fitted,
+    source_reliability,
+)
+from convener.models.hearing import VoteSelection, negative_sources
+from convener.packed import RaggedArray
+from convener.predictions import USED_GOLD, Predictions
+from convener.settings import check_min, config_from_dict, config_to_dict
 from convener.tables import PERCENT, Table
 
 __all__ = [
     "EMConfig",
     "FeatureConfig",
-    "Fitted",
-    "Inference",
+    "FittedState",
     "LabelModel",
+    "LabelOutput",
     "ModelConfig",
     "Params",
     "Reliability",
-    "warn_of_silent_sources",
+    "warn_unused_sources",
 ]
 
 
@@ -46,7 +52,7 @@ class ModelConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        at_least(self, 0, "seed")
+        check_min(self, 0, "seed")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +66,8 @@ class EMConfig(ModelConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least(self, 1, "steps")
-        at_least(self, 0, "tolerance")
+        check_min(self, 1, "steps")
+        check_min(self, 0, "tolerance")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,16 +80,16 @@ class FeatureConfig(ModelConfig):
 
 
 @dataclass(frozen=True, eq=False)
-class Inference:
+class LabelOutput:
     """What a model says of some data: labels (N,), probabilities (N, L), scores per span."""
 
     labels: NDArray[np.int16]
     probabilities: NDArray[np.float32]
-    scores: NDArray[np.float32] | None = None
+    span_scores: NDArray[np.float32] | None = None
 
 
-TokenRates = tuple[NDArray[np.float64], NDArray[np.float64]]
-FIGURES = ("recall", "precision", "F1")
+RecallPrecision = tuple[NDArray[np.float64], NDArray[np.float64]]
+METRICS = ("recall", "precision", "F1")
 
 
 class LabelModel(ABC):
@@ -101,12 +107,12 @@ class LabelModel(ABC):
     """Whether the model is a reference that sees gold, even in inference."""
     needs_features: ClassVar[bool] = False
     """Whether `learn` and `infer` read features: they come encoded and standardised."""
-    hears_coarse: ClassVar[bool] = False
+    supports_coarse: ClassVar[bool] = False
     """Whether `learn` and `infer` take coarse votes, which lie above the labels of `fine_tags`;
     otherwise sources abstain where they say one."""
     uses_valid_gold: ClassVar[bool] = False
     """Whether gold of valid, where it may be seen, decides anything."""
-    counts_repeats: ClassVar[bool] = False
+    keeps_duplicate_sources: ClassVar[bool] = False
     """Whether a source that repeats another counts again, as in a plain vote."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -114,33 +120,33 @@ class LabelModel(ABC):
         cls.name = cls.__module__.rpartition(".")[2].replace("_", "-")
 
     def __init__(self, **settings: Any) -> None:
-        self.config: Any = from_mapping(self.Config, settings, what=f"setting of {self.name}")
-        self._fitted: Fitted | None = None
-        self.journal: Path | None = None
+        self.config: Any = config_from_dict(self.Config, settings, kind=f"setting of {self.name}")
+        self._fitted: FittedState | None = None
+        self.checkpoint_dir: Path | None = None
         """Where training keeps what it needs to go on after a kill, while `fit` runs."""
 
     @abstractmethod
-    def learn(self, train: Dataset, valid: Dataset | None, start: Params | None) -> Params:
+    def _fit(self, train: Dataset, valid: Dataset | None, previous: Params | None) -> Params:
         """Learn from votes; `start` is what an earlier fit learned, to go on from."""
 
     @abstractmethod
-    def infer(self, params: Params, data: Dataset) -> Inference:
+    def _infer(self, params: Params, data: Dataset) -> LabelOutput:
         """Labels and probabilities; each sentence is judged alone."""
 
-    def reliability_of(self, params: Params, train: Dataset, found: Inference) -> TokenRates:
+    def _reliability(self, params: Params, train: Dataset, output: LabelOutput) -> RecallPrecision:
         """Recall and precision of each source, given what is inferred on train.  -> 2 x (K, E)
 
         By default counted against the model's own posterior.
         """
-        return type_reliability(train.votes, type_probabilities(found.probabilities))
+        return type_reliability(train.votes, type_probabilities(output.probabilities))
 
     def fit(
         self,
         train: Dataset,
         valid: Dataset | None = None,
         *,
-        use_gold: bool = False,
-        journal: str | Path | None = None,
+        use_valid_gold: bool = False,
+        checkpoint_dir: str | Path | None = None,
     ) -> Self:
         """Learn from the votes on `train`; on a fitted model, go on from what it knows.
 
@@ -148,110 +154,112 @@ class LabelModel(ABC):
         decide when to stop. Models declared supervised see both. With a folder for a journal,
         models that train for long can be killed: the same call goes on from the last epoch.
         """
-        self.journal = None if journal is None else Path(journal)
+        self.checkpoint_dir = None if checkpoint_dir is None else Path(checkpoint_dir)
         if not train.sources:
             raise DataError(f"{self.name}: there are no sources to learn from")
         if not self.supervised:
             train = train.without_gold()
-            valid = valid if use_gold or valid is None else valid.without_gold()
-        start, scaling = None, None
+            valid = valid if use_valid_gold or valid is None else valid.without_gold()
+        previous, standardizer = None, None
         if self._fitted is not None:
-            train = self._matched(train)
-            start, scaling = self._fitted.params, self._fitted.scaling
-        hearing = self._hearing(train)
-        voted, types = train, train.fine_tags.types
-        train = hearing.heard(train)
+            train = self._match(train)
+            previous, standardizer = self._fitted.params, self._fitted.standardizer
+        selection = self._select_votes(train)
+        full_train, types = train, train.fine_tags.types
+        train = selection.apply(train)
         if valid is not None:
-            valid = matching(valid, types, voted.sources, voted.silence, self.name)
-            valid = hearing.heard(valid)
-        train = self.encoded(train)
-        encoding = None if train.features is None else train.features.encoding
+            valid = match_fitted(valid, types, full_train.sources, full_train.silence, self.name)
+            valid = selection.apply(valid)
+        train = self.encode(train)
+        encoder_spec = None if train.features is None else train.features.encoder_spec
         if self.needs_features and train.features is not None:
-            scaling = scaling or Scaling.of(train.features)
-            train = _scaled(train, scaling)
-            valid = None if valid is None else _scaled(self._encoded_by(valid, encoding), scaling)
-        params = self.learn(train, valid, start)
-        found = self.infer(params, train)
-        rates = self.reliability_of(params, train.fine(), found)
-        self._fitted = Fitted(
+            standardizer = standardizer or Standardizer.fit(train.features)
+            train = _standardize(train, standardizer)
+            valid = None if valid is None else _standardize(self._encode_with(valid, encoder_spec), standardizer)
+        params = self._fit(train, valid, previous)
+        output = self._infer(params, train)
+        rates = self._reliability(params, train.without_coarse(), output)
+        self._fitted = FittedState(
             types,
-            voted.sources,
-            voted.silence,
-            hearing,
+            full_train.sources,
+            full_train.silence,
+            selection,
             params,
-            judged([hearing.of_all(rate) for rate in rates], voted, found.labels),
-            encoding if self.needs_features else None,
-            scaling,
+            source_reliability([selection.expand(rate) for rate in rates], full_train, output.labels),
+            encoder_spec if self.needs_features else None,
+            standardizer,
         )
         return self
 
-    def _hearing(self, train: Dataset) -> Hearing:
+    def _select_votes(self, train: Dataset) -> VoteSelection:
         """Which votes count; said aloud where some do not. Going on, all is as it was before."""
         if self._fitted is not None:
-            known = self._fitted.hearing
-            names = dict.fromkeys([*known.negating, *negating(train)])
-            return replace(known, negating=tuple(names))
-        hearing = Hearing.of_votes(train, coarse=self.hears_coarse, repeats=self.counts_repeats)
-        if repeated := hearing.repeated(train.sources):
-            pairs = ", ".join(f"{name} repeats {other}" for name, other in repeated)
+            previous = self._fitted.selection
+            names = dict.fromkeys([*previous.negative_sources, *negative_sources(train)])
+            return replace(previous, negative_sources=tuple(names))
+        selection = VoteSelection.from_dataset(
+            train, keep_coarse=self.supports_coarse, keep_duplicates=self.keeps_duplicate_sources
+        )
+        if duplicates := selection.duplicates(train.sources):
+            pairs = ", ".join(f"{name} repeats {other}" for name, other in duplicates)
             warnings.warn(
                 f"{self.name}: sources that mark the same are heard once: {pairs}",
                 ConvenerWarning,
                 stacklevel=3,
             )
-        return hearing
+        return selection
 
-    def encoded(self, data: Dataset) -> Dataset:
+    def encode(self, data: Dataset) -> Dataset:
         """The data with the features this model reads; as it is where there is nothing to do."""
-        return self._encoded_by(data, self._fitted.encoding if self._fitted else None)
+        return self._encode_with(data, self._fitted.encoder_spec if self._fitted else None)
 
-    def _scaled(self, data: Dataset) -> Dataset:
+    def _prepare_features(self, data: Dataset) -> Dataset:
         """Data that matches, with features as the model was fitted on them."""
-        encoded, scaling = self.encoded(data), self.fitted.scaling
-        return encoded if scaling is None else _scaled(encoded, scaling)
+        encoded, standardizer = self.encode(data), self.fitted.standardizer
+        return encoded if standardizer is None else _standardize(encoded, standardizer)
 
-    def _encoded_by(self, data: Dataset, encoding: Encoding | None) -> Dataset:
+    def _encode_with(self, data: Dataset, encoder_spec: EncoderSpec | None) -> Dataset:
         """With features of this encoder, or of the one in the settings."""
         if not self.needs_features:
             return data
-        return ensured(data, self.config.encoder, encoding, whose=self.name)
+        return ensure_features(data, self.config.encoder, encoder_spec, owner=self.name)
 
     def predict(self, data: Dataset) -> Predictions:
         """Labels, probabilities and scored spans for every sentence."""
         params = self.fitted.params
-        data = self._matched(data if self.supervised else data.without_gold())
+        data = self._match(data if self.supervised else data.without_gold())
         if self.supervised and data.gold is None:
             raise DataError(f"{self.name} is a reference that needs gold, and there is none here")
-        result = self.infer(params, self._scaled(self.fitted.hearing.heard(data)))
+        output = self._infer(params, self._prepare_features(self.fitted.selection.apply(data)))
         return Predictions(
             data=data,
-            labels=result.labels,
-            probabilities=result.probabilities,
-            scores=result.scores,
+            labels=output.labels,
+            probabilities=output.probabilities,
+            span_scores=output.span_scores,
             model=self.name,
-            settings=to_mapping(self.config) | ({SAW_GOLD: True} if self.supervised else {}),
+            settings=config_to_dict(self.config) | ({USED_GOLD: True} if self.supervised else {}),
         )
 
-    def predict_proba(self, data: Dataset) -> Ragged:
+    def predict_proba(self, data: Dataset) -> RaggedArray:
         """Probabilities of every label, one (T, L) array per sentence."""
-        return self.predict(data).by_sentence()
+        return self.predict(data).probabilities_by_sentence()
 
-    def why(self) -> tuple[str, ...]:
+    def explain(self) -> tuple[str, ...]:
         """Lines on what was decided in the fit; most models decide nothing."""
         return ()
 
-    def insides(self) -> Insides:
+    def diagnostics(self) -> Diagnostics:
         """What the fit left to look at."""
-        return Insides.of(self.fitted.heard, self.fitted.params)
+        return Diagnostics.from_params(self.fitted.used_sources, self.fitted.params)
 
     def reliability(self) -> Table:
         """How good each source is for each entity type, as the model sees it."""
         fitted = self.fitted
         return Table(
             title=f"Reliability of the sources, as estimated by {self.name}",
-            columns=("source", "type", *FIGURES),
+            columns=("source", "type", *METRICS),
             rows=fitted.reliability.rows(fitted.sources, fitted.types),
-            formats=dict.fromkeys(FIGURES, PERCENT),
+            formats=dict.fromkeys(METRICS, PERCENT),
             notes=(
                 "recall: P(source says x | truth is x); precision: P(truth is x | source says x)",
                 "F1: of its spans, if what the model says of train were the truth",
@@ -260,7 +268,7 @@ class LabelModel(ABC):
         )
 
     @property
-    def fitted(self) -> Fitted:
+    def fitted(self) -> FittedState:
         """What the model learned; an error before `fit`."""
         if self._fitted is None:
             raise NotFittedError(f"{self.name} is not fitted yet: call fit(train) or load(folder)")
@@ -268,41 +276,41 @@ class LabelModel(ABC):
 
     def save(self, folder: str | Path) -> None:
         """Write the fitted model to a folder, whole or not at all."""
-        checkpoint.save(Path(folder), *self.state())
+        checkpoint.save_model_files(Path(folder), *self.to_state())
 
-    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """All that a fitted model is: facts fit for JSON, and arrays."""
-        facts, arrays = self.fitted.state()
-        return {"model": self.name, "settings": to_mapping(self.config)} | facts, arrays
+        metadata, arrays = self.fitted.serialize()
+        return {"model": self.name, "settings": config_to_dict(self.config)} | metadata, arrays
 
-    def restore(self, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+    def load_state(self, metadata: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         """Take over what a saved model had learned."""
-        self._fitted = Fitted.of_state(facts, arrays)
+        self._fitted = FittedState.deserialize(metadata, arrays)
         return self
 
-    def _matched(self, data: Dataset) -> Dataset:
+    def _match(self, data: Dataset) -> Dataset:
         fitted = self.fitted
-        return matching(data, fitted.types, fitted.sources, fitted.silence, self.name)
+        return match_fitted(data, fitted.types, fitted.sources, fitted.silence, self.name)
 
     def __repr__(self) -> str:
         state = "fitted" if self._fitted is not None else "not fitted"
         return f"{type(self).__name__}({self.config}, {state})"
 
 
-def warn_of_silent_sources(data: Dataset, model: str) -> None:
+def warn_unused_sources(data: Dataset, model: str) -> None:
     """Say which sources never speak: nothing can be learned of them."""
-    quiet = np.flatnonzero(~(data.votes > 0).any(axis=0))
-    silent = [data.sources[number] for number in quiet]
-    if silent:
+    unused = np.flatnonzero(~(data.votes > 0).any(axis=0))
+    names = [data.sources[number] for number in unused]
+    if names:
         warnings.warn(
-            f"{model}: {', '.join(silent)} never mark anything; their reliability is a guess",
+            f"{model}: {', '.join(names)} never mark anything; their reliability is a guess",
             ConvenerWarning,
             stacklevel=4,
         )
 
 
-def _scaled(data: Dataset, scaling: Scaling) -> Dataset:
+def _standardize(data: Dataset, standardizer: Standardizer) -> Dataset:
     """The data with its features standardised when they are read."""
     if data.features is None:
         return data
-    return replace(data, features=data.features.scaled(scaling))
+    return replace(data, features=data.features.with_standardizer(standardizer))

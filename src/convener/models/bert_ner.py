@@ -8,13 +8,13 @@ from typing import Any
 from convener import tagger as taggers
 from convener.data import Dataset
 from convener.errors import DataError
-from convener.features import Encoding
-from convener.models.base import FeatureConfig, Inference, LabelModel, Params
-from convener.settings import at_least
+from convener.features import EncoderSpec
+from convener.models.base import FeatureConfig, LabelModel, LabelOutput, Params
+from convener.settings import check_min
 from convener.tagger import Tagger, Targets
-from convener.tagger.packed import packed, unpacked
+from convener.tagger.packed import tagger_from_arrays, tagger_to_arrays
 
-UNTRAINABLE = "hashing"
+UNTRAINABLE_ENCODER = "hashing"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,8 +31,8 @@ class BertNERConfig(FeatureConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least(self, 1, "epochs")
-        at_least(self, 0, "lr")
+        check_min(self, 1, "epochs")
+        check_min(self, 0, "lr")
 
 
 class BertNER(LabelModel):
@@ -56,33 +56,37 @@ class BertNER(LabelModel):
     supervised = True
     needs_features = True
 
-    def learn(self, train: Dataset, valid: Dataset | None, start: Params | None) -> Params:
+    def _fit(self, train: Dataset, valid: Dataset | None, previous: Params | None) -> Params:
         """Train the tagger, or train it on; the files it saves are the parameters."""
         if train.gold is None:
             raise DataError(f"{self.name} is a reference that needs gold, and train has none")
-        tagger = self._tagger() if start is None else unpacked(start)
-        held = None if valid is None or valid.gold is None else Targets.of_gold(valid)
-        tagger.fit(Targets.of_gold(train), held, journal=self.journal)
-        return packed(tagger)
+        tagger = self._build_tagger() if previous is None else tagger_from_arrays(previous)
+        validation = None if valid is None or valid.gold is None else Targets.from_gold(valid)
+        tagger.fit(Targets.from_gold(train), validation, checkpoint_dir=self.checkpoint_dir)
+        return tagger_to_arrays(tagger)
 
-    def infer(self, params: Params, data: Dataset) -> Inference:
+    def _infer(self, params: Params, data: Dataset) -> LabelOutput:
         """What the tagger says of the text."""
-        found = unpacked(params).predict(data)
-        return Inference(found.labels, found.by_sentence().values, found.scores)
+        predictions = tagger_from_arrays(params).predict(data)
+        return LabelOutput(
+            predictions.labels,
+            predictions.probabilities_by_sentence().values,
+            predictions.span_scores,
+        )
 
     @property
-    def finetunes(self) -> bool:
+    def fine_tunes(self) -> bool:
         """Whether the encoder is trained."""
-        chosen = self.config.finetune
-        return self.config.encoder != UNTRAINABLE if chosen is None else bool(chosen)
+        setting = self.config.finetune
+        return self.config.encoder != UNTRAINABLE_ENCODER if setting is None else bool(setting)
 
-    def _tagger(self) -> Tagger[Any]:
+    def _build_tagger(self) -> Tagger[Any]:
         config = self.config
         names = ("seed", "encoder", "epochs", "lr")
         settings = {name: getattr(config, name) for name in names}
-        chosen = {name: value for name, value in settings.items() if value is not None}
-        return taggers.get("finetuned" if self.finetunes else "frozen")(**chosen)
+        overrides = {name: value for name, value in settings.items() if value is not None}
+        return taggers.get_tagger("finetuned" if self.fine_tunes else "frozen")(**overrides)
 
-    def _encoded_by(self, data: Dataset, encoding: Encoding | None) -> Dataset:
+    def _encode_with(self, data: Dataset, encoder_spec: EncoderSpec | None) -> Dataset:
         """Features for the small network only: an encoder that is trained reads words."""
-        return data.with_features(None) if self.finetunes else super()._encoded_by(data, encoding)
+        return data.with_features(None) if self.fine_tunes else super()._encode_with(data, encoder_spec)

@@ -6,7 +6,7 @@ import numpy as np
 
 from convener.data import Dataset
 from convener.errors import DataError
-from convener.models.base import Inference, LabelModel, Params
+from convener.models.base import LabelModel, LabelOutput, Params
 
 
 class BestConsensus(LabelModel):
@@ -26,18 +26,18 @@ class BestConsensus(LabelModel):
     """
 
     summary = "oracle: the gold label wherever any source says it"
-    counts_repeats = True
+    keeps_duplicate_sources = True
     supervised = True
 
-    def learn(self, train: Dataset, valid: Dataset | None, start: Params | None) -> Params:
+    def _fit(self, train: Dataset, valid: Dataset | None, previous: Params | None) -> Params:
         """Nothing to learn; gold is needed."""
         if train.gold is None:
             raise DataError("best-consensus is a reference that needs gold, and train has none")
         return {}
 
-    def infer(self, params: Params, data: Dataset) -> Inference:
+    def _infer(self, params: Params, data: Dataset) -> LabelOutput:
         """The gold labels that some source says."""
         gold = np.zeros(len(data.tokens), np.int16) if data.gold is None else data.gold
-        said = (data.votes == gold[:, None]).any(axis=1)
-        labels, _ = data.tags.repair(np.where(said, gold, 0).astype(np.int16), data.offsets, "drop")
-        return Inference(labels, np.eye(len(data.tags), dtype=np.float32)[labels])
+        voted = (data.votes == gold[:, None]).any(axis=1)
+        labels, _ = data.tags.repair(np.where(voted, gold, 0).astype(np.int16), data.offsets, "drop")
+        return LabelOutput(labels, np.eye(len(data.tags), dtype=np.float32)[labels])

@@ -11,20 +11,20 @@ from numpy.typing import NDArray
 from convener.data import Dataset
 from convener.errors import DataError
 from convener.kernels.chain import expected_counts
-from convener.kernels.evidence import SparseVotes, sparse_votes
+from convener.kernels.evidence import SparseVotes, sparsify_votes
 from convener.kernels.history import (
-    MOST_LABELS,
-    pair_counts,
-    pair_evidence,
-    pair_votes,
-    presumed_counts,
+    MAX_LABELS,
+    history_counts,
+    history_evidence,
+    prior_counts,
+    with_previous_vote,
 )
-from convener.kernels.priors import move_counts
-from convener.models.base import EMConfig, Inference, LabelModel, Params, warn_of_silent_sources
-from convener.models.majority_vote import simple_labels
-from convener.settings import at_least
-from convener.train.chain import decoded, log_begin, log_of
-from convener.train.em import maximise
+from convener.kernels.priors import transition_counts
+from convener.models.base import EMConfig, LabelModel, LabelOutput, Params, warn_unused_sources
+from convener.models.majority_vote import baseline_labels
+from convener.settings import check_min
+from convener.train.chain import decode, default_log_initial, safe_log
+from convener.train.em import run_em
 
 Array = NDArray[np.float64]
 
@@ -49,26 +49,26 @@ class BSCConfig(EMConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least(self, 1, "threads")
-        at_least(self, 0, "prior", "false_votes", "pooled", "diagonal")
+        check_min(self, 1, "threads")
+        check_min(self, 0, "prior", "false_votes", "pooled", "diagonal")
 
 
-class Counts(NamedTuple):
+class BSCCounts(NamedTuple):
     """How often labels follow each other, and what sources say where."""
 
-    moves: Array
+    transition: Array
     """(L, L)"""
-    votes: Array
+    emission: Array
     """(K, L, L, L) [source, true, last, said]"""
 
-    def plus(self, other: Counts) -> Counts:
+    def add(self, other: BSCCounts) -> BSCCounts:
         """Both together."""
-        return Counts(self.moves + other.moves, self.votes + other.votes)
+        return BSCCounts(self.transition + other.transition, self.emission + other.emission)
 
-    def logs(self) -> Counts:
+    def log_probs(self) -> BSCCounts:
         """Log-probabilities of moves, -inf for those never made, and of votes."""
-        moves = self.moves / self.moves.sum(axis=1, keepdims=True)
-        return Counts(log_of(moves), np.log(self.votes / self.votes.sum(axis=3, keepdims=True)))
+        transition = self.transition / self.transition.sum(axis=1, keepdims=True)
+        return BSCCounts(safe_log(transition), np.log(self.emission / self.emission.sum(axis=3, keepdims=True)))
 
 
 class BSC(LabelModel):
@@ -99,74 +99,75 @@ class BSC(LabelModel):
     Config = BSCConfig
     summary = "Bayesian sequence combination: a chain, and sources that remember their last label"
 
-    def learn(self, train: Dataset, valid: Dataset | None, start: Params | None) -> Params:
+    def _fit(self, train: Dataset, valid: Dataset | None, previous: Params | None) -> Params:
         """EM from the labels of a simple vote; an earlier fit's counts are kept."""
-        warn_of_silent_sources(train, self.name)
-        pairs, config = self._pairs(train), self.config
-        if start is None:
-            first = self._first(train, pairs)
-            prior = self._prior(train, first)
+        warn_unused_sources(train, self.name)
+        vote_pairs, config = self._vote_pairs(train), self.config
+        if previous is None:
+            initial = self._initial_counts(train, vote_pairs)
+            prior = self._prior_counts(train, initial)
         else:
-            first = prior = Counts(start["moves"], start["votes"])
-        begin, possible = log_begin(len(train.tags)), prior.moves > 0
+            initial = prior = BSCCounts(previous["moves"], previous["votes"])
+        log_initial, allowed = default_log_initial(len(train.tags)), prior.transition > 0
 
-        def step(counts: Counts) -> tuple[Counts, float]:
-            logs = counts.logs()
-            evidence = pair_evidence(pairs, logs.votes, threads=config.threads)
-            found = expected_counts(
-                begin, logs.moves, evidence, train.offsets, threads=config.threads
+        def step(counts: BSCCounts) -> tuple[BSCCounts, float]:
+            log_probs = counts.log_probs()
+            evidence = history_evidence(vote_pairs, log_probs.emission, num_threads=config.threads)
+            expected = expected_counts(
+                log_initial,
+                log_probs.transition,
+                evidence,
+                train.offsets,
+                num_threads=config.threads,
             )
-            value = found.log_likelihood.sum() + (prior.votes * logs.votes).sum()
-            value += (prior.moves[possible] * logs.moves[possible]).sum()
-            seen = Counts(
-                found.transitions * possible,
-                pair_counts(pairs, found.marginals, threads=config.threads),
+            value = expected.log_likelihood.sum() + (prior.emission * log_probs.emission).sum()
+            value += (prior.transition[allowed] * log_probs.transition[allowed]).sum()
+            observed = BSCCounts(
+                expected.transition_counts * allowed,
+                history_counts(vote_pairs, expected.marginals, num_threads=config.threads),
             )
-            return prior.plus(seen), float(value) / max(1, len(train.tokens))
+            return prior.add(observed), float(value) / max(1, len(train.tokens))
 
-        best, trace = maximise(
+        best, trace = run_em(
             step,
-            prior.plus(first),
+            prior.add(initial),
             name=self.name,
             limits=config,
         )
-        return best._asdict() | trace.curve()
+        return {"moves": best.transition, "votes": best.emission} | trace.learning_curve()
 
-    def infer(self, params: Params, data: Dataset) -> Inference:
+    def _infer(self, params: Params, data: Dataset) -> LabelOutput:
         """Best paths, marginals, and exact probabilities of the spans found."""
-        logs = Counts(params["moves"], params["votes"]).logs()
-        evidence = pair_evidence(self._pairs(data), logs.votes, threads=self.config.threads).astype(
+        log_probs = BSCCounts(params["moves"], params["votes"]).log_probs()
+        evidence = history_evidence(self._vote_pairs(data), log_probs.emission, num_threads=self.config.threads).astype(
             np.float32
         )
-        return Inference(*decoded(logs.moves, evidence, data, self.config.threads))
+        return LabelOutput(*decode(log_probs.transition, evidence, data, self.config.threads))
 
-    def _pairs(self, data: Dataset) -> SparseVotes:
-        size = len(data.tags)
-        if size > MOST_LABELS:
-            raise DataError(
-                f"{self.name} takes at most {MOST_LABELS // 2} entity types, "
-                f"got {len(data.tags.types)}"
-            )
-        return sparse_votes(pair_votes(data.votes, data.offsets, size))
+    def _vote_pairs(self, data: Dataset) -> SparseVotes:
+        num_labels = len(data.tags)
+        if num_labels > MAX_LABELS:
+            raise DataError(f"{self.name} takes at most {MAX_LABELS // 2} entity types, got {len(data.tags.types)}")
+        return sparsify_votes(with_previous_vote(data.votes, data.offsets, num_labels))
 
-    def _first(self, data: Dataset, pairs: SparseVotes) -> Counts:
+    def _initial_counts(self, data: Dataset, vote_pairs: SparseVotes) -> BSCCounts:
         """Counts by the labels of a simple vote."""
-        size, labels = len(data.tags), simple_labels(data, self.config.start)
-        moves = move_counts(labels, data.offsets, size)
-        return Counts(moves, pair_counts(pairs, np.eye(size)[labels]))
+        num_labels, labels = len(data.tags), baseline_labels(data, self.config.start)
+        transition = transition_counts(labels, data.offsets, num_labels)
+        return BSCCounts(transition, history_counts(vote_pairs, np.eye(num_labels)[labels]))
 
-    def _prior(self, data: Dataset, first: Counts) -> Counts:
+    def _prior_counts(self, data: Dataset, initial: BSCCounts) -> BSCCounts:
         """Counts beforehand; moves that BIO forbids have none."""
         config = self.config
-        weights = np.where(data.quiet(), config.prior, 0.0)
+        strengths = np.where(data.quiet(), config.prior, 0.0)
         # Counts weigh so much and once more, as what is seen.
-        spans = (1 + weights) * first.votes[:, :, 0, 1:].sum(axis=(1, 2))
-        known = data.presumed(np.nan)
-        votes = presumed_counts(
-            first.votes,
-            weights,
-            false_votes=np.where(np.isnan(known), config.false_votes, spans * (1 / known - 1)),
+        num_spans = (1 + strengths) * initial.emission[:, :, 0, 1:].sum(axis=(1, 2))
+        precision = data.prior_precision_or(np.nan)
+        emission = prior_counts(
+            initial.emission,
+            strengths,
+            false_votes=np.where(np.isnan(precision), config.false_votes, num_spans * (1 / precision - 1)),
             pooled=config.pooled,
             diagonal=config.diagonal,
         )
-        return Counts(data.tags.legal.astype(np.float64), votes)
+        return BSCCounts(data.tags.legal_transitions.astype(np.float64), emission)

@@ -6,20 +6,26 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from convener.data import Dataset
-from convener.models.majority_vote import start_labels
-from convener.models.neural import ChainConfig, StagedChain
-from convener.nets.chmm import CHMMNet, FixedNet
-from convener.settings import at_least, shares
+from convener.models.majority_vote import initial_labels
+from convener.models.neural import NeuralChainConfig, StagedChainModel
+from convener.nets.chmm import CHMMNetwork, FixedEmissionNetwork
+from convener.settings import check_fraction, check_min
 from convener.train.chain import Floats
-from convener.train.heard import Fillings, fillings
+from convener.train.heard import WeightedLabels, complete_coarse_spans
 from convener.train.loop import Stage
 from convener.train.neural import chain_loss
-from convener.train.packing import Packing
-from convener.train.start import Start, first_emissions, first_moves, prepared, sizes
+from convener.train.packing import PackedDataset
+from convener.train.start import (
+    InitialMatrices,
+    initial_emission,
+    initial_transition,
+    initialize_chain,
+    network_sizes,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
-class CHMMConfig(ChainConfig):
+class CHMMConfig(NeuralChainConfig):
     """Settings of CHMM."""
 
     emission_lr: float = 1e-5
@@ -31,15 +37,15 @@ class CHMMConfig(ChainConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least(self, 0, "emission_lr")
-        shares(self, "precision")
+        check_min(self, 0, "emission_lr")
+        check_fraction(self, "precision")
 
-    def rates(self) -> dict[str, float]:
+    def learning_rates(self) -> dict[str, float]:
         """Learning rates of parts that have their own."""
-        return super().rates() | {"emission": self.emission_lr}
+        return super().learning_rates() | {"emission_layer": self.emission_lr}
 
 
-class CHMM(StagedChain):
+class CHMM(StagedChainModel):
     """A chain whose moves and whose sources' reliabilities are read off each token.
 
     Psi[t] = softmax(Linear(e[t])), L x L; Phi[t,k,i,:] = softmax(Linear(e[t])), K x L x L;
@@ -57,28 +63,33 @@ class CHMM(StagedChain):
     ['B-PER', 'I-PER', 'O']
     """
 
-    Config: ClassVar[type[ChainConfig]] = CHMMConfig
+    Config: ClassVar[type[NeuralChainConfig]] = CHMMConfig
     summary = "neural transitions and emissions by token (ACL 2021)"
 
-    def begin(self, net: CHMMNet | FixedNet, train: Dataset) -> None:
+    def _initialize(self, net: CHMMNetwork | FixedEmissionNetwork, train: Dataset) -> None:
         """Start exactly from the starting matrices."""
-        self.starting(train).give(net)
+        self._initial_matrices(train).initialize(net)
 
-    def stages(self, net: CHMMNet | FixedNet, packing: Packing) -> list[Stage]:
+    def _stages(self, net: CHMMNetwork | FixedEmissionNetwork, packed: PackedDataset) -> list[Stage]:
         """One, that trains everything."""
         loss = chain_loss(net, self.config.tau, sample=False)
-        parts = {name.partition(".")[0] for name, _ in net.named_parameters()}
-        return [self.stage("chain", loss, packing, parts)]
+        trained = {name.partition(".")[0] for name, _ in net.named_parameters()}
+        return [self._stage("chain", loss, packed, trained)]
 
-    def starting(self, train: Dataset) -> Start:
+    def _initial_matrices(self, train: Dataset) -> InitialMatrices:
         """The starting matrices, the paper's or by the labels of a simple vote."""
-        labels = fillings(train, start_labels(train.fine()))
-        return Start(first_moves(self.config, train, labels), self.first_emissions(train, labels))
+        weighted_labels = complete_coarse_spans(train, initial_labels(train.without_coarse()))
+        return InitialMatrices(
+            initial_transition(self.config, train, weighted_labels),
+            self._initial_emission(train, weighted_labels),
+        )
 
-    def first_emissions(self, train: Dataset, labels: Fillings) -> Floats:
+    def _initial_emission(self, train: Dataset, weighted_labels: WeightedLabels) -> Floats:
         """Emissions to start from; `labels` are those of a simple vote.  -> (K, L, L)"""
-        return first_emissions(self.config, train, labels)
+        return initial_emission(self.config, train, weighted_labels)
 
-    def new_net(self, data: Dataset) -> CHMMNet | FixedNet:
+    def _build_network(self, data: Dataset) -> CHMMNetwork | FixedEmissionNetwork:
         """A network for these sources and labels, as it is before it knows anything."""
-        return prepared(CHMMNet(*sizes(data), self.config.look()), data, legal=self.config.legal)
+        return initialize_chain(
+            CHMMNetwork(*network_sizes(data), self.config.context_config()), data, legal=self.config.legal
+        )

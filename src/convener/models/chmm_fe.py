@@ -8,16 +8,16 @@ from convener.data import Dataset
 from convener.errors import DataError
 from convener.models.base import Params
 from convener.models.chmm import CHMM
-from convener.models.neural import ChainConfig
-from convener.nets.chmm import FixedNet
-from convener.settings import at_least
+from convener.models.neural import NeuralChainConfig
+from convener.nets.chmm import FixedEmissionNetwork
+from convener.settings import check_min
 from convener.train.chain import Floats
-from convener.train.heard import Fillings
-from convener.train.start import prepared, sizes, true_emissions
+from convener.train.heard import WeightedLabels
+from convener.train.start import emission_from_gold, initialize_chain, network_sizes
 
 
 @dataclass(frozen=True, kw_only=True)
-class CHMMFEConfig(ChainConfig):
+class CHMMFEConfig(NeuralChainConfig):
     """Settings of CHMM-FE."""
 
     smoothing: float = 0.5
@@ -25,7 +25,7 @@ class CHMMFEConfig(ChainConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least(self, 1e-6, "smoothing")
+        check_min(self, 1e-6, "smoothing")
 
 
 class CHMMFE(CHMM):
@@ -49,16 +49,20 @@ class CHMMFE(CHMM):
     summary = "reference: chmm with the true emissions, counted from gold"
     supervised = True
 
-    def learn(self, train: Dataset, valid: Dataset | None, start: Params | None) -> Params:
+    def _fit(self, train: Dataset, valid: Dataset | None, previous: Params | None) -> Params:
         """Count the emissions, then train the moves."""
         if train.gold is None:
             raise DataError(f"{self.name} is a reference that needs gold, and train has none")
-        return super().learn(train, valid, start)
+        return super()._fit(train, valid, previous)
 
-    def first_emissions(self, train: Dataset, labels: Fillings) -> Floats:
+    def _initial_emission(self, train: Dataset, weighted_labels: WeightedLabels) -> Floats:
         """Those that gold shows: the first and the last.  -> (K, L, L)"""
-        return true_emissions(train, smoothing=self.config.smoothing)
+        return emission_from_gold(train, smoothing=self.config.smoothing)
 
-    def new_net(self, data: Dataset) -> FixedNet:
+    def _build_network(self, data: Dataset) -> FixedEmissionNetwork:
         """A network whose emissions are still to be fixed."""
-        return prepared(FixedNet(*sizes(data), self.config.look()), data, legal=self.config.legal)
+        return initialize_chain(
+            FixedEmissionNetwork(*network_sizes(data), self.config.context_config()),
+            data,
+            legal=self.config.legal,
+        )

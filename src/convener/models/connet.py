@@ -12,21 +12,21 @@ from torch import Generator, Tensor
 
 from convener.data import ABSTAIN, Dataset
 from convener.errors import ConfigError
-from convener.models.majority_vote import start_labels
-from convener.models.neural import ChainConfig, StagedChain, WeakConfig
-from convener.nets.connet import ViewsNet
-from convener.settings import shares
-from convener.train.field import labels_loss, new_field, set_moves
-from convener.train.heard import fillings
+from convener.models.majority_vote import initial_labels
+from convener.models.neural import NeuralChainConfig, StagedChainModel, WeakSupervisionConfig
+from convener.nets.connet import ConNetNetwork
+from convener.settings import check_fraction
+from convener.train.field import build_crf, labels_loss, set_transitions
+from convener.train.heard import complete_coarse_spans
 from convener.train.loop import Stage
-from convener.train.neural import Reading, marked
-from convener.train.packing import Batch, Packing
-from convener.train.sparse import with_majority
-from convener.train.start import first_emissions, first_moves, logs, sizes
+from convener.train.neural import VoteEvidence, marked_tokens
+from convener.train.packing import Batch, PackedDataset
+from convener.train.sparse import add_majority_source
+from convener.train.start import floored_log, initial_emission, initial_transition, network_sizes
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConNetConfig(WeakConfig):
+class ConNetConfig(WeakSupervisionConfig):
     """Settings of ConNet."""
 
     initial_lr: float = 1e-2
@@ -46,16 +46,16 @@ class ConNetConfig(WeakConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        shares(self, "precision")
+        check_fraction(self, "precision")
         if self.tau:
             raise ConfigError(f"tau must be 0: connet learns labels, not votes, got {self.tau}")
 
-    def rates(self) -> dict[str, float]:
+    def learning_rates(self) -> dict[str, float]:
         """Learning rates of parts that have their own."""
         return {"crf": self.initial_lr}
 
 
-class ConNet(StagedChain):
+class ConNet(StagedChainModel):
     """A tagger for all sources, which sees each through a matrix, and weighs them by sentence.
 
     The field of source k has scores U A_k and moves M A_k, with U[t] = Linear(e[t] and its
@@ -74,51 +74,51 @@ class ConNet(StagedChain):
     ['B-PER', 'I-PER', 'O']
     """
 
-    Config: ClassVar[type[ChainConfig]] = ConNetConfig
+    Config: ClassVar[type[NeuralChainConfig]] = ConNetConfig
     summary = "one neural CRF seen through a matrix of each source, and attention (ACL 2020)"
 
-    def new_net(self, data: Dataset) -> ViewsNet:
+    def _build_network(self, data: Dataset) -> ConNetNetwork:
         """A network for these sources and labels, as it is before it knows anything."""
-        config, (width, sources, _) = self.config, sizes(data)
-        crf = new_field(data, legal=config.legal)
-        return ViewsNet(width, sources, crf, config.look(), hears=config.hear)
+        config, (input_dim, num_sources, _) = self.config, network_sizes(data)
+        crf = build_crf(data, legal=config.legal)
+        return ConNetNetwork(input_dim, num_sources, crf, config.context_config(), use_votes=config.hear)
 
-    def begin(self, net: ViewsNet, train: Dataset) -> None:
+    def _initialize(self, net: ConNetNetwork, train: Dataset) -> None:
         """Start as a Markov chain with moves of a simple vote; emissions are its, too."""
-        labels = fillings(train, start_labels(train.fine()))
-        set_moves(net.crf, first_moves(self.config, train, labels))
-        net.set_emissions(logs(first_emissions(self.config, train, labels)).float())
+        weighted_labels = complete_coarse_spans(train, initial_labels(train.without_coarse()))
+        set_transitions(net.crf, initial_transition(self.config, train, weighted_labels))
+        net.set_emission(floored_log(initial_emission(self.config, train, weighted_labels)).float())
 
-    def packed(self, train: Dataset) -> Packing:
+    def _pack(self, train: Dataset) -> PackedDataset:
         """The sentences to train on, with the labels of sources and, last, the consensus."""
-        return Packing.of(self._told(train), seed=self.config.seed)
+        return PackedDataset.from_dataset(self._training_votes(train), seed=self.config.seed)
 
-    def stages(self, net: ViewsNet, packing: Packing) -> list[Stage]:
+    def _stages(self, net: ConNetNetwork, packed: PackedDataset) -> list[Stage]:
         """Decoupling, then aggregation."""
-        tagger = ("scorer", "crf", "views")
+        tagger_parameters = ("scorer", "crf", "source_matrices")
 
-        def decoupling(batch: Batch, generator: Generator | None) -> Tensor:
+        def decoupling_loss(batch: Batch, generator: Generator | None) -> Tensor:
             return sources_loss(net, batch, generator)
 
-        def aggregation(batch: Batch, generator: Generator | None) -> Tensor:
+        def aggregation_loss(batch: Batch, generator: Generator | None) -> Tensor:
             return consensus_loss(net, batch, generator)
 
-        later = (*tagger, "attention") if self.config.thaw else ("attention",)
+        aggregation_trains = (*tagger_parameters, "attention") if self.config.thaw else ("attention",)
         return [
-            self.stage("decoupling", decoupling, packing, tagger),
-            self.stage("aggregation", aggregation, packing, later),
+            self._stage("decoupling", decoupling_loss, packed, tagger_parameters),
+            self._stage("aggregation", aggregation_loss, packed, aggregation_trains),
         ]
 
-    def judge(self, net: ViewsNet, valid: Dataset) -> Callable[[], float]:
+    def _validation_score(self, net: ConNetNetwork, valid: Dataset) -> Callable[[], float]:
         """Without gold by the labels of sources and consensus on held-out sentences."""
         if valid.gold is not None:
-            return super().judge(net, valid)
-        packing = Packing.of(self._told(valid))
+            return super()._validation_score(net, valid)
+        packed = PackedDataset.from_dataset(self._training_votes(valid))
 
         def score() -> float:
             total = 0.0
             with torch.no_grad():
-                for batch in packing.batches(self.config.batch):
+                for batch in packed.batches(self.config.batch):
                     loss = sources_loss(net, batch, None) + consensus_loss(net, batch, None)
                     total -= float(loss) * len(batch.sentences)
             return total / len(valid.tokens)
@@ -126,30 +126,30 @@ class ConNet(StagedChain):
         return score
 
     @property
-    def reading(self) -> Reading:
+    def vote_evidence(self) -> VoteEvidence:
         """How silence becomes evidence; not at all where votes are not heard."""
-        return super().reading if self.config.hear else Reading()
+        return super().vote_evidence if self.config.hear else VoteEvidence()
 
-    def _told(self, data: Dataset) -> Dataset:
+    def _training_votes(self, data: Dataset) -> Dataset:
         """The data with what sources are taken to say, and the consensus as the last source."""
-        votes, seen = data.votes, marked(data)
-        consensus = start_labels(data.fine())
-        consensus[seen & ~marked(data.fine())] = ABSTAIN  # only coarse votes speak
+        votes, is_marked = data.votes, marked_tokens(data)
+        consensus = initial_labels(data.without_coarse())
+        consensus[is_marked & ~marked_tokens(data.without_coarse())] = ABSTAIN  # only coarse votes speak
         if self.config.partial:
-            silent = (votes == 0) & data.quiet() & seen[:, None]
-            votes = np.where(silent, np.int16(ABSTAIN), votes)
-        told = data.with_sources(data.sources, votes, data.silence)
-        return with_majority(told, consensus)
+            ignored = (votes == 0) & data.quiet() & is_marked[:, None]
+            votes = np.where(ignored, np.int16(ABSTAIN), votes)
+        training_data = data.with_sources(data.sources, votes, data.silence)
+        return add_majority_source(training_data, consensus)
 
 
-def sources_loss(net: ViewsNet, batch: Batch, generator: Generator | None) -> Tensor:
+def sources_loss(net: ConNetNetwork, batch: Batch, generator: Generator | None) -> Tensor:
     """Minus the mean log-probability of each source's labels, summed over sources."""
     scores = net.scorer(batch, generator)
-    fields = (net.seen(scores, view, batch.offsets) for view in net.views)
-    losses = [labels_loss(*field, batch.votes[:, k], batch) for k, field in enumerate(fields)]
+    all_potentials = (net.potentials_through(scores, matrix, batch.offsets) for matrix in net.source_matrices)
+    losses = [labels_loss(*potentials, batch.votes[:, k], batch) for k, potentials in enumerate(all_potentials)]
     return torch.stack(losses).sum()
 
 
-def consensus_loss(net: ViewsNet, batch: Batch, generator: Generator | None) -> Tensor:
+def consensus_loss(net: ConNetNetwork, batch: Batch, generator: Generator | None) -> Tensor:
     """Minus the mean log-probability of the consensus, the last column of the votes."""
-    return labels_loss(*net.consensus(batch, generator), batch.votes[:, -1], batch)
+    return labels_loss(*net.consensus_potentials(batch, generator), batch.votes[:, -1], batch)

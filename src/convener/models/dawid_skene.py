@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from convener.data import Dataset
 from convener.errors import ConfigError
 from convener.kernels import tokenwise
-from convener.kernels.evidence import expected_emissions, sparse_votes
+from convener.kernels.evidence import expected_emission_counts, sparsify_votes
 from convener.kernels.vote import odds
-from convener.models.base import EMConfig, Inference, LabelModel, Params, warn_of_silent_sources
-from convener.models.majority_vote import USUAL
-from convener.settings import at_least
-from convener.train.em import maximise
-from convener.train.tokens import labelled
+from convener.models.base import EMConfig, LabelModel, LabelOutput, Params, warn_unused_sources
+from convener.models.majority_vote import DEFAULT_PRECISION
+from convener.settings import check_min
+from convener.train.em import run_em
+from convener.train.tokens import labels_from_classes
 
 Array = NDArray[np.float64]
 
@@ -42,27 +42,27 @@ class DawidSkeneConfig(EMConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least(self, 0, "prior", "diagonal")
+        check_min(self, 0, "prior", "diagonal")
         for name in ("silence", "rest"):
             if getattr(self, name) <= 0:
                 raise ConfigError(f"{name} must be positive, got {getattr(self, name)}")
 
 
-class Counts(NamedTuple):
+class ConfusionCounts(NamedTuple):
     """How often each class is true (C,), and how often each source says j where i is true."""
 
     classes: Array
-    votes: Array
+    confusion: Array
     """(K, C, C) [source, true, said]"""
 
-    def plus(self, other: Counts) -> Counts:
+    def add(self, other: ConfusionCounts) -> ConfusionCounts:
         """Both together."""
-        return Counts(self.classes + other.classes, self.votes + other.votes)
+        return ConfusionCounts(self.classes + other.classes, self.confusion + other.confusion)
 
-    def logs(self) -> Counts:
+    def log_probs(self) -> ConfusionCounts:
         """Log-probabilities of classes and of votes."""
-        rows = self.votes.sum(axis=2, keepdims=True)
-        return Counts(np.log(self.classes / self.classes.sum()), np.log(self.votes / rows))
+        row_sums = self.confusion.sum(axis=2, keepdims=True)
+        return ConfusionCounts(np.log(self.classes / self.classes.sum()), np.log(self.confusion / row_sums))
 
 
 class DawidSkene(LabelModel):
@@ -94,73 +94,78 @@ class DawidSkene(LabelModel):
     Config = DawidSkeneConfig
     summary = "a confusion matrix for every source, token by token"
 
-    def learn(self, train: Dataset, valid: Dataset | None, start: Params | None) -> Params:
+    def _fit(self, train: Dataset, valid: Dataset | None, previous: Params | None) -> Params:
         """Expectation maximisation from the majority's shares; an earlier fit's counts are kept."""
-        warn_of_silent_sources(train, self.name)
-        votes, weights = sparse_votes(self._said(train)), self._weights(train)
+        warn_unused_sources(train, self.name)
+        votes, weights = sparsify_votes(self._class_votes(train)), self._vote_weights(train)
 
-        def counted(posterior: Array) -> Counts:
-            return Counts(posterior.sum(axis=0), weights * expected_emissions(votes, posterior))
+        def count(posterior: Array) -> ConfusionCounts:
+            return ConfusionCounts(posterior.sum(axis=0), weights * expected_emission_counts(votes, posterior))
 
-        if start is None:
-            first = counted(self._shares(train))
-            prior = self._prior(train, first)
+        if previous is None:
+            initial = count(self._vote_shares(train))
+            prior = self._prior_counts(train, initial)
         else:
-            first = prior = Counts(start["classes"], start["votes"])
+            initial = prior = ConfusionCounts(previous["classes"], previous["votes"])
 
-        def step(counts: Counts) -> tuple[Counts, float]:
-            logs = counts.logs()
-            posterior, value = tokenwise.class_posterior(votes, weights * logs.votes, logs.classes)
-            value += float((prior.classes * logs.classes).sum() + (prior.votes * logs.votes).sum())
-            return prior.plus(counted(posterior)), value / max(1, len(train.tokens))
+        def step(counts: ConfusionCounts) -> tuple[ConfusionCounts, float]:
+            log_probs = counts.log_probs()
+            posterior, value = tokenwise.class_posterior(votes, weights * log_probs.confusion, log_probs.classes)
+            value += float((prior.classes * log_probs.classes).sum() + (prior.confusion * log_probs.confusion).sum())
+            return prior.add(count(posterior)), value / max(1, len(train.tokens))
 
-        found, trace = maximise(
+        best, trace = run_em(
             step,
-            prior.plus(first),
+            prior.add(initial),
             name=self.name,
             limits=self.config,
         )
-        return found._asdict() | trace.curve()
+        return {"classes": best.classes, "votes": best.confusion} | trace.learning_curve()
 
-    def infer(self, params: Params, data: Dataset) -> Inference:
+    def _infer(self, params: Params, data: Dataset) -> LabelOutput:
         """The most probable class of each token; runs of a type are spans."""
-        logs = Counts(params["classes"], params["votes"]).logs()
+        log_probs = ConfusionCounts(params["classes"], params["votes"]).log_probs()
         posterior, _ = tokenwise.class_posterior(
-            sparse_votes(self._said(data)), self._weights(data) * logs.votes, logs.classes
+            sparsify_votes(self._class_votes(data)),
+            self._vote_weights(data) * log_probs.confusion,
+            log_probs.classes,
         )
         # Without context, nothing tells of an entity where nobody has an opinion.
-        heard = np.logical_or.reduce(data.opinions(), axis=1)
-        posterior[~heard] = np.eye(self._classes(data))[0]
-        best = tokenwise.winners(posterior)
-        return Inference(*labelled(best, posterior, data, self.config.scheme))
+        has_opinion = np.logical_or.reduce(data.opinions(), axis=1)
+        posterior[~has_opinion] = np.eye(self._num_classes(data))[0]
+        best_class = tokenwise.most_probable_class(posterior)
+        return LabelOutput(*labels_from_classes(best_class, posterior, data, self.config.scheme))
 
-    def _said(self, data: Dataset) -> NDArray[np.int16]:
+    def _class_votes(self, data: Dataset) -> NDArray[np.int16]:
         """Votes as classes.  -> (N, K)"""
-        return tokenwise.type_votes(data.votes) if self.config.scheme == "io" else data.votes
+        return tokenwise.to_type_votes(data.votes) if self.config.scheme == "io" else data.votes
 
-    def _classes(self, data: Dataset) -> int:
+    def _num_classes(self, data: Dataset) -> int:
         return 1 + len(data.tags.types) if self.config.scheme == "io" else len(data.tags)
 
-    def _shares(self, data: Dataset) -> Array:
+    def _vote_shares(self, data: Dataset) -> Array:
         """Shares of the opinions at each token, weighed by the odds that they are right.
 
         -> (N, C)
         """
-        said = np.where(data.opinions(), self._said(data), np.int16(-1))
-        weights = odds(data.presumed(USUAL)) / odds(np.array([USUAL]))
-        return tokenwise.vote_shares(said, self._classes(data), weights)
+        votes = np.where(data.opinions(), self._class_votes(data), np.int16(-1))
+        weights = odds(data.prior_precision_or(DEFAULT_PRECISION)) / odds(np.array([DEFAULT_PRECISION]))
+        return tokenwise.vote_shares(votes, self._num_classes(data), weights)
 
-    def _weights(self, data: Dataset) -> Array:
+    def _vote_weights(self, data: Dataset) -> Array:
         """How much each vote counts.  -> (K, 1, C)"""
-        weights = np.ones((len(data.sources), 1, self._classes(data)))
+        weights = np.ones((len(data.sources), 1, self._num_classes(data)))
         weights[data.quiet(), :, 0] = self.config.silence
         return weights
 
-    def _prior(self, data: Dataset, first: Counts) -> Counts:
+    def _prior_counts(self, data: Dataset, initial: ConfusionCounts) -> ConfusionCounts:
         """Counts beforehand."""
-        config, size = self.config, self._classes(data)
-        quiet = data.quiet()[:, None, None]
+        config, num_classes = self.config, self._num_classes(data)
+        unmarked_is_abstain = data.quiet()[:, None, None]
         # In the units of the counts, or hundreds of silent sources would seem to have good recall.
-        units = np.where(quiet, config.silence, 1.0)
-        votes = units * (config.diagonal * np.eye(size) + config.rest / size)
-        return Counts(np.ones(size), votes + np.where(quiet, config.prior, 0.0) * first.votes)
+        unit = np.where(unmarked_is_abstain, config.silence, 1.0)
+        confusion = unit * (config.diagonal * np.eye(num_classes) + config.rest / num_classes)
+        return ConfusionCounts(
+            np.ones(num_classes),
+            confusion + np.where(unmarked_is_abstain, config.prior, 0.0) * initial.confusion,
+        )

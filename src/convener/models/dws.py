@@ -9,20 +9,26 @@ import torch
 from torch import Generator, Tensor
 
 from convener.data import Dataset
-from convener.models.majority_vote import start_labels
-from convener.models.neural import ChainConfig, StagedChain, WeakConfig
-from convener.nets.dws import DWSNet
-from convener.settings import at_least, shares
-from convener.train.field import new_field, set_moves, votes_loss
-from convener.train.heard import fillings
+from convener.models.majority_vote import initial_labels
+from convener.models.neural import NeuralChainConfig, StagedChainModel, WeakSupervisionConfig
+from convener.nets.dws import DWSNetwork
+from convener.settings import check_fraction, check_min
+from convener.train.field import build_crf, set_transitions, votes_loss
+from convener.train.heard import complete_coarse_spans
 from convener.train.loop import Stage
-from convener.train.neural import Unexplained
-from convener.train.packing import Batch, Packing
-from convener.train.start import Start, first_emissions, first_moves, logs, sizes
+from convener.train.neural import HeldOutLoss
+from convener.train.packing import Batch, PackedDataset
+from convener.train.start import (
+    InitialMatrices,
+    floored_log,
+    initial_emission,
+    initial_transition,
+    network_sizes,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
-class DWSConfig(WeakConfig):
+class DWSConfig(WeakSupervisionConfig):
     """Settings of DWS."""
 
     initial_lr: float = 1e-2
@@ -35,15 +41,15 @@ class DWSConfig(WeakConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least(self, 0, "emission_lr")
-        shares(self, "precision")
+        check_min(self, 0, "emission_lr")
+        check_fraction(self, "precision")
 
-    def rates(self) -> dict[str, float]:
+    def learning_rates(self) -> dict[str, float]:
         """Learning rates of parts that have their own."""
-        return {"crf": self.initial_lr, "emission": self.emission_lr}
+        return {"crf": self.initial_lr, "emission_logits": self.emission_lr}
 
 
-class DWS(StagedChain):
+class DWS(StagedChainModel):
     """The truth is a neural conditional random field, and each source a noisy channel.
 
     p(z | e) = exp(sum_t U[t, z(t)] + M[z(t-1), z(t)]) / Z(e), where U[t] = Linear(e[t] and its
@@ -62,36 +68,39 @@ class DWS(StagedChain):
     ['B-PER', 'I-PER', 'O']
     """
 
-    Config: ClassVar[type[ChainConfig]] = DWSConfig
+    Config: ClassVar[type[NeuralChainConfig]] = DWSConfig
     summary = "a neural CRF over the truth, learned with the sources' emissions (ACL 2021)"
 
-    def new_net(self, data: Dataset) -> DWSNet:
+    def _build_network(self, data: Dataset) -> DWSNetwork:
         """A network for these sources and labels, as it is before it knows anything."""
-        width, sources, _ = sizes(data)
-        crf = new_field(data, legal=self.config.legal)
-        return DWSNet(width, sources, crf, self.config.look())
+        input_dim, num_sources, _ = network_sizes(data)
+        crf = build_crf(data, legal=self.config.legal)
+        return DWSNetwork(input_dim, num_sources, crf, self.config.context_config())
 
-    def begin(self, net: DWSNet, train: Dataset) -> None:
+    def _initialize(self, net: DWSNetwork, train: Dataset) -> None:
         """Start as a Markov chain of starting matrices, whatever the features."""
-        start = self.starting(train)
-        set_moves(net.crf, start.moves)
+        initial = self._initial_matrices(train)
+        set_transitions(net.crf, initial.transition)
         with torch.no_grad():
-            net.emission.copy_(logs(start.emissions))
+            net.emission_logits.copy_(floored_log(initial.emission))
 
-    def starting(self, train: Dataset) -> Start:
+    def _initial_matrices(self, train: Dataset) -> InitialMatrices:
         """The starting matrices, those of the paper of CHMM or by the labels of a simple vote."""
-        config, labels = self.config, fillings(train, start_labels(train.fine()))
-        moves = first_moves(config, train, labels)
-        return Start(moves, first_emissions(config, train, labels))
+        config, weighted_labels = (
+            self.config,
+            complete_coarse_spans(train, initial_labels(train.without_coarse())),
+        )
+        transition = initial_transition(config, train, weighted_labels)
+        return InitialMatrices(transition, initial_emission(config, train, weighted_labels))
 
-    def stages(self, net: DWSNet, packing: Packing) -> list[Stage]:
+    def _stages(self, net: DWSNetwork, packed: PackedDataset) -> list[Stage]:
         """One, that trains everything."""
 
         def loss(batch: Batch, generator: Generator) -> Tensor:
             return votes_loss(net, batch, generator, self.config.tau)
 
-        return [self.stage("field", loss, packing, ("scorer", "crf", "emission"))]
+        return [self._stage("field", loss, packed, ("scorer", "crf", "emission_logits"))]
 
-    def unexplained(self, net: DWSNet) -> Unexplained:
+    def _held_out_loss(self, net: DWSNetwork) -> HeldOutLoss:
         """How badly held-out votes are explained, given the features."""
         return lambda batch: votes_loss(net, batch, None, 0.0)

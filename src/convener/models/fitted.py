@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from convener.data import Dataset
 from convener.errors import DataError, MismatchError
-from convener.evaluate.sources import f1_of_sources, only_coarse
-from convener.features import Encoding, Scaling
-from convener.io.checkpoint import under
-from convener.models.hearing import Hearing
+from convener.evaluate.sources import coarse_only_sources, source_f1
+from convener.features import EncoderSpec, Standardizer
+from convener.io.checkpoint import select_prefix
+from convener.models.hearing import VoteSelection
 
 Params = Mapping[str, NDArray[Any]]
 """What a model has learned: named arrays."""
@@ -36,13 +36,13 @@ class Reliability:
         """Source, type, recall, precision and F1, None where unknown."""
         arrays = (self.recall, self.precision, self.f1)
         return [
-            (source, kind, *(_known(array[k, e]) for array in arrays))
+            (source, kind, *(_none_if_nan(array[k, e]) for array in arrays))
             for k, source in enumerate(sources)
             for e, kind in enumerate(types)
         ]
 
 
-def judged(
+def source_reliability(
     rates: Sequence[NDArray[np.float64]],
     data: Dataset,
     labels: NDArray[np.int16],
@@ -52,72 +52,72 @@ def judged(
     A source has no precision for a type that it never says, and nothing is known of one that
     gives coarse labels alone.
     """
-    recall, precision = (np.where(only_coarse(data)[:, None], np.nan, rate) for rate in rates)
-    said = [
+    recall, precision = (np.where(coarse_only_sources(data)[:, None], np.nan, rate) for rate in rates)
+    vote_counts = [
         np.bincount((column[column > 0] - 1) // 2, minlength=precision.shape[1])
-        for column in data.fine().votes.T
+        for column in data.without_coarse().votes.T
     ]
     return Reliability(
         recall,
-        np.where(np.array(said) > 0, precision, np.nan),
-        f1_of_sources(data, labels),
+        np.where(np.array(vote_counts) > 0, precision, np.nan),
+        source_f1(data, labels),
     )
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class FittedState:
     """A fitted model's memory: what it was fitted on and what it learned."""
 
     types: tuple[str, ...]
     sources: tuple[str, ...]
     silence: tuple[str, ...]
-    hearing: Hearing
+    selection: VoteSelection
     params: Params
     reliability: Reliability
-    encoding: Encoding | None = None
+    encoder_spec: EncoderSpec | None = None
     """Which encoder made the features it was fitted on."""
-    scaling: Scaling | None = None
+    standardizer: Standardizer | None = None
     """Mean and spread of those features; part of what a feature means to the model."""
 
     @property
-    def heard(self) -> tuple[str, ...]:
+    def used_sources(self) -> tuple[str, ...]:
         """The sources that it hears."""
-        return self.hearing.sources(self.sources)
+        return self.selection.used_sources(self.sources)
 
-    def state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    def serialize(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """Facts fit for JSON, and arrays."""
-        facts = {
+        metadata = {
             "types": list(self.types),
             "sources": list(self.sources),
             "silence": list(self.silence),
-            "hearing": self.hearing.to_json(),
-            **({"encoding": self.encoding.to_json()} if self.encoding else {}),
+            "hearing": self.selection.to_json(),
+            **({"encoding": self.encoder_spec.to_json()} if self.encoder_spec else {}),
         }
-        judged = {
+        arrays = {
             "reliability.recall": self.reliability.recall,
             "reliability.precision": self.reliability.precision,
             "reliability.f1": self.reliability.f1,
         }
-        if self.scaling is not None:
-            judged |= {f"scaling.{name}": a for name, a in self.scaling._asdict().items()}
-        return facts, judged | {f"params.{name}": a for name, a in self.params.items()}
+        if self.standardizer is not None:
+            arrays |= {f"scaling.{name}": a for name, a in self.standardizer._asdict().items()}
+        return metadata, arrays | {f"params.{name}": a for name, a in self.params.items()}
 
     @classmethod
-    def of_state(cls, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Fitted:
+    def deserialize(cls, metadata: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FittedState:
         """Back from facts and arrays."""
         return cls(
-            tuple(facts["types"]),
-            tuple(facts["sources"]),
-            tuple(facts["silence"]),
-            Hearing.from_json(facts["hearing"]),
-            under("params.", arrays),
-            Reliability(**under("reliability.", arrays)),
-            Encoding.from_json(facts["encoding"]) if "encoding" in facts else None,
-            Scaling(**under("scaling.", arrays)) if "encoding" in facts else None,
+            tuple(metadata["types"]),
+            tuple(metadata["sources"]),
+            tuple(metadata["silence"]),
+            VoteSelection.from_json(metadata["hearing"]),
+            select_prefix("params.", arrays),
+            Reliability(**select_prefix("reliability.", arrays)),
+            EncoderSpec.from_json(metadata["encoding"]) if "encoding" in metadata else None,
+            Standardizer(**select_prefix("scaling.", arrays)) if "encoding" in metadata else None,
         )
 
 
-def matching(
+def match_fitted(
     data: Dataset,
     types: tuple[str, ...],
     sources: tuple[str, ...],
@@ -142,11 +142,9 @@ def matching(
         data = data.select_sources(sources)
     for name, expected, found in zip(sources, silence, data.silence, strict=True):
         if expected != found:
-            raise MismatchError(
-                f"{model} was fitted with silence of {name} meaning {expected}; here it is {found}"
-            )
+            raise MismatchError(f"{model} was fitted with silence of {name} meaning {expected}; here it is {found}")
     return data
 
 
-def _known(value: float) -> float | None:
+def _none_if_nan(value: float) -> float | None:
     return None if np.isnan(value) else float(value)

@@ -3,85 +3,89 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from convener.data import ABSTAIN, Dataset
-from convener.kernels.repeats import originals
+from convener.kernels.repeats import find_duplicates
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hearing:
+class VoteSelection:
     """Which of the votes count, decided when a model is first fitted."""
 
-    coarse: bool
+    keep_coarse: bool
     """Whether coarse votes are heard; otherwise sources abstain where they say one."""
-    original: tuple[int, ...]
+    duplicate_of: tuple[int, ...]
     """The number of the source that each one repeats, mostly its own: only originals are heard."""
-    negating: tuple[str, ...] = ()
+    negative_sources: tuple[str, ...] = ()
     """Sources whose O is no opinion at all: see `negating`."""
 
     @classmethod
-    def of_votes(cls, data: Dataset, *, coarse: bool, repeats: bool) -> Self:
+    def from_dataset(cls, data: Dataset, *, keep_coarse: bool, keep_duplicates: bool) -> Self:
         """As the votes ask for it; with `repeats` sources that repeat another are heard again."""
-        numbers = range(len(data.sources)) if repeats else originals(data.votes).tolist()
-        return cls(coarse=coarse, original=tuple(numbers), negating=negating(data))
+        indices = range(len(data.sources)) if keep_duplicates else find_duplicates(data.votes).tolist()
+        return cls(
+            keep_coarse=keep_coarse,
+            duplicate_of=tuple(indices),
+            negative_sources=negative_sources(data),
+        )
 
     def to_json(self) -> dict[str, Any]:
         """As `from_json` reads it."""
-        return asdict(self)
+        return {"coarse": self.keep_coarse, "original": self.duplicate_of, "negating": self.negative_sources}
 
     @classmethod
-    def from_json(cls, facts: Mapping[str, Any]) -> Self:
+    def from_json(cls, metadata: Mapping[str, Any]) -> Self:
         """What `to_json` gave."""
         return cls(
-            coarse=facts["coarse"],
-            original=tuple(facts["original"]),
-            negating=tuple(facts["negating"]),
+            keep_coarse=metadata["coarse"],
+            duplicate_of=tuple(metadata["original"]),
+            negative_sources=tuple(metadata["negating"]),
         )
 
-    def heard(self, data: Dataset) -> Dataset:
+    def apply(self, data: Dataset) -> Dataset:
         """The data with the votes that count."""
-        data = without_silence(data, self.negating) if self.coarse else data.fine()
-        names = self.sources(data.sources)
+        data = o_to_abstain(data, self.negative_sources) if self.keep_coarse else data.without_coarse()
+        names = self.used_sources(data.sources)
         return data if names == data.sources else data.select_sources(names)
 
-    def sources(self, names: tuple[str, ...]) -> tuple[str, ...]:
+    def used_sources(self, names: tuple[str, ...]) -> tuple[str, ...]:
         """Of all sources those that are heard."""
-        return tuple(names[number] for number in sorted(set(self.original)))
+        return tuple(names[number] for number in sorted(set(self.duplicate_of)))
 
-    def repeated(self, names: tuple[str, ...]) -> list[tuple[str, str]]:
+    def duplicates(self, names: tuple[str, ...]) -> list[tuple[str, str]]:
         """Sources that are not heard, each with the one it repeats."""
-        pairs = ((name, names[n]) for name, n in zip(names, self.original, strict=True))
+        pairs = ((name, names[n]) for name, n in zip(names, self.duplicate_of, strict=True))
         return [(name, other) for name, other in pairs if name != other]
 
-    def of_all(self, rates: NDArray[np.float64]) -> NDArray[np.float64]:
+    def expand(self, rates: NDArray[np.float64]) -> NDArray[np.float64]:
         """Rows for all sources from rows for those that are heard: a copy is like its original."""
-        return rates[np.searchsorted(np.unique(self.original), self.original)]
+        return rates[np.searchsorted(np.unique(self.duplicate_of), self.duplicate_of)]
 
 
-def negating(data: Dataset) -> tuple[str, ...]:
+def negative_sources(data: Dataset) -> tuple[str, ...]:
     """Sources whose silence is O and that say what may be O ("not PER").
 
     What they mean they say: the rest is no opinion at all.
     """
     if not data.coarse:
         return ()
-    doubtful = np.append(data.allowed()[:, 0], False)
-    doubtful[0] = False
-    said = doubtful[data.votes].any(axis=0) & data.quiet()
-    return tuple(name for name, speaks in zip(data.sources, said, strict=True) if speaks)
+    may_be_o = np.append(data.allowed_labels()[:, 0], False)
+    may_be_o[0] = False
+    is_negative = may_be_o[data.votes].any(axis=0) & data.quiet()
+    return tuple(name for name, negative in zip(data.sources, is_negative, strict=True) if negative)
 
 
-def without_silence(data: Dataset, sources: tuple[str, ...]) -> Dataset:
+def o_to_abstain(data: Dataset, sources: tuple[str, ...]) -> Dataset:
     """The data with the O of these sources taken for an abstention."""
     if not sources:
         return data
-    columns = [data.source_number(name) for name in sources]
+    columns = [data.source_index(name) for name in sources]
     votes = data.votes.copy()
-    chosen = votes[:, columns]
-    votes[:, columns] = np.where(chosen == 0, np.int16(ABSTAIN), chosen)
+    selected = votes[:, columns]
+    votes[:, columns] = np.where(selected == 0, np.int16(ABSTAIN), selected)
     return data.with_sources(data.sources, votes, data.silence)

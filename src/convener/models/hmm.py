@@ -13,41 +13,45 @@ from convener import insides
 from convener.data import Dataset
 from convener.errors import ConvenerWarning
 from convener.kernels.chain import IMPOSSIBLE, expected_counts
-from convener.kernels.coarse import folded
+from convener.kernels.coarse import fold_coarse_counts
 from convener.kernels.compiled import Array
 from convener.kernels.confusion import emission_reliability
 from convener.kernels.evidence import (
     SparseVotes,
-    expected_emissions,
+    expected_emission_counts,
     log_evidence,
-    sparse_votes,
+    sparsify_votes,
 )
-from convener.kernels.priors import MOST_FALSE, silence_weight, smoothed_emissions
+from convener.kernels.priors import (
+    MAX_FALSE_VOTE_RATE,
+    estimate_unmarked_weight,
+    smoothed_emission_counts,
+)
 from convener.models.base import (
     EMConfig,
-    Inference,
     LabelModel,
+    LabelOutput,
     Params,
-    TokenRates,
-    warn_of_silent_sources,
+    RecallPrecision,
+    warn_unused_sources,
 )
-from convener.models.majority_vote import start_labels
-from convener.settings import at_least
-from convener.train.chain import Chain, decoded, log_begin, log_of
-from convener.train.em import Trace, maximise
+from convener.models.majority_vote import initial_labels
+from convener.settings import check_min
+from convener.train.chain import HMMParams, decode, default_log_initial, safe_log
+from convener.train.em import EMTrace, run_em
 from convener.train.heard import (
-    Fillings,
-    fillings,
-    marks,
-    mean_labels,
-    mean_moves,
-    said_counts,
-    spoken_types,
+    WeightedLabels,
+    complete_coarse_spans,
+    emission_counts,
+    entity_votes,
+    mean_label_probabilities,
+    mean_transition_counts,
+    voted_types,
 )
 
-MOST_INVENTED = 1.5
+MAX_ENTITY_RATIO = 1.5
 """More entity tokens than that many times the marked ones are a sign that learning went astray."""
-OPEN_PRIOR = 0.1
+OUTSIDE_PRIOR_STRENGTH = 0.1
 """Weight of the starting emissions for sources whose O is an opinion: they are learned freely."""
 
 
@@ -76,9 +80,9 @@ class HMMConfig(EMConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least(self, 1, "threads")
-        at_least(self, 0, "prior", "false_votes", "restarts")
-        at_least(self, 0.01, "silence")
+        check_min(self, 1, "threads")
+        check_min(self, 0, "prior", "false_votes", "restarts")
+        check_min(self, 0.01, "silence")
 
 
 class HMM(LabelModel):
@@ -102,100 +106,108 @@ class HMM(LabelModel):
 
     Config = HMMConfig
     summary = "hidden Markov model with one observation stream per source"
-    hears_coarse = True
+    supports_coarse = True
 
-    def learn(self, train: Dataset, valid: Dataset | None, start: Params | None) -> Params:
+    def _fit(self, train: Dataset, valid: Dataset | None, previous: Params | None) -> Params:
         """EM from labels of a simple vote, or on from an earlier fit."""
-        warn_of_silent_sources(train, self.name)
-        votes = sparse_votes(train.votes)
-        labels = start_labels(train.fine(), self.config.start)
-        first = self._start(train, votes, fillings(train, labels))
-        prior = self._weights(train)[:, None, None] * first.emissions
-        begins = [first.normalised(self._allowed(train))]
-        if start is not None:
-            begins = [Chain.of(start)]
+        warn_unused_sources(train, self.name)
+        votes = sparsify_votes(train.votes)
+        labels = initial_labels(train.without_coarse(), self.config.start)
+        initial = self._initial_counts(train, votes, complete_coarse_spans(train, labels))
+        prior = self._prior_strengths(train)[:, None, None] * initial.emission
+        starts = [initial.normalize(self._allowed_transitions(train))]
+        if previous is not None:
+            starts = [HMMParams.from_arrays(previous)]
         rng = np.random.default_rng(self.config.seed)
-        begins += [self._disturbed(begins[0], rng) for _ in range(self.config.restarts)]
-        found = [self._fit(begin, prior, train, votes) for begin in begins]
-        best, trace = max(found, key=lambda result: result[1].objective[-1])
-        self._warn_of_inventions(best, train)
-        return best.params() | insides.start(begins[0].emissions) | trace.curve()
+        starts += [self._disturbed(starts[0], rng) for _ in range(self.config.restarts)]
+        results = [self._run_em(params, prior, train, votes) for params in starts]
+        best, trace = max(results, key=lambda result: result[1].objective[-1])
+        self._warn_unsupported_entities(best, train)
+        return best.to_arrays() | insides.initial_emission(starts[0].emission) | trace.learning_curve()
 
-    def infer(self, params: Params, data: Dataset) -> Inference:
+    def _infer(self, params: Params, data: Dataset) -> LabelOutput:
         """Best paths, marginals, and exact probabilities of the spans found."""
-        chain = Chain.of(params)
-        logs = chain.log_emissions(data.allowed())
-        log_like = log_evidence(sparse_votes(data.votes), logs, threads=self.config.threads)
-        return Inference(*decoded(log_of(chain.moves), log_like, data, self.config.threads))
+        hmm_params = HMMParams.from_arrays(params)
+        log_emission = hmm_params.log_emission(data.allowed_labels())
+        evidence = log_evidence(sparsify_votes(data.votes), log_emission, num_threads=self.config.threads)
+        return LabelOutput(*decode(safe_log(hmm_params.transition), evidence, data, self.config.threads))
 
-    def reliability_of(self, params: Params, train: Dataset, found: Inference) -> TokenRates:
+    def _reliability(self, params: Params, train: Dataset, output: LabelOutput) -> RecallPrecision:
         """As the emissions have it, an O counted in full again."""
-        emissions = params["emissions"].copy()
-        emissions[:, :, 0] /= params["silence"][:, None]
-        emissions /= emissions.sum(axis=2, keepdims=True)
-        return emission_reliability(emissions, params["mass"])
+        emission = params["emissions"].copy()
+        emission[:, :, 0] /= params["silence"][:, None]
+        emission /= emission.sum(axis=2, keepdims=True)
+        return emission_reliability(emission, params["mass"])
 
-    def _start(self, train: Dataset, votes: SparseVotes, labels: Fillings) -> Chain:
+    def _initial_counts(self, train: Dataset, votes: SparseVotes, weighted_labels: WeightedLabels) -> HMMParams:
         """Counts of moves and emissions by these labels."""
-        fine, silent = train.fine(), train.quiet()
+        fine, unmarked_is_abstain = train.without_coarse(), train.quiet()
         weight = self.config.silence
         if weight is None:
-            weight = silence_weight(fine.votes[:, silent], labels[0][1], len(fine.tags.types))
-        weights = np.where(silent, weight, 1.0)
-        counts = said_counts(train, labels, precision=1 - MOST_FALSE, silence=weights, votes=votes)
-        emissions = smoothed_emissions(
-            counts, false_votes=self.config.false_votes, precision=train.presumed(np.nan)
+            weight = estimate_unmarked_weight(
+                fine.votes[:, unmarked_is_abstain], weighted_labels[0][1], len(fine.tags.types)
+            )
+        unmarked_weights = np.where(unmarked_is_abstain, weight, 1.0)
+        counts = emission_counts(
+            train,
+            weighted_labels,
+            default_precision=1 - MAX_FALSE_VOTE_RATE,
+            unmarked_weight=unmarked_weights,
+            votes=votes,
         )
-        mass = mean_labels(train, labels).sum(axis=0, dtype=np.float64)
-        return Chain(mean_moves(train, labels), emissions, mass, weights)
+        emission = smoothed_emission_counts(
+            counts, false_votes=self.config.false_votes, precision=train.prior_precision_or(np.nan)
+        )
+        label_counts = mean_label_probabilities(train, weighted_labels).sum(axis=0, dtype=np.float64)
+        return HMMParams(mean_transition_counts(train, weighted_labels), emission, label_counts, unmarked_weights)
 
-    def _weights(self, train: Dataset) -> NDArray[np.float64]:
-        return np.where(train.quiet(), self.config.prior, OPEN_PRIOR)
+    def _prior_strengths(self, train: Dataset) -> NDArray[np.float64]:
+        return np.where(train.quiet(), self.config.prior, OUTSIDE_PRIOR_STRENGTH)
 
-    def _allowed(self, data: Dataset) -> NDArray[np.bool_]:
+    def _allowed_transitions(self, data: Dataset) -> NDArray[np.bool_]:
         """Which moves are possible: into types that somebody marks, and legal if so set."""
-        spoken = np.append(True, np.repeat(spoken_types(data), 2))
-        moves: NDArray[np.bool_] = (data.fine_tags.legal | (not self.config.legal)) & spoken
-        return moves
+        voted = np.append(True, np.repeat(voted_types(data), 2))
+        allowed: NDArray[np.bool_] = (data.fine_tags.legal_transitions | (not self.config.legal)) & voted
+        return allowed
 
-    def _disturbed(self, chain: Chain, rng: np.random.Generator) -> Chain:
-        noise = rng.gamma(5.0, 0.2, chain.emissions.shape)
-        emissions = chain.emissions * noise
-        return replace(chain, emissions=emissions / emissions.sum(axis=2, keepdims=True))
+    def _disturbed(self, chain: HMMParams, rng: np.random.Generator) -> HMMParams:
+        noise = rng.gamma(5.0, 0.2, chain.emission.shape)
+        emissions = chain.emission * noise
+        return replace(chain, emission=emissions / emissions.sum(axis=2, keepdims=True))
 
-    def _warn_of_inventions(self, chain: Chain, train: Dataset) -> None:
+    def _warn_unsupported_entities(self, params: HMMParams, train: Dataset) -> None:
         """Say so where many of the entities are where no source marks anything."""
-        spoken = np.logical_or.reduce(marks(train), axis=1).sum()
-        if chain.mass[1:].sum() > MOST_INVENTED * spoken:
+        num_marked = np.logical_or.reduce(entity_votes(train), axis=1).sum()
+        if params.label_counts[1:].sum() > MAX_ENTITY_RATIO * num_marked:
             warnings.warn(
-                f"{self.name}: {chain.mass[1:].sum():.0f} tokens are taken for entities, but only "
-                f"{spoken} are marked by any source; do not trust this fit (a larger prior helps)",
+                f"{self.name}: {params.label_counts[1:].sum():.0f} tokens are taken for entities, but only "
+                f"{num_marked} are marked by any source; do not trust this fit (a larger prior helps)",
                 ConvenerWarning,
                 stacklevel=4,
             )
 
-    def _seen(
-        self, votes: SparseVotes, marginals: Array, chain: Chain, allowed: NDArray[np.bool_]
+    def _expected_emission_counts(
+        self, votes: SparseVotes, marginals: Array, params: HMMParams, allowed: NDArray[np.bool_]
     ) -> NDArray[np.float64]:
         """How often each source is expected to have said what.  -> (K, L, L)"""
         threads, symbols = self.config.threads, len(allowed)
-        seen = expected_emissions(votes, marginals, symbols=symbols, threads=threads)
-        seen[:, :, 0] *= chain.silence[:, None]
-        return folded(seen, chain.emissions, allowed)
+        counts = expected_emission_counts(votes, marginals, num_symbols=symbols, num_threads=threads)
+        counts[:, :, 0] *= params.unmarked_weight[:, None]
+        return fold_coarse_counts(counts, params.emission, allowed)
 
-    def _fit(
-        self, begin: Chain, prior: NDArray[np.float64], train: Dataset, votes: SparseVotes
-    ) -> tuple[Chain, Trace]:
+    def _run_em(
+        self, initial: HMMParams, prior: NDArray[np.float64], train: Dataset, votes: SparseVotes
+    ) -> tuple[HMMParams, EMTrace]:
         """EM from one start; the chain, and how the objective rose."""
-        possible_moves, allowed = self._allowed(train), train.allowed()
+        allowed_transitions, allowed = self._allowed_transitions(train), train.allowed_labels()
 
-        def step(chain: Chain) -> tuple[Chain, float]:
+        def step(params: HMMParams) -> tuple[HMMParams, float]:
             counts = expected_counts(
-                log_begin(len(chain.mass)),
-                log_of(chain.moves),
-                log_evidence(votes, chain.log_emissions(allowed), threads=self.config.threads),
+                default_log_initial(len(params.label_counts)),
+                safe_log(params.transition),
+                log_evidence(votes, params.log_emission(allowed), num_threads=self.config.threads),
                 train.offsets,
-                threads=self.config.threads,
+                num_threads=self.config.threads,
             )
             if (counts.flags == IMPOSSIBLE).any():
                 number = int(np.flatnonzero(counts.flags == IMPOSSIBLE)[0])
@@ -204,19 +216,22 @@ class HMM(LabelModel):
                     ConvenerWarning,
                     stacklevel=2,
                 )
-            seen = self._seen(votes, counts.marginals, chain, allowed)
-            mass = counts.transitions.sum(axis=0)  # every token is entered by one move
-            better = replace(
-                chain, moves=counts.transitions, emissions=seen + prior, mass=mass
-            ).normalised(possible_moves)
-            possible = chain.moves > 0
-            value = counts.log_likelihood.sum() + (prior * np.log(chain.emissions)).sum()
-            value += np.log(chain.moves[possible]).sum()
-            return better, float(value) / max(1, len(train.tokens))
+            expected = self._expected_emission_counts(votes, counts.marginals, params, allowed)
+            label_counts = counts.transition_counts.sum(axis=0)  # every token is entered by one move
+            updated = replace(
+                params,
+                transition=counts.transition_counts,
+                emission=expected + prior,
+                label_counts=label_counts,
+            ).normalize(allowed_transitions)
+            nonzero = params.transition > 0
+            value = counts.log_likelihood.sum() + (prior * np.log(params.emission)).sum()
+            value += np.log(params.transition[nonzero]).sum()
+            return updated, float(value) / max(1, len(train.tokens))
 
-        return maximise(
+        return run_em(
             step,
-            begin,
+            initial,
             name=self.name,
             limits=self.config,
         )

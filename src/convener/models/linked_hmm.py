@@ -11,15 +11,26 @@ from numpy.typing import NDArray
 from convener import insides
 from convener.data import Dataset
 from convener.errors import ConfigError, ConvenerWarning, DataError
-from convener.kernels.chain import posterior
-from convener.kernels.evidence import log_evidence, sparse_votes
-from convener.kernels.links import extended, link_evidence, linked_moves, same_label
-from convener.models.base import Inference, LabelModel, Params, TokenRates, warn_of_silent_sources
+from convener.kernels.chain import forward_backward
+from convener.kernels.evidence import log_evidence, sparsify_votes
+from convener.kernels.links import (
+    continues_span,
+    extend_over_links,
+    link_evidence,
+    linked_transition_logits,
+)
+from convener.models.base import (
+    LabelModel,
+    LabelOutput,
+    Params,
+    RecallPrecision,
+    warn_unused_sources,
+)
 from convener.models.hmm import HMM, HMMConfig
-from convener.models.majority_vote import start_labels
-from convener.train.chain import Chain, decoded, log_begin
-from convener.train.em import Trace, maximise
-from convener.train.heard import fillings
+from convener.models.majority_vote import initial_labels
+from convener.train.chain import HMMParams, decode, default_log_initial
+from convener.train.em import EMTrace, run_em
+from convener.train.heard import complete_coarse_spans
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,11 +78,11 @@ class LinkedHMM(HMM):
     Config = LinkedHMMConfig
     summary = "hidden Markov model with sources that link neighbouring tokens"
 
-    def learn(self, train: Dataset, valid: Dataset | None, start: Params | None) -> Params:
+    def _fit(self, train: Dataset, valid: Dataset | None, previous: Params | None) -> Params:
         """EM from simple labels of the tagging sources, grown over the links."""
-        tagging, links = self._parted(train)
-        warn_of_silent_sources(tagging, self.name)
-        votes = sparse_votes(tagging.votes)
+        tagging, links = self._split_sources(train)
+        warn_unused_sources(tagging, self.name)
+        votes = sparsify_votes(tagging.votes)
         if not links.any():
             warnings.warn(
                 f"{self.name}: no source {self.config.prefix}... links anything; this is the hmm",
@@ -79,114 +90,117 @@ class LinkedHMM(HMM):
                 stacklevel=3,
             )
         linked: NDArray[np.bool_] = np.logical_or.reduce(links, axis=1)
-        simple = start_labels(tagging.fine(), self.config.start)
-        labels = extended(simple, linked, tagging.offsets)
-        first = self._start(tagging, votes, fillings(tagging, labels))
+        baseline = initial_labels(tagging.without_coarse(), self.config.start)
+        labels = extend_over_links(baseline, linked, tagging.offsets)
+        initial = self._initial_counts(tagging, votes, complete_coarse_spans(tagging, labels))
         # Where no link is heard, nothing says that a span ends: moves keep to their start, too.
         prior = replace(
-            first,
-            moves=first.moves * links.any(),
-            emissions=self._weights(tagging)[:, None, None] * first.emissions,
+            initial,
+            transition=initial.transition * links.any(),
+            emission=self._prior_strengths(tagging)[:, None, None] * initial.emission,
         )
-        chain = first.normalised(self._allowed(tagging))
+        params = initial.normalize(self._allowed_transitions(tagging))
         accuracy = np.full(links.shape[1], self.config.accuracy)
-        if start is not None:
-            chain, accuracy = Chain.of(start), start["accuracy"]
-        before = insides.start(chain.emissions)
-        found, trace = self._fit_linked(chain, accuracy, prior, tagging, links)
-        return found[0].params() | {"accuracy": found[1]} | before | trace.curve()
+        if previous is not None:
+            params, accuracy = HMMParams.from_arrays(previous), previous["accuracy"]
+        initial_diagnostics = insides.initial_emission(params.emission)
+        best, trace = self._run_linked_em(params, accuracy, prior, tagging, links)
+        return best[0].to_arrays() | {"accuracy": best[1]} | initial_diagnostics | trace.learning_curve()
 
-    def infer(self, params: Params, data: Dataset) -> Inference:
+    def _infer(self, params: Params, data: Dataset) -> LabelOutput:
         """Best paths, marginals and span probabilities with the links heard."""
-        tagging, links = self._parted(data)
-        moves, log_like = self._potentials(Chain.of(params), params["accuracy"], tagging, links)
-        return Inference(*decoded(moves, log_like, data, self.config.threads))
+        tagging, links = self._split_sources(data)
+        transition_logits, evidence = self._potentials(
+            HMMParams.from_arrays(params), params["accuracy"], tagging, links
+        )
+        return LabelOutput(*decode(transition_logits, evidence, data, self.config.threads))
 
-    def reliability_of(self, params: Params, train: Dataset, found: Inference) -> TokenRates:
+    def _reliability(self, params: Params, train: Dataset, output: LabelOutput) -> RecallPrecision:
         """Counted against the posterior: a link says nothing of types."""
-        return LabelModel.reliability_of(self, params, train, found)
+        return LabelModel._reliability(self, params, train, output)
 
-    def insides(self) -> insides.Insides:
+    def diagnostics(self) -> insides.Diagnostics:
         """What the fit left to look at; only tagging sources have emissions."""
-        return insides.Insides.of(self._tagging(self.fitted.heard), self.fitted.params)
+        return insides.Diagnostics.from_params(self._tagging_sources(self.fitted.used_sources), self.fitted.params)
 
-    def _tagging(self, sources: tuple[str, ...]) -> tuple[str, ...]:
+    def _tagging_sources(self, sources: tuple[str, ...]) -> tuple[str, ...]:
         """The sources whose tags are heard."""
-        both, prefix = self.config.both, self.config.prefix
-        return tuple(name for name in sources if both or not name.startswith(prefix))
+        links_vote, prefix = self.config.both, self.config.prefix
+        return tuple(name for name in sources if links_vote or not name.startswith(prefix))
 
-    def _parted(self, data: Dataset) -> tuple[Dataset, NDArray[np.bool_]]:
+    def _split_sources(self, data: Dataset) -> tuple[Dataset, NDArray[np.bool_]]:
         """The data with tagging sources only, and where the others link a token.  -> (N, J)"""
-        linking = [name.startswith(self.config.prefix) for name in data.sources]
-        tagging = self._tagging(data.sources)
-        if not tagging:
+        is_linking = [name.startswith(self.config.prefix) for name in data.sources]
+        tagging_sources = self._tagging_sources(data.sources)
+        if not tagging_sources:
             raise DataError(
-                f"{self.name}: every source is a linking one ({self.config.prefix}...); "
-                "at least one must tag"
+                f"{self.name}: every source is a linking one ({self.config.prefix}...); at least one must tag"
             )
-        votes = data.votes[:, linking]
-        return data.select_sources(tagging), (votes > 0) & (votes % 2 == 0)
+        votes = data.votes[:, is_linking]
+        return data.select_sources(tagging_sources), (votes > 0) & (votes % 2 == 0)
 
     def _potentials(
         self,
-        chain: Chain,
+        params: HMMParams,
         accuracy: NDArray[np.float64],
         data: Dataset,
         links: NDArray[np.bool_],
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Moves (N, L, L) as logits and evidence (N, L), both with the links in them."""
-        logs = chain.log_emissions(data.allowed())
-        log_like = log_evidence(sparse_votes(data.votes), logs, threads=self.config.threads)
-        return linked_moves(chain.moves, link_evidence(links, accuracy), log_like, data.offsets)
+        log_emission = params.log_emission(data.allowed_labels())
+        evidence = log_evidence(sparsify_votes(data.votes), log_emission, num_threads=self.config.threads)
+        return linked_transition_logits(params.transition, link_evidence(links, accuracy), evidence, data.offsets)
 
-    def _fit_linked(
+    def _run_linked_em(
         self,
-        begin: Chain,
+        initial: HMMParams,
         accuracy: NDArray[np.float64],
-        prior: Chain,
+        prior: HMMParams,
         train: Dataset,
         links: NDArray[np.bool_],
-    ) -> tuple[tuple[Chain, NDArray[np.float64]], Trace]:
-        votes = sparse_votes(train.votes)
-        allowed, size = train.allowed(), len(train.fine_tags)
-        same = same_label(size)
-        right, wrong = self.config.links * np.array(
-            [self.config.accuracy, 1 - self.config.accuracy]
-        )
-        possible_moves = self._allowed(train)
+    ) -> tuple[tuple[HMMParams, NDArray[np.float64]], EMTrace]:
+        votes = sparsify_votes(train.votes)
+        allowed, num_labels = train.allowed_labels(), len(train.fine_tags)
+        same_span = continues_span(num_labels)
+        prior_correct, prior_wrong = self.config.links * np.array([self.config.accuracy, 1 - self.config.accuracy])
+        allowed_transitions = self._allowed_transitions(train)
 
         def step(
-            state: tuple[Chain, NDArray[np.float64]],
-        ) -> tuple[tuple[Chain, NDArray[np.float64]], float]:
-            chain, trust = state
-            moves, log_like = self._potentials(chain, trust, train, links)
-            found = posterior(
-                log_begin(size),
-                moves,
-                log_like,
+            state: tuple[HMMParams, NDArray[np.float64]],
+        ) -> tuple[tuple[HMMParams, NDArray[np.float64]], float]:
+            params, accuracies = state
+            transition_logits, evidence = self._potentials(params, accuracies, train, links)
+            result = forward_backward(
+                default_log_initial(num_labels),
+                transition_logits,
+                evidence,
                 train.offsets,
-                pairs=True,
-                threads=self.config.threads,
+                return_transitions=True,
+                num_threads=self.config.threads,
             )
-            pairs = np.zeros((0, size, size)) if found.pairs is None else found.pairs
-            holds = (pairs * same).sum(axis=(1, 2), dtype=np.float64) @ links
-            seen = self._seen(votes, found.marginals, chain, allowed)
-            better = replace(
-                chain,
-                moves=pairs.sum(axis=0, dtype=np.float64) + prior.moves,
-                emissions=seen + prior.emissions,
-                mass=found.marginals.sum(axis=0, dtype=np.float64),
-            ).normalised(possible_moves)
-            value = found.log_likelihood.sum() + (prior.emissions * np.log(chain.emissions)).sum()
-            possible = chain.moves > 0
-            value += ((prior.moves + 1)[possible] * np.log(chain.moves[possible])).sum()
-            value += (right * np.log(trust) + wrong * np.log(1 - trust)).sum()
-            total = links.sum(axis=0) + right + wrong
-            return (better, (holds + right) / total), float(value) / max(1, len(train.tokens))
+            pair_posteriors = (
+                np.zeros((0, num_labels, num_labels))
+                if result.transition_posteriors is None
+                else result.transition_posteriors
+            )
+            links_satisfied = (pair_posteriors * same_span).sum(axis=(1, 2), dtype=np.float64) @ links
+            expected = self._expected_emission_counts(votes, result.marginals, params, allowed)
+            updated = replace(
+                params,
+                transition=pair_posteriors.sum(axis=0, dtype=np.float64) + prior.transition,
+                emission=expected + prior.emission,
+                label_counts=result.marginals.sum(axis=0, dtype=np.float64),
+            ).normalize(allowed_transitions)
+            value = result.log_likelihood.sum() + (prior.emission * np.log(params.emission)).sum()
+            nonzero = params.transition > 0
+            value += ((prior.transition + 1)[nonzero] * np.log(params.transition[nonzero])).sum()
+            value += (prior_correct * np.log(accuracies) + prior_wrong * np.log(1 - accuracies)).sum()
+            total = links.sum(axis=0) + prior_correct + prior_wrong
+            return (updated, (links_satisfied + prior_correct) / total), float(value) / max(1, len(train.tokens))
 
-        return maximise(
+        return run_em(
             step,
-            (begin, accuracy),
+            (initial, accuracy),
             name=self.name,
             limits=self.config,
         )

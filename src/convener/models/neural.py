@@ -15,33 +15,33 @@ from convener.data import Dataset
 from convener.errors import ConfigError
 from convener.models.base import (
     FeatureConfig,
-    Inference,
     LabelModel,
+    LabelOutput,
     Params,
-    warn_of_silent_sources,
+    warn_unused_sources,
 )
-from convener.nets.moves import Look
-from convener.settings import at_least, shares
+from convener.nets.moves import ContextConfig
+from convener.settings import check_fraction, check_min
 from convener.tables import PERCENT, Table
 from convener.tags import TagSet
-from convener.train.holding import held_out
-from convener.train.journal import journal_of
-from convener.train.loop import Schedule, Stage, curves, run
+from convener.train.holding import hold_out
+from convener.train.journal import checkpoint_for
+from convener.train.loop import Stage, TrainingRun, learning_curves, train_network
 from convener.train.neural import (
-    ChainNet,
-    Judge,
+    ChainNetwork,
+    HeldOutLoss,
     Loss,
-    Reading,
-    Unexplained,
+    ValidationScore,
+    VoteEvidence,
     chain_loss,
-    infer_all,
+    predict_all,
 )
-from convener.train.packing import Packing
-from convener.train.start import load_weights, weights_of
+from convener.train.packing import PackedDataset
+from convener.train.start import load_weights, weights_to_arrays
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChainConfig(FeatureConfig):
+class NeuralChainConfig(FeatureConfig):
     """Settings of every chain with a network."""
 
     tau: float = 0.0
@@ -85,24 +85,24 @@ class ChainConfig(FeatureConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least(self, 1, "epochs", "patience", "smooth", "batch", "threads")
-        at_least(self, 0, "tau", "lr", "initial_lr", "decay", "silence", "edge", "doubt", "clash")
-        at_least(self, 0, "context")
-        shares(self, "trust")
+        check_min(self, 1, "epochs", "patience", "smooth", "batch", "threads")
+        check_min(self, 0, "tau", "lr", "initial_lr", "decay", "silence", "edge", "doubt", "clash")
+        check_min(self, 0, "context")
+        check_fraction(self, "trust")
         if not 0 <= self.dropout < 1:
             raise ConfigError(f"dropout must be in [0, 1), got {self.dropout}")
 
-    def look(self) -> Look:
+    def context_config(self) -> ContextConfig:
         """What of the features moves depend on."""
-        return Look(context=self.context, dropout=self.dropout)
+        return ContextConfig(context_window=self.context, dropout=self.dropout)
 
-    def rates(self) -> dict[str, float]:
+    def learning_rates(self) -> dict[str, float]:
         """Learning rates of parts that have their own."""
-        return {"initial": self.initial_lr}
+        return {"initial_logits": self.initial_lr}
 
 
 @dataclass(frozen=True, kw_only=True)
-class WeakConfig(ChainConfig):
+class WeakSupervisionConfig(NeuralChainConfig):
     """Settings that serve weak sources best, with what we added: `docs/research-notes.md`."""
 
     epochs: int = 20
@@ -116,59 +116,59 @@ class WeakConfig(ChainConfig):
     trust: float = 0.92
 
 
-class NeuralChain(LabelModel):
+class NeuralChainModel(LabelModel):
     """A chain whose moves a network reads off each token.
 
     A model of the kind has its own `learn`, which trains by `schedule`, and `restored`. Beside the
     weights it keeps `emissions`, averaged over train.  (K, L, L) [source, truth, said]
     """
 
-    Config: ClassVar[type[ChainConfig]] = ChainConfig
+    Config: ClassVar[type[NeuralChainConfig]] = NeuralChainConfig
     needs_features = True
-    hears_coarse = True
+    supports_coarse = True
     uses_valid_gold = True
 
     @abstractmethod
-    def restored(self, params: Params, data: Dataset) -> tuple[ChainNet, Dataset]:
+    def _load_network(self, params: Params, data: Dataset) -> tuple[ChainNetwork, Dataset]:
         """The network, and data with the sources it knows."""
 
-    def schedule(self, net: Any, train: Dataset, valid: Dataset) -> Schedule:
+    def _training_run(self, net: Any, train: Dataset, valid: Dataset) -> TrainingRun:
         """How all stages are trained, and by what they are judged."""
         config = self.config
-        return Schedule(
+        return TrainingRun(
             name=self.name,
             seed=config.seed,
-            batch=config.batch,
-            decay=config.decay,
-            score=self.judge(net, valid) if len(valid.tokens) else None,
-            journal=journal_of(self.journal, config, train, valid),
+            batch_size=config.batch,
+            weight_decay=config.decay,
+            validation_score=self._validation_score(net, valid) if len(valid.tokens) else None,
+            checkpoint=checkpoint_for(self.checkpoint_dir, config, train, valid),
         )
 
-    def judge(self, net: Any, valid: Dataset) -> Callable[[], float]:
+    def _validation_score(self, net: Any, valid: Dataset) -> Callable[[], float]:
         """How good the network is on held-out data; higher is better."""
-        return Judge(net, valid, self.reading, self.unexplained(net))
+        return ValidationScore(net, valid, self.vote_evidence, self._held_out_loss(net))
 
-    def unexplained(self, net: Any) -> Unexplained:
+    def _held_out_loss(self, net: Any) -> HeldOutLoss:
         """How badly held-out votes are explained: by that a fit without gold is judged."""
         loss = chain_loss(net, 0.0, sample=False)
         return lambda batch: loss(batch, torch.Generator())
 
-    def infer(self, params: Params, data: Dataset) -> Inference:
+    def _infer(self, params: Params, data: Dataset) -> LabelOutput:
         """Best paths, marginals, and exact probabilities of the spans found."""
-        net, data = self.restored(params, data)
-        found = infer_all(net, data, self.reading, threads=self.config.threads)
-        trust = np.float32(self.config.trust)
-        probabilities = found.marginals * trust
-        probabilities[:, 0] += 1 - trust
-        return Inference(found.labels, probabilities, found.scores * trust)
+        net, data = self._load_network(params, data)
+        output = predict_all(net, data, self.vote_evidence, threads=self.config.threads)
+        scale = np.float32(self.config.trust)
+        probabilities = output.probabilities * scale
+        probabilities[:, 0] += 1 - scale
+        return LabelOutput(output.labels, probabilities, output.span_scores * scale)
 
-    def emissions(self) -> Table:
+    def emission_table(self) -> Table:
         """What each source says where the truth is known, averaged over train."""
         fitted = self.fitted
         tags = TagSet(fitted.types).names
         rows = [
             (source, truth, *fitted.params["emissions"][k, i].tolist())
-            for k, source in enumerate(fitted.heard)
+            for k, source in enumerate(fitted.used_sources)
             for i, truth in enumerate(tags)
         ]
         return Table(
@@ -180,65 +180,65 @@ class NeuralChain(LabelModel):
         )
 
     @property
-    def reading(self) -> Reading:
+    def vote_evidence(self) -> VoteEvidence:
         """How silence becomes evidence."""
         config = self.config
-        return Reading(config.silence, config.edge, config.clash, config.doubt)
+        return VoteEvidence(config.silence, config.edge, config.clash, config.doubt)
 
 
-class StagedChain(NeuralChain):
+class StagedChainModel(NeuralChainModel):
     """One that says what its network is, where it begins, and by what stages it is trained."""
 
-    def learn(self, train: Dataset, valid: Dataset | None, start: Params | None) -> Params:
+    def _fit(self, train: Dataset, valid: Dataset | None, previous: Params | None) -> Params:
         """All stages from where the votes let them begin, or on from an earlier fit."""
         config = self.config
-        warn_of_silent_sources(train, self.name)
+        warn_unused_sources(train, self.name)
         torch.set_num_threads(config.threads)
-        train, valid = held_out(train, valid, config.seed)
-        net = self.new_net(train)
-        if start is None:
-            self.begin(net, train)
+        train, valid = hold_out(train, valid, config.seed)
+        net = self._build_network(train)
+        if previous is None:
+            self._initialize(net, train)
         else:
-            load_weights(net, start)
-        packing = self.packed(train)
-        before = insides.start(net.mean_emissions(packing.tokens).numpy())
-        history = run(net, self.stages(net, packing), self.schedule(net, train, valid))
-        emissions = net.mean_emissions(packing.tokens).numpy()
-        return weights_of(net) | {"emissions": emissions} | before | curves(history)
+            load_weights(net, previous)
+        packed = self._pack(train)
+        initial_diagnostics = insides.initial_emission(net.mean_emission(packed.tokens).numpy())
+        history = train_network(net, self._stages(net, packed), self._training_run(net, train, valid))
+        emission = net.mean_emission(packed.tokens).numpy()
+        return weights_to_arrays(net) | {"emissions": emission} | initial_diagnostics | learning_curves(history)
 
     @abstractmethod
-    def new_net(self, data: Dataset) -> Any:
+    def _build_network(self, data: Dataset) -> Any:
         """A network for these sources and labels, as it is before it knows anything."""
 
     @abstractmethod
-    def begin(self, net: Any, train: Dataset) -> None:
+    def _initialize(self, net: Any, train: Dataset) -> None:
         """Give a network its start."""
 
     @abstractmethod
-    def stages(self, net: Any, packing: Packing) -> list[Stage]:
+    def _stages(self, net: Any, packed: PackedDataset) -> list[Stage]:
         """How the network is trained."""
 
-    def packed(self, train: Dataset) -> Packing:
+    def _pack(self, train: Dataset) -> PackedDataset:
         """The sentences to train on, shuffled, with what is known of them beforehand."""
-        return Packing.of(train, self.reading.given(train), seed=self.config.seed)
+        return PackedDataset.from_dataset(train, self.vote_evidence.offset(train), seed=self.config.seed)
 
-    def restored(self, params: Params, data: Dataset) -> tuple[Any, Dataset]:
+    def _load_network(self, params: Params, data: Dataset) -> tuple[Any, Dataset]:
         """The network, and data with the sources it knows."""
-        net = self.new_net(data)
+        net = self._build_network(data)
         load_weights(net, params)
         return net, data
 
-    def stage(self, name: str, loss: Loss, packing: Packing, trains: Iterable[str]) -> Stage:
+    def _stage(self, name: str, loss: Loss, packed: PackedDataset, trains: Iterable[str]) -> Stage:
         """A stretch of training, as the settings have it."""
         config = self.config
         return Stage(
             name=name,
             loss=loss,
-            packing=packing,
+            data=packed,
             trains=tuple(trains),
-            lr=config.lr,
-            epochs=config.epochs,
+            learning_rate=config.lr,
+            max_epochs=config.epochs,
             patience=config.patience,
-            smooth=config.smooth,
-            rates=config.rates(),
+            score_window=config.smooth,
+            learning_rates=config.learning_rates(),
         )

@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from convener.data import Dataset
 from convener.errors import ConfigError, ConvenerWarning
 from convener.kernels import tokenwise
-from convener.kernels.evidence import expected_emissions, sparse_votes
+from convener.kernels.evidence import expected_emission_counts, sparsify_votes
 from convener.kernels.vote import odds
-from convener.models.base import EMConfig, Inference, LabelModel, Params, warn_of_silent_sources
-from convener.train.em import maximise
-from convener.train.tokens import labelled
+from convener.models.base import EMConfig, LabelModel, LabelOutput, Params, warn_unused_sources
+from convener.train.em import run_em
+from convener.train.tokens import labels_from_classes
 
 Array = NDArray[np.float64]
 # How far above chance an accuracy stays.
-_ABOVE = 1e-3
+_MIN_MARGIN = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,33 +47,33 @@ class SnorkelConfig(EMConfig):
             raise ConfigError(f"strength must be positive, got {self.strength}")
 
 
-class Counts(NamedTuple):
+class AccuracyCounts(NamedTuple):
     """How often each class is true (C,), and how often each source is right and wrong (K,)."""
 
     classes: Array
-    right: Array
-    wrong: Array
+    correct: Array
+    incorrect: Array
 
-    def plus(self, other: Counts) -> Counts:
+    def add(self, other: AccuracyCounts) -> AccuracyCounts:
         """Both together."""
-        return Counts(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+        return AccuracyCounts(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
 
-    def logs(self) -> Counts:
+    def log_probs(self) -> AccuracyCounts:
         """Log-probabilities of the classes, of being right and of being wrong.
 
         No source is worse than chance, the best accuracy under that bound being the bound: so a
         vote never counts against what it says.
         """
         balance = self.classes / self.classes.sum()
-        right = np.maximum(self.right / (self.right + self.wrong), 1 / len(balance) + _ABOVE)
-        return Counts(np.log(balance), np.log(right), np.log1p(-right))
+        accuracy = np.maximum(self.correct / (self.correct + self.incorrect), 1 / len(balance) + _MIN_MARGIN)
+        return AccuracyCounts(np.log(balance), np.log(accuracy), np.log1p(-accuracy))
 
     def log_confusion(self) -> Array:
         """What `logs` says of every class: errors are spread evenly.  -> (K, C, C)"""
-        classes = len(self.classes)
-        truth = np.eye(classes, dtype=bool)
-        wrong = self.wrong - np.log(classes - 1)
-        return np.where(truth, self.right[:, None, None], wrong[:, None, None])
+        num_classes = len(self.classes)
+        is_correct = np.eye(num_classes, dtype=bool)
+        incorrect = self.incorrect - np.log(num_classes - 1)
+        return np.where(is_correct, self.correct[:, None, None], incorrect[:, None, None])
 
 
 class Snorkel(LabelModel):
@@ -105,81 +105,82 @@ class Snorkel(LabelModel):
     Config = SnorkelConfig
     summary = "votes weighed by accuracies learned from agreement, token by token"
 
-    def learn(self, train: Dataset, valid: Dataset | None, start: Params | None) -> Params:
+    def _fit(self, train: Dataset, valid: Dataset | None, previous: Params | None) -> Params:
         """Expectation maximisation from the majority's shares; an earlier fit's counts are kept."""
-        warn_of_silent_sources(train, self.name)
-        said = self._said(train)
-        said = said[(said >= 0).any(axis=1)]
-        self._warn_of_harmony(train, said)
-        votes, size = sparse_votes(said), self._classes(train)
+        warn_unused_sources(train, self.name)
+        class_votes = self._class_votes(train)
+        class_votes = class_votes[(class_votes >= 0).any(axis=1)]
+        self._warn_no_disagreement(train, class_votes)
+        votes, num_classes = sparsify_votes(class_votes), self._num_classes(train)
 
-        def counted(posterior: Array) -> Counts:
-            counts = expected_emissions(votes, posterior)
-            right = np.einsum("kii->k", counts)
-            return Counts(self._balance(posterior), right, counts.sum(axis=(1, 2)) - right)
+        def count(posterior: Array) -> AccuracyCounts:
+            counts = expected_emission_counts(votes, posterior)
+            correct = np.einsum("kii->k", counts)
+            return AccuracyCounts(self._class_counts(posterior), correct, counts.sum(axis=(1, 2)) - correct)
 
-        if start is None:
-            accuracies = train.presumed(self.config.accuracy)
+        if previous is None:
+            accuracies = train.prior_precision_or(self.config.accuracy)
             weights = odds(accuracies) / odds(np.array([self.config.accuracy]))
-            first = counted(tokenwise.vote_shares(said, size, weights))
-            prior = self._prior(accuracies, size)
+            initial = count(tokenwise.vote_shares(class_votes, num_classes, weights))
+            prior = self._prior_counts(accuracies, num_classes)
         else:
-            first = prior = Counts(start["classes"], start["right"], start["wrong"])
+            initial = prior = AccuracyCounts(previous["classes"], previous["right"], previous["wrong"])
 
-        def step(counts: Counts) -> tuple[Counts, float]:
-            logs = counts.logs()
-            posterior, value = tokenwise.class_posterior(votes, logs.log_confusion(), logs.classes)
-            value += float(sum((a * b).sum() for a, b in zip(prior, logs, strict=True)))
-            return prior.plus(counted(posterior)), value / max(1, len(said))
+        def step(counts: AccuracyCounts) -> tuple[AccuracyCounts, float]:
+            log_probs = counts.log_probs()
+            posterior, value = tokenwise.class_posterior(votes, log_probs.log_confusion(), log_probs.classes)
+            value += float(sum((a * b).sum() for a, b in zip(prior, log_probs, strict=True)))
+            return prior.add(count(posterior)), value / max(1, len(class_votes))
 
-        found, trace = maximise(
+        best, trace = run_em(
             step,
-            prior.plus(first),
+            prior.add(initial),
             name=self.name,
             limits=self.config,
         )
-        return found._asdict() | trace.curve()
+        learned = {"classes": best.classes, "right": best.correct, "wrong": best.incorrect}
+        return learned | trace.learning_curve()
 
-    def infer(self, params: Params, data: Dataset) -> Inference:
+    def _infer(self, params: Params, data: Dataset) -> LabelOutput:
         """The class with the most weight at each token; runs of a type are spans."""
-        logs = Counts(params["classes"], params["right"], params["wrong"]).logs()
-        said = self._said(data)
-        spoken = np.flatnonzero((said >= 0).any(axis=1))
-        posterior = np.zeros((len(said), self._classes(data)))
+        log_probs = AccuracyCounts(params["classes"], params["right"], params["wrong"]).log_probs()
+        class_votes = self._class_votes(data)
+        voted = np.flatnonzero((class_votes >= 0).any(axis=1))
+        posterior = np.zeros((len(class_votes), self._num_classes(data)))
         posterior[:, 0] = 1
-        posterior[spoken], _ = tokenwise.class_posterior(
-            sparse_votes(said[spoken]), logs.log_confusion(), logs.classes
+        posterior[voted], _ = tokenwise.class_posterior(
+            sparsify_votes(class_votes[voted]), log_probs.log_confusion(), log_probs.classes
         )
-        best = tokenwise.winners(posterior)
-        return Inference(*labelled(best, posterior, data, self.config.scheme))
+        best_class = tokenwise.most_probable_class(posterior)
+        return LabelOutput(*labels_from_classes(best_class, posterior, data, self.config.scheme))
 
-    def _said(self, data: Dataset) -> NDArray[np.int16]:
+    def _class_votes(self, data: Dataset) -> NDArray[np.int16]:
         """Opinions as classes, -1 where there is none.  -> (N, K)"""
         opinions = np.where(data.opinions(), data.votes, np.int16(-1))
-        return tokenwise.type_votes(opinions) if self.config.scheme == "io" else opinions
+        return tokenwise.to_type_votes(opinions) if self.config.scheme == "io" else opinions
 
-    def _classes(self, data: Dataset) -> int:
+    def _num_classes(self, data: Dataset) -> int:
         return 1 + len(data.tags.types) if self.config.scheme == "io" else len(data.tags)
 
-    def _balance(self, posterior: Array) -> Array:
+    def _class_counts(self, posterior: Array) -> Array:
         """What is counted of the classes.  (N, C) -> (C,)"""
         if self.config.balance == "uniform":
             return np.zeros(posterior.shape[1])
         total: Array = posterior.sum(axis=0)
         return total
 
-    def _prior(self, accuracies: Array, classes: int) -> Counts:
+    def _prior_counts(self, accuracies: Array, num_classes: int) -> AccuracyCounts:
         """Counts beforehand.  accuracies (K,)"""
-        right = self.config.strength * accuracies
-        return Counts(np.ones(classes), right, self.config.strength - right)
+        correct = self.config.strength * accuracies
+        return AccuracyCounts(np.ones(num_classes), correct, self.config.strength - correct)
 
-    def _warn_of_harmony(self, data: Dataset, said: NDArray[np.int16]) -> None:
+    def _warn_no_disagreement(self, data: Dataset, class_votes: NDArray[np.int16]) -> None:
         """Say so where no two opinions could differ."""
-        heard = np.unique(said[said >= 0])
-        if len(heard) == 1:
+        classes = np.unique(class_votes[class_votes >= 0])
+        if len(classes) == 1:
             names = ("O", *data.tags.types) if self.config.scheme == "io" else data.tags.names
             warnings.warn(
-                f"{self.name}: every opinion is {names[heard[0]]}, so no two sources ever "
+                f"{self.name}: every opinion is {names[classes[0]]}, so no two sources ever "
                 "disagree; their accuracies are a guess",
                 ConvenerWarning,
                 stacklevel=3,

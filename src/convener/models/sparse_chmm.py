@@ -11,22 +11,27 @@ from numpy.typing import NDArray
 
 from convener import insides
 from convener.data import Dataset
-from convener.kernels.priors import least_concentration
-from convener.models.base import Params, warn_of_silent_sources
-from convener.models.majority_vote import MajorityVote, start_labels
-from convener.models.neural import NeuralChain, WeakConfig
-from convener.nets.sparse import Prior, SparseNet
-from convener.settings import at_least, shares
-from convener.train.heard import fillings
-from convener.train.holding import held_out
-from convener.train.loop import curves, run
+from convener.kernels.priors import estimate_nu_base
+from convener.models.base import Params, warn_unused_sources
+from convener.models.majority_vote import MajorityVote, initial_labels
+from convener.models.neural import NeuralChainModel, WeakSupervisionConfig
+from convener.nets.sparse import SparseCHMMNetwork, SparsePrior
+from convener.settings import check_fraction, check_min
+from convener.train.heard import complete_coarse_spans
+from convener.train.holding import hold_out
+from convener.train.loop import learning_curves, train_network
 from convener.train.packing import sentence_features
-from convener.train.sparse import Stages, Start, new_net, with_majority
-from convener.train.start import load_weights, weights_of
+from convener.train.sparse import (
+    SparseInitialMatrices,
+    StageBuilder,
+    add_majority_source,
+    build_network,
+)
+from convener.train.start import load_weights, weights_to_arrays
 
 
 @dataclass(frozen=True, kw_only=True)
-class SparseCHMMConfig(WeakConfig):
+class SparseCHMMConfig(WeakSupervisionConfig):
     """Settings of Sparse-CHMM; the paper's symbols in brackets."""
 
     level: Literal["label", "entity"] | None = None
@@ -80,25 +85,25 @@ class SparseCHMMConfig(WeakConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least(self, 1, "exponent")
-        at_least(self, 0, "expansion_lr")
-        at_least(self, 1e-6, "steepness", "root", "base", "expand")
-        shares(self, "turn", "later_turn", "precision")
+        check_min(self, 1, "exponent")
+        check_min(self, 0, "expansion_lr")
+        check_min(self, 1e-6, "steepness", "root", "base", "expand")
+        check_fraction(self, "turn", "later_turn", "precision")
 
-    def prior(self) -> Prior:
+    def prior(self) -> SparsePrior:
         """How scores become emissions."""
-        return Prior(
-            steepness=self.steepness,
-            root=self.root,
-            exponent=self.exponent,
-            base=1.0 if self.base is None else self.base,
-            expand=self.expand,
+        return SparsePrior(
+            h_n=self.steepness,
+            h_s=self.root,
+            g_n=self.exponent,
+            nu_base=1.0 if self.base is None else self.base,
+            nu_expan=self.expand,
             softmax=self.softmax,
             naive=self.naive,
         )
 
 
-class SparseCHMM(NeuralChain):
+class SparseCHMM(NeuralChainModel):
     """A chain whose moves are read off each token, and whose sources are trusted by sentence.
 
     Psi[t] = softmax(Linear(e[t])); scores A~ = h(softmax_k(Linear(e0))); emissions
@@ -120,51 +125,53 @@ class SparseCHMM(NeuralChain):
     Config = SparseCHMMConfig
     summary = "neural transitions by token, source reliabilities by sentence (KDD 2022)"
 
-    def learn(self, train: Dataset, valid: Dataset | None, start: Params | None) -> Params:
+    def _fit(self, train: Dataset, valid: Dataset | None, previous: Params | None) -> Params:
         """Three stages from starting matrices, or on from an earlier fit."""
         config = self.config
-        warn_of_silent_sources(train, self.name)
+        warn_unused_sources(train, self.name)
         torch.set_num_threads(config.threads)
-        train, valid = held_out(train, valid, config.seed)
-        fine = train.fine()
-        labels = start_labels(fine)
+        train, valid = hold_out(train, valid, config.seed)
+        fine = train.without_coarse()
+        labels = initial_labels(fine)
         if config.use_mv:
-            random = MajorityVote(scheme="bio", ties="random", seed=config.seed)
-            train = with_majority(train, random.infer({}, fine).labels)
-            valid = with_majority(valid, np.full(len(valid.tokens), -1, np.int16))
-        net = new_net(config, train, self._columns(train))
+            majority_vote = MajorityVote(scheme="bio", ties="random", seed=config.seed)
+            train = add_majority_source(train, majority_vote._infer({}, fine).labels)
+            valid = add_majority_source(valid, np.full(len(valid.tokens), -1, np.int16))
+        net = build_network(config, train, self._num_scores(train))
         if config.base is None:
-            votes = train.fine().votes
-            net.base.fill_(least_concentration(votes, labels, len(fine.tags.types)))
-        begin = Start(config, train, fillings(train, labels), net.columns, float(net.base))
-        if start is not None:
-            load_weights(net, start)
+            votes = train.without_coarse().votes
+            net.nu_base.fill_(estimate_nu_base(votes, labels, len(fine.tags.types)))
+        initial = SparseInitialMatrices(
+            config, train, complete_coarse_spans(train, labels), net.num_scores, float(net.nu_base)
+        )
+        if previous is not None:
+            load_weights(net, previous)
         elif not config.pretraining:
-            begin.give(net)
-        stages = Stages(config, net, begin, train, valid).all()
+            initial.initialize(net)
+        stages = StageBuilder(config, net, initial, train, valid).build()
         sentences = sentence_features(train)
-        before = insides.start(net.mean_emissions(sentences).numpy())
-        history = run(net, stages, self.schedule(net, train, valid))
-        emissions = net.mean_emissions(sentences).double().numpy()
-        return weights_of(net) | {"emissions": emissions} | before | curves(history)
+        initial_diagnostics = insides.initial_emission(net.mean_emission(sentences).numpy())
+        history = train_network(net, stages, self._training_run(net, train, valid))
+        emission = net.mean_emission(sentences).double().numpy()
+        return weights_to_arrays(net) | {"emissions": emission} | initial_diagnostics | learning_curves(history)
 
-    def scores(self, data: Dataset) -> NDArray[np.float32]:
+    def reliability_scores(self, data: Dataset) -> NDArray[np.float32]:
         """Reliability scores of every source heard for every label, by sentence.  -> (M, K, L)"""
-        data = self._scaled(self.fitted.hearing.heard(self._matched(data)))
-        net, _ = self.restored(self.fitted.params, data)
+        data = self._prepare_features(self.fitted.selection.apply(self._match(data)))
+        net, _ = self._load_network(self.fitted.params, data)
         with torch.no_grad():
-            found: NDArray[np.float32] = net.scores(sentence_features(data)).numpy()
-        return found[:, : len(data.sources)]
+            scores: NDArray[np.float32] = net.reliability_scores(sentence_features(data)).numpy()
+        return scores[:, : len(data.sources)]
 
-    def _columns(self, data: Dataset) -> int:
+    def _num_scores(self, data: Dataset) -> int:
         types = len(data.fine_tags.types)
         level = self.config.level or ("label" if types == 1 else "entity")
         return len(data.fine_tags) if level == "label" else 1 + types
 
-    def restored(self, params: Params, data: Dataset) -> tuple[SparseNet, Dataset]:
+    def _load_network(self, params: Params, data: Dataset) -> tuple[SparseCHMMNetwork, Dataset]:
         """The network, and data with the sources it knows."""
         if self.config.use_mv:
-            data = with_majority(data, np.full(len(data.tokens), -1, np.int16))
-        net = new_net(self.config, data, self._columns(data))
+            data = add_majority_source(data, np.full(len(data.tokens), -1, np.int16))
+        net = build_network(self.config, data, self._num_scores(data))
         load_weights(net, params)
         return net, data

@@ -8,13 +8,13 @@ import torch
 from torch import Generator, Tensor
 from torch.nn import functional
 
-from convener.nets.moves import PLAIN, Look, MovesNet, silent_linear
+from convener.nets.moves import NO_CONTEXT, ContextConfig, TransitionNetwork, zero_linear
 
-CELLS = 1 << 24
+CHUNK_PARAMETERS = 1 << 24
 """Emission parameters that are computed together: tokens are taken in pieces."""
 
 
-class Votes(Protocol):
+class VoteBatch(Protocol):
     """What sources say, and what that allows."""
 
     @property
@@ -23,95 +23,95 @@ class Votes(Protocol):
     def allowed(self) -> Tensor: ...
 
 
-class Words(Votes, Protocol):
+class TokenVoteBatch(VoteBatch, Protocol):
     """What of a batch matters here."""
 
     @property
     def tokens(self) -> Tensor: ...
 
 
-class CHMMNet(MovesNet):
+class CHMMNetwork(TransitionNetwork):
     """Every token has its own emissions: L x L for each source."""
 
-    def __init__(self, width: int, sources: int, labels: int, look: Look = PLAIN) -> None:
-        super().__init__(width, sources, labels, look)
-        self.emission = silent_linear(width, sources * labels * labels)
+    def __init__(self, input_dim: int, num_sources: int, num_labels: int, context: ContextConfig = NO_CONTEXT) -> None:
+        super().__init__(input_dim, num_sources, num_labels, context)
+        self.emission_layer = zero_linear(input_dim, num_sources * num_labels * num_labels)
 
     @property
-    def piece(self) -> int:
+    def chunk_size(self) -> int:
         """Tokens whose emissions are computed together."""
-        return max(1, CELLS // max(1, self.emission.out_features))
+        return max(1, CHUNK_PARAMETERS // max(1, self.emission_layer.out_features))
 
-    def set_emissions(self, log_emissions: Tensor) -> None:
+    def set_emission(self, log_emission: Tensor) -> None:
         """Start from these emissions.  (K, L, L) [source, latent, said]"""
-        self.emission.bias.copy_(log_emissions.reshape(-1))
+        self.emission_layer.bias.copy_(log_emission.reshape(-1))
 
-    def logits(self, tokens: Tensor) -> Tensor:
+    def emission_logits(self, tokens: Tensor) -> Tensor:
         """Logits of the emissions.  (n, D) -> (n, K, L, L) [token, source, latent, said]"""
-        logits: Tensor = self.emission(tokens)
-        return logits.view(-1, self.sources, self.labels, self.labels)
+        logits: Tensor = self.emission_layer(tokens)
+        return logits.view(-1, self.num_sources, self.num_labels, self.num_labels)
 
-    def log_like(self, batch: Words, generator: Generator | None = None) -> Tensor:
+    def log_evidence(self, batch: TokenVoteBatch, generator: Generator | None = None) -> Tensor:
         """Log evidence; nothing is drawn.  -> (N, L)"""
-        pieces = (torch.split(x, self.piece) for x in (batch.tokens, batch.votes))
-        each = zip(*pieces, strict=True)
-        return torch.cat([self._evidence(x, votes, batch.allowed) for x, votes in each])
+        splits = (torch.split(x, self.chunk_size) for x in (batch.tokens, batch.votes))
+        chunks = zip(*splits, strict=True)
+        return torch.cat([self._chunk_log_evidence(x, votes, batch.allowed) for x, votes in chunks])
 
-    def _evidence(self, tokens: Tensor, votes: Tensor, allowed: Tensor) -> Tensor:
+    def _chunk_log_evidence(self, tokens: Tensor, votes: Tensor, allowed: Tensor) -> Tensor:
         """Log emissions of what was said, summed over the sources that did not abstain."""
-        logits = self.logits(tokens)
-        said = votes.clamp(0, self.labels - 1).long()
-        cells = logits.gather(3, said[:, :, None, None].expand(-1, -1, self.labels, 1)).squeeze(3)
-        coarse = (votes >= self.labels).nonzero(as_tuple=True)
+        logits = self.emission_logits(tokens)
+        fine_votes = votes.clamp(0, self.num_labels - 1).long()
+        vote_logits = logits.gather(3, fine_votes[:, :, None, None].expand(-1, -1, self.num_labels, 1)).squeeze(3)
+        coarse = (votes >= self.num_labels).nonzero(as_tuple=True)
         if len(coarse[0]):
-            among = allowed[votes[coarse].long()][:, None]
-            cells = cells.index_put(
-                coarse, logits[coarse].masked_fill(~among, -torch.inf).logsumexp(2)
+            allowed_labels = allowed[votes[coarse].long()][:, None]
+            vote_logits = vote_logits.index_put(
+                coarse, logits[coarse].masked_fill(~allowed_labels, -torch.inf).logsumexp(2)
             )
-        cells = cells - logits.logsumexp(3)
-        return cells.where((votes >= 0)[:, :, None], cells.new_zeros(())).sum(1)
+        vote_logits = vote_logits - logits.logsumexp(3)
+        return vote_logits.where((votes >= 0)[:, :, None], vote_logits.new_zeros(())).sum(1)
 
-    def mean_emissions(self, tokens: Tensor) -> Tensor:
+    def mean_emission(self, tokens: Tensor) -> Tensor:
         """Emissions averaged over tokens, of the biases alone if there are none.  -> (K, L, L)"""
         with torch.no_grad():
             if not len(tokens):
-                shape = self.sources, self.labels, self.labels
-                return self.emission.bias.view(shape).softmax(2).double()
-            parts = torch.split(tokens, self.piece)
-            total = sum(self.logits(part).softmax(3).sum(0, dtype=torch.float64) for part in parts)
+                shape = self.num_sources, self.num_labels, self.num_labels
+                return self.emission_layer.bias.view(shape).softmax(2).double()
+            chunks = torch.split(tokens, self.chunk_size)
+            total = sum(self.emission_logits(chunk).softmax(3).sum(0, dtype=torch.float64) for chunk in chunks)
         return torch.as_tensor(total) / len(tokens)
 
 
-class FixedNet(MovesNet):
+class FixedEmissionNetwork(TransitionNetwork):
     """Emissions that are known: the same for every token, and not trained."""
 
-    def __init__(self, width: int, sources: int, labels: int, look: Look = PLAIN) -> None:
-        super().__init__(width, sources, labels, look)
+    def __init__(self, input_dim: int, num_sources: int, num_labels: int, context: ContextConfig = NO_CONTEXT) -> None:
+        super().__init__(input_dim, num_sources, num_labels, context)
         # By what was said, abstain first, which is no evidence: its row stays zero.
-        self.register_buffer("log_emissions", torch.zeros(sources, labels + 1, labels))
-        self.log_emissions: Tensor
+        self.register_buffer("log_emission", torch.zeros(num_sources, num_labels + 1, num_labels))
+        self.log_emission: Tensor
 
-    def set_emissions(self, log_emissions: Tensor) -> None:
+    def set_emission(self, log_emission: Tensor) -> None:
         """Take these emissions.  (K, L, L) [source, latent, said]"""
-        self.log_emissions[:, 1:] = log_emissions.log_softmax(2).transpose(1, 2)
+        self.log_emission[:, 1:] = log_emission.log_softmax(2).transpose(1, 2)
 
-    def log_like(self, batch: Words, generator: Generator | None = None) -> Tensor:
+    def log_evidence(self, batch: TokenVoteBatch, generator: Generator | None = None) -> Tensor:
         """Log evidence; nothing is drawn.  -> (N, L)"""
-        return said_evidence(self.log_emissions, batch)
+        return constant_log_evidence(self.log_emission, batch)
 
-    def mean_emissions(self, tokens: Tensor) -> Tensor:
+    def mean_emission(self, tokens: Tensor) -> Tensor:
         """The emissions it has, whatever the tokens.  -> (K, L, L)"""
-        return self.log_emissions[:, 1:].transpose(1, 2).double().exp()
+        return self.log_emission[:, 1:].transpose(1, 2).double().exp()
 
 
-def said_evidence(log_said: Tensor, batch: Votes) -> Tensor:
+def constant_log_evidence(log_emission: Tensor, batch: VoteBatch) -> Tensor:
     """Log emissions of what was said, summed over the sources that did not abstain.  -> (N, L)
 
     log_said (K, 1 + L, L), the same for every token, by what was said, abstain first.
     """
-    labels = log_said.shape[2]
-    coarse = [log_said[:, 1:][:, among] for among in batch.allowed[labels:]]
-    wide = [log_said, *(some.logsumexp(1, keepdim=True) for some in coarse)]
-    first = torch.arange(len(log_said)) * (len(batch.allowed) + 1)
-    table = torch.cat(wide, 1).reshape(-1, labels)
-    return functional.embedding_bag(first + 1 + batch.votes, table, mode="sum")
+    num_labels = log_emission.shape[2]
+    coarse = [log_emission[:, 1:][:, allowed] for allowed in batch.allowed[num_labels:]]
+    columns = [log_emission, *(group.logsumexp(1, keepdim=True) for group in coarse)]
+    row_offsets = torch.arange(len(log_emission)) * (len(batch.allowed) + 1)
+    table = torch.cat(columns, 1).reshape(-1, num_labels)
+    return functional.embedding_bag(row_offsets + 1 + batch.votes, table, mode="sum")

@@ -15,82 +15,85 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from convener.kernels.chain_torch import objective
-from convener.nets.moves import NEVER
+from convener.kernels.chain_torch import chain_objective
+from convener.nets.moves import ILLEGAL_LOGIT
 
 
-class Chain(NamedTuple):
+class ChainPotentials(NamedTuple):
     """What `kernels.chain` and `kernels.decode` take, with the offsets: log Z is its likelihood."""
 
-    log_init: Tensor
-    trans: Tensor
-    log_like: Tensor
+    log_initial: Tensor
+    transition: Tensor
+    log_evidence: Tensor
 
 
-def chain_of(scores: Tensor, moves: Tensor, offsets: Tensor) -> Chain:
+def crf_to_chain(scores: Tensor, transitions: Tensor, offsets: Tensor) -> ChainPotentials:
     """A hidden chain with the paths of the field, each with its score.
 
     The chain has a label before the sentence, O, and its moves from there to the first token are
     taken back in the evidence.  Moves by token are normalised there by row; what that takes from
     the paths through label i at t-1 is given back as evidence of i.
     """
-    first = offsets[:-1][offsets.diff() > 0]
-    if moves.ndim == 2:
-        back = -moves[0].expand(len(first), -1)
-        return Chain(begin(scores), moves, scores.index_add(0, first, back))
-    later = _later(offsets)
-    log_like = scores.index_add(0, later - 1, moves[later].logsumexp(2))
+    first_tokens = offsets[:-1][offsets.diff() > 0]
+    if transitions.ndim == 2:
+        correction = -transitions[0].expand(len(first_tokens), -1)
+        return ChainPotentials(log_initial_o(scores), transitions, scores.index_add(0, first_tokens, correction))
+    non_first = _non_first_tokens(offsets)
+    log_evidence = scores.index_add(0, non_first - 1, transitions[non_first].logsumexp(2))
     # From O to a first token all moves are alike: 1/L each.
-    even = scores.new_full((len(first), scores.shape[1]), math.log(scores.shape[1]))
-    trans = moves.index_fill(0, first, 0.0)
-    return Chain(begin(scores), trans, log_like.index_add(0, first, even))
+    uniform = scores.new_full((len(first_tokens), scores.shape[1]), math.log(scores.shape[1]))
+    transition_logits = transitions.index_fill(0, first_tokens, 0.0)
+    return ChainPotentials(log_initial_o(scores), transition_logits, log_evidence.index_add(0, first_tokens, uniform))
 
 
-def begin(scores: Tensor) -> Tensor:
+def log_initial_o(scores: Tensor) -> Tensor:
     """Log-probabilities of the label before a sentence, which is O.  scores (., L) -> (L,)"""
-    sure = scores.new_full(scores.shape[-1:], -torch.inf)
-    sure[0] = 0.0
-    return sure
+    log_initial = scores.new_full(scores.shape[-1:], -torch.inf)
+    log_initial[0] = 0.0
+    return log_initial
 
 
-def with_start(scores: Tensor, start: Tensor, offsets: Tensor) -> Tensor:
+def add_start_scores(scores: Tensor, start: Tensor, offsets: Tensor) -> Tensor:
     """Scores (N, L) with those of first labels: (L,), or (M, L), for each sentence its own."""
-    some = offsets.diff() > 0
-    rows = start.expand(len(some), -1)[some]
-    return scores.index_add(0, offsets[:-1][some], rows)
+    non_empty = offsets.diff() > 0
+    rows = start.expand(len(non_empty), -1)[non_empty]
+    return scores.index_add(0, offsets[:-1][non_empty], rows)
 
 
-def log_partition(scores: Tensor, moves: Tensor, offsets: Tensor) -> Tensor:
+def log_partition(scores: Tensor, transitions: Tensor, offsets: Tensor) -> Tensor:
     """Log of the summed exp(score) of all paths, by sentence; 0 for an empty one.  -> (M,)
 
     >>> log_partition(torch.zeros(2, 3), torch.zeros(3, 3), torch.tensor([0, 2])).exp().round()
     tensor([9.])
     """
-    value, _ = objective(*chain_of(scores, moves, offsets), offsets)
+    value, _ = chain_objective(*crf_to_chain(scores, transitions, offsets), offsets)
     return value
 
 
-def path_score(scores: Tensor, moves: Tensor, labels: Tensor, offsets: Tensor) -> Tensor:
+def path_score(scores: Tensor, transitions: Tensor, labels: Tensor, offsets: Tensor) -> Tensor:
     """The score of one path in each sentence.  labels (N,) -> (M,)"""
     labels = labels.long()
-    own = scores.gather(1, labels[:, None]).squeeze(1)
-    later = _later(offsets)
-    pairs = labels[later - 1], labels[later]
-    row = moves[pairs] if moves.ndim == 2 else moves[(later, *pairs)]
-    return _by_sentence(own.index_add(0, later, row), offsets)
+    token_scores = scores.gather(1, labels[:, None]).squeeze(1)
+    non_first = _non_first_tokens(offsets)
+    pairs = labels[non_first - 1], labels[non_first]
+    transition_scores = transitions[pairs] if transitions.ndim == 2 else transitions[(non_first, *pairs)]
+    return _sum_by_sentence(token_scores.index_add(0, non_first, transition_scores), offsets)
 
 
-def expected_score(scores: Tensor, moves: Tensor, probabilities: Tensor, offsets: Tensor) -> Tensor:
+def expected_score(scores: Tensor, transitions: Tensor, probabilities: Tensor, offsets: Tensor) -> Tensor:
     """The expected score of paths whose labels are drawn token by token, each by itself.
 
     probabilities (N, L) -> (M,).  Of paths that are known by such marginals only, neighbours are
     taken for independent; where all are sure this is `path_score`.
     """
-    own = (scores * probabilities).sum(1)
-    later = _later(offsets)
-    matrix = moves[later] if moves.ndim == 3 else moves
-    row = torch.matmul(probabilities[later - 1][:, None], matrix).squeeze(1)
-    return _by_sentence(own.index_add(0, later, (row * probabilities[later]).sum(1)), offsets)
+    token_scores = (scores * probabilities).sum(1)
+    non_first = _non_first_tokens(offsets)
+    matrix = transitions[non_first] if transitions.ndim == 3 else transitions
+    transition_scores = torch.matmul(probabilities[non_first - 1][:, None], matrix).squeeze(1)
+    return _sum_by_sentence(
+        token_scores.index_add(0, non_first, (transition_scores * probabilities[non_first]).sum(1)),
+        offsets,
+    )
 
 
 class CRF(nn.Module):
@@ -105,50 +108,51 @@ class CRF(nn.Module):
     """
 
     def __init__(
-        self, labels: int, legal: Tensor | None = None, legal_start: Tensor | None = None
+        self,
+        num_labels: int,
+        legal_transitions: Tensor | None = None,
+        legal_first: Tensor | None = None,
     ) -> None:
         super().__init__()
-        self.start = nn.Parameter(torch.zeros(labels))
-        self.moves = nn.Parameter(torch.zeros(labels, labels))
-        self.register_buffer("floor", torch.zeros(labels, labels))
-        self.register_buffer("start_floor", torch.zeros(labels))
-        self.floor: Tensor
-        self.start_floor: Tensor
-        if legal is not None:
-            self.floor[~legal.bool()] = NEVER
-        if legal_start is not None:
-            self.start_floor[~legal_start.bool()] = NEVER
+        self.start_transitions = nn.Parameter(torch.zeros(num_labels))
+        self.transitions = nn.Parameter(torch.zeros(num_labels, num_labels))
+        self.register_buffer("illegal_logits", torch.zeros(num_labels, num_labels))
+        self.register_buffer("illegal_start_logits", torch.zeros(num_labels))
+        self.illegal_logits: Tensor
+        self.illegal_start_logits: Tensor
+        if legal_transitions is not None:
+            self.illegal_logits[~legal_transitions.bool()] = ILLEGAL_LOGIT
+        if legal_first is not None:
+            self.illegal_start_logits[~legal_first.bool()] = ILLEGAL_LOGIT
 
-    def field(self, scores: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
+    def potentials(self, scores: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
         """Scores with that of the first label, and moves, as the functions here take them."""
-        start = self.start + self.start_floor
-        return with_start(scores, start, offsets), self.moves + self.floor
+        start = self.start_transitions + self.illegal_start_logits
+        return add_start_scores(scores, start, offsets), self.transitions + self.illegal_logits
 
     def log_likelihood(self, scores: Tensor, labels: Tensor, offsets: Tensor) -> Tensor:
         """The log-probability of the labels by sentence.  scores (N, L), labels (N,) -> (M,)"""
-        field = self.field(scores, offsets)
-        return path_score(*field, labels, offsets) - log_partition(*field, offsets)
+        potentials = self.potentials(scores, offsets)
+        return path_score(*potentials, labels, offsets) - log_partition(*potentials, offsets)
 
-    def expected_log_likelihood(
-        self, scores: Tensor, probabilities: Tensor, offsets: Tensor
-    ) -> Tensor:
+    def expected_log_likelihood(self, scores: Tensor, probabilities: Tensor, offsets: Tensor) -> Tensor:
         """The same where labels are known by their probabilities (N, L) only.  -> (M,)"""
-        field = self.field(scores, offsets)
-        return expected_score(*field, probabilities, offsets) - log_partition(*field, offsets)
+        potentials = self.potentials(scores, offsets)
+        return expected_score(*potentials, probabilities, offsets) - log_partition(*potentials, offsets)
 
-    def chain(self, scores: Tensor, offsets: Tensor) -> Chain:
+    def to_chain(self, scores: Tensor, offsets: Tensor) -> ChainPotentials:
         """For decoding and marginals: what `kernels.decode` and `train.chain.decoded` take."""
-        return chain_of(*self.field(scores, offsets), offsets)
+        return crf_to_chain(*self.potentials(scores, offsets), offsets)
 
 
-def _later(offsets: Tensor) -> Tensor:
+def _non_first_tokens(offsets: Tensor) -> Tensor:
     """Tokens that have one before them in their sentence."""
-    inner = torch.ones(int(offsets[-1]), dtype=torch.bool, device=offsets.device)
-    inner[offsets[:-1][offsets.diff() > 0]] = False
-    return inner.nonzero().squeeze(1)
+    mask = torch.ones(int(offsets[-1]), dtype=torch.bool, device=offsets.device)
+    mask[offsets[:-1][offsets.diff() > 0]] = False
+    return mask.nonzero().squeeze(1)
 
 
-def _by_sentence(values: Tensor, offsets: Tensor) -> Tensor:
+def _sum_by_sentence(values: Tensor, offsets: Tensor) -> Tensor:
     """Sums over the tokens of each sentence.  (N,) -> (M,)"""
     sentence = torch.repeat_interleave(offsets.diff())
     return values.new_zeros(len(offsets) - 1).index_add(0, sentence, values)

@@ -5,20 +5,20 @@ from __future__ import annotations
 import torch
 from torch import Generator, Tensor, nn
 
-from convener.nets.moves import PLAIN, Line, Look, looked, silent_linear
+from convener.nets.moves import NO_CONTEXT, ContextConfig, TokenBatch, context_linear, zero_linear
 
 
-class Scorer(nn.Module):
+class LinearTokenScorer(nn.Module):
     """A token's labels by its features and its neighbours'; zero until it is told otherwise."""
 
-    def __init__(self, width: int, labels: int, look: Look = PLAIN) -> None:
+    def __init__(self, input_dim: int, num_labels: int, context: ContextConfig = NO_CONTEXT) -> None:
         super().__init__()
-        self.look = look
-        self.own = silent_linear(width, labels)
-        self.around = nn.Parameter(torch.zeros(2 * look.context * labels, width))
+        self.context = context
+        self.linear = zero_linear(input_dim, num_labels)
+        self.context_weight = nn.Parameter(torch.zeros(2 * context.context_window * num_labels, input_dim))
 
-    def forward(self, batch: Line, generator: Generator | None = None) -> Tensor:
+    def forward(self, batch: TokenBatch, generator: Generator | None = None) -> Tensor:
         """With a generator some features are left out, the same for all tokens.  -> (N, L)"""
-        weight, bias = self.own.weight, self.own.bias
-        own, beside = looked(batch, weight, bias, self.around, self.look, generator)
-        return own if beside is None else own + beside
+        weight, bias = self.linear.weight, self.linear.bias
+        token_scores, context_scores = context_linear(batch, weight, bias, self.context_weight, self.context, generator)
+        return token_scores if context_scores is None else token_scores + context_scores

@@ -9,44 +9,44 @@ import torch
 from torch import Generator, Tensor
 
 from convener.kernels import columns, dirichlet, expansion
-from convener.kernels.parts import Parts
-from convener.kernels.said import Said, log_evidence
-from convener.nets.moves import PLAIN, Look, MovesNet, silent_linear
+from convener.kernels.parts import CoarseCells
+from convener.kernels.said import VoteCells, log_evidence
+from convener.nets.moves import NO_CONTEXT, ContextConfig, TransitionNetwork, zero_linear
 
-PIECE = 256
+CHUNK_SENTENCES = 256
 """Sentences whose emissions are computed together."""
 
 
-class Words(Protocol):
+class CellBatch(Protocol):
     """What of a batch matters here."""
 
     @property
     def sentences(self) -> Tensor: ...
     @property
-    def said(self) -> Said: ...
+    def cells(self) -> VoteCells: ...
     @property
-    def parts(self) -> Parts | None: ...
+    def coarse_cells(self) -> CoarseCells | None: ...
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prior:
+class SparsePrior:
     """How scores become emissions; symbols as in the paper."""
 
-    steepness: float
+    h_n: float
     """h_n"""
-    root: float
+    h_s: float
     """h_s"""
-    exponent: float
+    g_n: float
     """g_n"""
-    base: float
+    nu_base: float
     """nu_base"""
-    expand: float
+    nu_expan: float
     """nu_expan"""
     softmax: bool = True
     naive: bool = False
 
 
-class SparseNet(MovesNet):
+class SparseCHMMNetwork(TransitionNetwork):
     """Reliabilities and addon scales of sentences beside the moves.
 
     `columns` of reliability per source: L by label, 1 + E by entity type. `wxor` is zero, and with
@@ -56,84 +56,85 @@ class SparseNet(MovesNet):
 
     def __init__(
         self,
-        width: int,
-        sources: int,
-        labels: int,
-        columns: int,
-        prior: Prior,
-        turn: float,
-        look: Look = PLAIN,
+        input_dim: int,
+        num_sources: int,
+        num_labels: int,
+        num_scores: int,
+        prior: SparsePrior,
+        g_r: float,
+        context: ContextConfig = NO_CONTEXT,
     ) -> None:
-        super().__init__(width, sources, labels, look)
-        self.columns, self.prior = columns, prior
-        self.reliability = silent_linear(width, sources * columns)
-        self.expansion = silent_linear(width, sources * labels)
-        self.register_buffer("wxor", torch.zeros(sources, labels, labels))
-        self.register_buffer("target", torch.zeros(sources, labels, labels))
-        self.register_buffer("turn", torch.tensor(turn))
-        self.register_buffer("base", torch.tensor(prior.base))
-        self.base: Tensor
+        super().__init__(input_dim, num_sources, num_labels, context)
+        self.num_scores, self.prior = num_scores, prior
+        self.reliability_layer = zero_linear(input_dim, num_sources * num_scores)
+        self.addon_layer = zero_linear(input_dim, num_sources * num_labels)
+        self.register_buffer("wxor", torch.zeros(num_sources, num_labels, num_labels))
+        self.register_buffer("addon_target", torch.zeros(num_sources, num_labels, num_labels))
+        self.register_buffer("g_r", torch.tensor(g_r))
+        self.register_buffer("nu_base", torch.tensor(prior.nu_base))
+        self.nu_base: Tensor
         self.wxor: Tensor
-        self.target: Tensor
-        self.turn: Tensor
+        self.addon_target: Tensor
+        self.g_r: Tensor
 
-    def scores(self, sentences: Tensor) -> Tensor:
+    def reliability_scores(self, sentences: Tensor) -> Tensor:
         """Reliability scores A~ by label.  (M, D) -> (M, K, L)"""
-        return self.rows(sentences).right
+        return self.base_prior(sentences).diagonal
 
-    def scales(self, sentences: Tensor) -> Tensor:
+    def addon_scale(self, sentences: Tensor) -> Tensor:
         """Scales C of the addon prior.  (M, D) -> (M, K, L)"""
-        logits: Tensor = self.expansion(sentences)
-        return logits.sigmoid().view(-1, self.sources, self.labels)
+        logits: Tensor = self.addon_layer(sentences)
+        return logits.sigmoid().view(-1, self.num_sources, self.num_labels)
 
-    def rows(self, sentences: Tensor) -> expansion.Rows:
+    def base_prior(self, sentences: Tensor) -> expansion.PriorRows:
         """The base prior of these sentences, or its naive stand-in."""
-        return columns.base_rows(self._reliabilities(sentences), self.labels, self._law())
+        return columns.prior_rows(self._reliability_logits(sentences), self.num_labels, self._prior_params())
 
-    def concentrations(self, sentences: Tensor, said: Said) -> tuple[Tensor, Tensor]:
+    def concentration(self, sentences: Tensor, cells: VoteCells) -> tuple[Tensor, Tensor]:
         """Omega of the labels said (C, L) [cell, latent], and its rows' sums (P, L)."""
-        logits = self._reliabilities(sentences)
-        spoken = columns.base_columns(logits, self.labels, said, self._law())
-        totals = sentences.new_ones(1, 1)
+        logits = self._reliability_logits(sentences)
+        prior_at_cells = columns.base_prior_at(logits, self.num_labels, cells, self._prior_params())
+        row_sums = sentences.new_ones(1, 1)
         if bool(self.wxor.any()):
-            scales = self.scales(sentences)
-            spoken = spoken + expansion.addon_columns(scales, self.wxor, said)
-            totals = 1 + expansion.addon_totals(scales, self.wxor).reshape(-1, self.labels)
-        expand, base = self.prior.expand, float(self.base)
-        return expand * spoken + base, expand * totals + self.labels * base
+            scale = self.addon_scale(sentences)
+            prior_at_cells = prior_at_cells + expansion.addon_prior_at(scale, self.wxor, cells)
+            row_sums = 1 + expansion.addon_row_sums(scale, self.wxor).reshape(-1, self.num_labels)
+        nu_expan, nu_base = self.prior.nu_expan, float(self.nu_base)
+        return nu_expan * prior_at_cells + nu_base, nu_expan * row_sums + self.num_labels * nu_base
 
-    def _reliabilities(self, sentences: Tensor) -> Tensor:
+    def _reliability_logits(self, sentences: Tensor) -> Tensor:
         """(M, D) -> (M, K, Q) logits"""
-        logits: Tensor = self.reliability(sentences)
-        return logits.view(-1, self.sources, self.columns)
+        logits: Tensor = self.reliability_layer(sentences)
+        return logits.view(-1, self.num_sources, self.num_scores)
 
-    def _law(self) -> columns.Law:
-        prior, turn = self.prior, float(self.turn)
-        return columns.Law(
-            prior.steepness, prior.root, prior.exponent, turn, prior.softmax, prior.naive
+    def _prior_params(self) -> columns.PriorParams:
+        prior, g_r = self.prior, float(self.g_r)
+        return columns.PriorParams(prior.h_n, prior.h_s, prior.g_n, g_r, prior.softmax, prior.naive)
+
+    def log_evidence(self, batch: CellBatch, generator: Generator | None = None) -> Tensor:
+        """Log evidence, with emissions drawn by a generator, else their mean.  -> (N, L)"""
+        cells = batch.cells if batch.coarse_cells is None else batch.coarse_cells.cells
+        concentration, row_sums = self.concentration(batch.sentences, cells)
+        if generator is None:
+            log_emission = dirichlet.log_dirichlet_mean(concentration, row_sums, cells)
+        else:
+            log_emission = dirichlet.log_dirichlet_sample(concentration, row_sums, cells, generator=generator)
+        return log_evidence(
+            batch.coarse_cells.sum_over_allowed(log_emission) if batch.coarse_cells else log_emission,
+            batch.cells,
         )
 
-    def log_like(self, batch: Words, generator: Generator | None = None) -> Tensor:
-        """Log evidence, with emissions drawn by a generator, else their mean.  -> (N, L)"""
-        said = batch.said if batch.parts is None else batch.parts.cells
-        columns, totals = self.concentrations(batch.sentences, said)
-        if generator is None:
-            cells = dirichlet.log_mean(columns, totals, said)
-        else:
-            cells = dirichlet.log_sample(columns, totals, said, generator=generator)
-        return log_evidence(batch.parts.joined(cells) if batch.parts else cells, batch.said)
-
-    def emissions(self, sentences: Tensor) -> Tensor:
+    def emission(self, sentences: Tensor) -> Tensor:
         """Mean emissions, all of them.  (M, D) -> (M, K, L, L) [sentence, source, latent, said]"""
-        omega = self.rows(sentences).dense()
-        omega = omega + expansion.addon_prior(self.scales(sentences), self.wxor)
-        omega = self.prior.expand * omega + self.base
+        omega = self.base_prior(sentences).dense()
+        omega = omega + expansion.addon_prior(self.addon_scale(sentences), self.wxor)
+        omega = self.prior.nu_expan * omega + self.nu_base
         return omega / omega.sum(-1, keepdim=True)
 
-    def mean_emissions(self, sentences: Tensor) -> Tensor:
+    def mean_emission(self, sentences: Tensor) -> Tensor:
         """Mean emissions, averaged over sentences.  (M, D) -> (K, L, L)"""
         total = torch.zeros_like(self.wxor)
         with torch.no_grad():
-            for part in torch.split(sentences, PIECE):
-                total += self.emissions(part).sum(0)
+            for chunk in torch.split(sentences, CHUNK_SENTENCES):
+                total += self.emission(chunk).sum(0)
         return total / max(1, len(sentences))

@@ -6,10 +6,10 @@ import torch
 from torch import Generator, Tensor, nn
 
 from convener.nets.crf import CRF
-from convener.nets.moves import PLAIN, Line, Look, looked
+from convener.nets.moves import NO_CONTEXT, ContextConfig, TokenBatch, context_linear
 
 
-class TokenNet(nn.Module):
+class TokenScorer(nn.Module):
     """Scores of labels: a linear layer, or with a hidden width one hidden layer below it.
 
     What a neighbour says is added to what a token says of itself, each by weights of its own. A
@@ -18,41 +18,41 @@ class TokenNet(nn.Module):
 
     def __init__(
         self,
-        width: int,
-        labels: int,
-        look: Look = PLAIN,
+        input_dim: int,
+        num_labels: int,
+        context: ContextConfig = NO_CONTEXT,
         *,
-        hidden: int = 0,
+        hidden_size: int = 0,
         crf: CRF | None = None,
     ) -> None:
         super().__init__()
         self.crf = crf
-        self.look, self.outputs = look, hidden or labels
-        self.weight = nn.Parameter(torch.zeros((2 * look.context + 1) * self.outputs, width))
-        self.bias = nn.Parameter(torch.zeros(self.outputs))
-        self.top = nn.Linear(hidden, labels) if hidden else None
-        if self.top is not None:
+        self.context, self.out_features = context, hidden_size or num_labels
+        self.weight = nn.Parameter(torch.zeros((2 * context.context_window + 1) * self.out_features, input_dim))
+        self.bias = nn.Parameter(torch.zeros(self.out_features))
+        self.output_layer = nn.Linear(hidden_size, num_labels) if hidden_size else None
+        if self.output_layer is not None:
             # As if all neighbours were one layer: their number is part of its width.
-            nn.init.normal_(self.weight, std=(width * (2 * look.context + 1)) ** -0.5)
-            nn.init.zeros_(self.top.weight)
-            nn.init.zeros_(self.top.bias)
+            nn.init.normal_(self.weight, std=(input_dim * (2 * context.context_window + 1)) ** -0.5)
+            nn.init.zeros_(self.output_layer.weight)
+            nn.init.zeros_(self.output_layer.bias)
 
-    def scores(self, batch: Line, generator: Generator | None = None) -> Tensor:
+    def scores(self, batch: TokenBatch, generator: Generator | None = None) -> Tensor:
         """Scores of all labels at every token; with a generator some features are left out.
 
         -> (N, L)
         """
-        size, middle = self.outputs, self.look.context * self.outputs
-        before, own, behind = torch.split(self.weight, [middle, size, middle])
-        around = torch.cat([before, behind])
-        total, beside = looked(batch, own, self.bias, around, self.look, generator)
-        total = total if beside is None else total + beside
-        if self.top is None:
-            return total
-        found = torch.relu(total)
-        if generator is not None and self.look.dropout:
-            stays = 1 - self.look.dropout
-            found = found * torch.bernoulli(torch.full_like(found, stays), generator=generator)
-            found = found / stays
-        scores: Tensor = self.top(found)
+        size, context_rows = self.out_features, self.context.context_window * self.out_features
+        left, center, right = torch.split(self.weight, [context_rows, size, context_rows])
+        context_weight = torch.cat([left, right])
+        output, context_scores = context_linear(batch, center, self.bias, context_weight, self.context, generator)
+        output = output if context_scores is None else output + context_scores
+        if self.output_layer is None:
+            return output
+        hidden = torch.relu(output)
+        if generator is not None and self.context.dropout:
+            keep_prob = 1 - self.context.dropout
+            hidden = hidden * torch.bernoulli(torch.full_like(hidden, keep_prob), generator=generator)
+            hidden = hidden / keep_prob
+        scores: Tensor = self.output_layer(hidden)
         return scores

@@ -7,32 +7,32 @@ from pathlib import Path
 from typing import Any
 
 from convener.data import Dataset
-from convener.io.files import whole
-from convener.report.account import Account, Teller, account_of
-from convener.report.story import page
+from convener.io.files import atomic_write
+from convener.report.account import ReportableModel, RunSummary, summarize_run
+from convener.report.story import render_report
 
-__all__ = ["Account", "account_of", "page", "write_report"]
+__all__ = ["RunSummary", "render_report", "summarize_run", "write_report"]
 
 
 def write_report(
-    model: Teller,
+    model: ReportableModel,
     data: Dataset,
     path: str | Path,
     *,
     title: str = "",
-    facts: Mapping[str, Any] | None = None,
-) -> Account:
+    run_info: Mapping[str, Any] | None = None,
+) -> RunSummary:
     """Write one HTML file that shows what a fitted model makes of some data.
 
     >>> from tempfile import mkdtemp
     >>> import convener as cv
-    >>> corpus = cv.demo.corpus()
+    >>> corpus = cv.demo.load_corpus()
     >>> path = Path(mkdtemp()) / "report.html"
     >>> account = write_report(cv.MajorityVote().fit(corpus.train), corpus.valid, path)
-    >>> path.is_file(), account.fixes[0].source in corpus.train.sources
+    >>> path.is_file(), account.recommendations[0].source in corpus.train.sources
     (True, True)
     """
-    account = account_of(model, data, title=title, facts=facts)
-    with whole(Path(path)) as draft:
-        draft.write_text(page(account), encoding="utf-8")
-    return account
+    summary = summarize_run(model, data, title=title, run_info=run_info)
+    with atomic_write(Path(path)) as draft:
+        draft.write_text(render_report(summary), encoding="utf-8")
+    return summary

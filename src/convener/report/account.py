@@ -11,30 +11,30 @@ from numpy.typing import NDArray
 
 from convener.data import Dataset
 from convener.errors import DataError
-from convener.evaluate import Analysis, Evaluation, analyze, evaluate
-from convener.insides import Insides
-from convener.kernels.vote import majority_io
+from convener.evaluate import Evaluation, SourceAnalysis, analyze, evaluate
+from convener.insides import Diagnostics
+from convener.kernels.vote import majority_vote_io
 from convener.predictions import Predictions
-from convener.report.estimates import Estimate, estimates
-from convener.report.fixes import Fix, fixes
-from convener.report.sheet import Sheet, sheet_of
+from convener.report.estimates import SourceEstimate, estimate_sources
+from convener.report.fixes import Recommendation, recommend
+from convener.report.sheet import SentenceIndex, build_sentence_index
 
-DRAWS = 1000
+BOOTSTRAP_SAMPLES = 1000
 """Of the bootstrap, for intervals of the scores."""
 
 
-class Teller(Protocol):
+class ReportableModel(Protocol):
     """What of a fitted label model is asked."""
 
     @property
     def name(self) -> str: ...
     def predict(self, data: Dataset) -> Predictions: ...
-    def insides(self) -> Insides: ...
-    def why(self) -> tuple[str, ...]: ...
+    def diagnostics(self) -> Diagnostics: ...
+    def explain(self) -> tuple[str, ...]: ...
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Account:
+class RunSummary:
     """What there is to tell of one model on one dataset.
 
     data        with its gold, if it has any; answer: the model's labels; vote: majority vote's
@@ -43,51 +43,55 @@ class Account:
 
     title: str
     data: Dataset
-    answer: Predictions
-    vote: NDArray[np.int16]
-    insides: Insides
-    analysis: Analysis
+    predictions: Predictions
+    vote_labels: NDArray[np.int16]
+    diagnostics: Diagnostics
+    analysis: SourceAnalysis
     evaluation: Evaluation
-    estimates: tuple[Estimate, ...]
-    fixes: tuple[Fix, ...]
-    sheet: Sheet
-    why: tuple[str, ...] = ()
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    estimates: tuple[SourceEstimate, ...]
+    recommendations: tuple[Recommendation, ...]
+    sentence_index: SentenceIndex
+    explanation: tuple[str, ...] = ()
+    run_info: Mapping[str, Any] = field(default_factory=dict)
 
 
-def account_of(
-    model: Teller, data: Dataset, *, title: str = "", facts: Mapping[str, Any] | None = None
-) -> Account:
+def summarize_run(
+    model: ReportableModel,
+    data: Dataset,
+    *,
+    title: str = "",
+    run_info: Mapping[str, Any] | None = None,
+) -> RunSummary:
     """Label the data with the model, and look at everything."""
-    answer = answer_of(model, data)
-    vote = majority_vote(data)
-    return Account(
+    predictions = predict_for_report(model, data)
+    vote_labels = majority_vote_labels(data)
+    return RunSummary(
         title=title or model.name,
         data=data,
-        answer=answer,
-        vote=vote,
-        insides=model.insides(),
+        predictions=predictions,
+        vote_labels=vote_labels,
+        diagnostics=model.diagnostics(),
         analysis=analyze(data),
-        evaluation=evaluate(answer, data, bootstrap=DRAWS if data.gold is not None else 0),
-        estimates=tuple(estimates(data, answer)),
-        fixes=tuple(fixes(data, answer)),
-        sheet=sheet_of(data, [answer], vote),
-        why=model.why(),
-        facts=facts or {},
+        evaluation=evaluate(predictions, data, bootstrap_samples=BOOTSTRAP_SAMPLES if data.gold is not None else 0),
+        estimates=tuple(estimate_sources(data, predictions)),
+        recommendations=tuple(recommend(data, predictions)),
+        sentence_index=build_sentence_index(data, [predictions], vote_labels),
+        explanation=model.explain(),
+        run_info=run_info or {},
     )
 
 
-def answer_of(model: Teller, data: Dataset) -> Predictions:
+def predict_for_report(model: ReportableModel, data: Dataset) -> Predictions:
     """The model's labels for data that can be shown."""
     if not len(data.tokens):
         raise DataError("there is nothing to report on: the data holds no token")
-    answer = model.predict(data)
-    if answer.probabilities is None:
+    predictions = model.predict(data)
+    if predictions.probabilities is None:
         raise DataError(f"{model.name} gives no probabilities, which a report is about")
-    return answer
+    return predictions
 
 
-def majority_vote(data: Dataset) -> NDArray[np.int16]:
+def majority_vote_labels(data: Dataset) -> NDArray[np.int16]:
     """The labels of majority vote in the IO scheme.  -> (N,)"""
-    fine = data.fine()
-    return majority_io(fine.votes, fine.opinions(), fine.offsets, len(fine.tags.types))
+    fine = data.without_coarse()
+    return majority_vote_io(fine.votes, fine.opinions(), fine.offsets, len(fine.tags.types))

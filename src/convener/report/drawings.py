@@ -10,115 +10,126 @@ import numpy as np
 from convener.data import Dataset
 from convener.evaluate import Calibration
 from convener.insides import Floats
-from convener.kernels.priors import move_counts
-from convener.report.account import Account
-from convener.report.figures import Diagram, Figure, Heat, Lines, Point, Range, Ranges, Scatter
+from convener.kernels.priors import transition_counts
+from convener.report.account import RunSummary
+from convener.report.figures import (
+    Figure,
+    Heatmap,
+    IntervalPlot,
+    IntervalRow,
+    LinePlot,
+    Point,
+    ReliabilityDiagram,
+    ScatterPlot,
+)
 
-MOST_LABELS = 11
+MAX_LABELS = 11
 """With more labels, emissions are shown by type."""
 STAGES = ("start", "final", "truth")
 
 
-def reliability(account: Account) -> Ranges:
+def reliability(summary: RunSummary) -> IntervalPlot:
     """What each source is worth for each type, with the doubt about it."""
-    return Ranges(
+    return IntervalPlot(
         title="F1 of each source, by type",
-        says="Dots: F1 as the model sees it; lines: 95 % intervals"
-        + ("; diamonds: true F1 by gold." if account.data.gold is not None else "."),
+        caption="Dots: F1 as the model sees it; lines: 95 % intervals"
+        + ("; diamonds: true F1 by gold." if summary.data.gold is not None else "."),
         x_title="F1",
         rows=[
-            Range(
+            IntervalRow(
                 item.source,
                 item.type,
-                *_ends(item.f1),
-                None if item.true is None else item.true.f1,
+                *_low_value_high(item.f1),
+                None if item.gold_score is None else item.gold_score.f1,
             )
-            for item in account.estimates
+            for item in summary.estimates
         ],
     )
 
 
-def agreement(account: Account) -> Scatter | None:
+def estimated_vs_gold(summary: RunSummary) -> ScatterPlot | None:
     """Estimated against true F1 of sources; None without gold."""
     points = [
-        Point(item.true.f1, item.f1.value, f"{item.source}, {item.type}", item.type)
-        for item in account.estimates
-        if item.true is not None
+        Point(item.gold_score.f1, item.f1.value, f"{item.source}, {item.type}", item.type)
+        for item in summary.estimates
+        if item.gold_score is not None
     ]
     if not points:
         return None
-    found = correlation(account)
-    says = "" if found is None else f"Pearson correlation {found:.3f} over {len(points)} pairs. "
-    return Scatter(
+    pearson = f1_correlation(summary)
+    caption = "" if pearson is None else f"Pearson correlation {pearson:.3f} over {len(points)} pairs. "
+    return ScatterPlot(
         title="Estimated and true F1",
-        says=f"{says}Every dot is a source and a type; on the line they are the same.",
+        caption=f"{caption}Every dot is a source and a type; on the line they are the same.",
         points=points,
         x_title="true F1",
         y_title="estimated F1",
     )
 
 
-def correlation(account: Account) -> float | None:
+def f1_correlation(summary: RunSummary) -> float | None:
     """Pearson's, of estimated and true F1; None where it is not defined."""
-    pairs = [(item.f1.value, item.true.f1) for item in account.estimates if item.true is not None]
+    pairs = [(item.f1.value, item.gold_score.f1) for item in summary.estimates if item.gold_score is not None]
     values = np.array(pairs).reshape(-1, 2)
     if len(values) < 3 or (values.std(axis=0) == 0).any():
         return None
     return float(np.corrcoef(values.T)[0, 1])
 
 
-def pairs(account: Account) -> Heat | None:
+def source_similarity(summary: RunSummary) -> Heatmap | None:
     """How alike sources are, two by two; None where there are no two."""
-    names = account.data.sources
+    names = summary.data.sources
     if len(names) < 2:
         return None
-    values = account.analysis.pairwise["span_f1"].copy()
+    values = summary.analysis.pairwise["span_f1"].copy()
     np.fill_diagonal(values, np.nan)
-    return Heat(
+    return Heatmap(
         title="How alike the sources are",
-        says="F1 of one source's spans against another's: 1 is a copy.",
+        caption="F1 of one source's spans against another's: 1 is a copy.",
         rows=names,
         columns=names,
         values=values,
     )
 
 
-def emissions(account: Account) -> list[tuple[str, list[Heat]]]:
+def emissions(summary: RunSummary) -> list[tuple[str, list[Heatmap]]]:
     """Of each source that is heard: what it says where the truth is known, up to three times."""
-    seen, fine = account.insides, account.data.fine()
-    learned = seen.emissions
+    diagnostics, fine = summary.diagnostics, summary.data.without_coarse()
+    learned = diagnostics.emission
     if learned is None:
-        shares = account.answer.probabilities
-        learned = None if shares is None else _counted(fine, seen.sources, np.asarray(shares))
-    truth = None
+        probabilities = summary.predictions.probabilities
+        learned = (
+            None if probabilities is None else _count_emissions(fine, diagnostics.sources, np.asarray(probabilities))
+        )
+    gold_emissions = None
     if fine.gold is not None:
-        truth = _counted(fine, seen.sources, np.eye(len(fine.tags))[fine.gold])
-    found = []
-    for number, source in enumerate(seen.sources):
-        maps = [
-            _emission_map(stage, array[number], fine)
-            for stage, array in zip(STAGES, (seen.start, learned, truth), strict=True)
+        gold_emissions = _count_emissions(fine, diagnostics.sources, np.eye(len(fine.tags))[fine.gold])
+    figures = []
+    for number, source in enumerate(diagnostics.sources):
+        heatmaps = [
+            _emission_heatmap(stage, array[number], fine)
+            for stage, array in zip(STAGES, (diagnostics.initial_emission, learned, gold_emissions), strict=True)
             if array is not None
         ]
-        found.append((source, maps))
-    return found
+        figures.append((source, heatmaps))
+    return figures
 
 
-def moves(account: Account) -> list[Heat]:
+def transitions(summary: RunSummary) -> list[Heatmap]:
     """How labels follow one another: by the model and, where there is gold, in truth."""
-    data, tags = account.data, account.data.fine_tags
-    labels = {"final": account.answer.labels, "truth": data.gold}
-    found = []
-    for stage, path in labels.items():
-        if path is None:
+    data, tags = summary.data, summary.data.fine_tags
+    labels_by_stage = {"final": summary.predictions.labels, "truth": data.gold}
+    heatmaps = []
+    for stage, stage_labels in labels_by_stage.items():
+        if stage_labels is None:
             continue
-        counts = move_counts(path, data.offsets, len(tags))
+        counts = transition_counts(stage_labels, data.offsets, len(tags))
         total = counts.sum(axis=1, keepdims=True)
         values = np.divide(counts, total, out=np.full(counts.shape, np.nan), where=total > 0)
-        found.append(
-            Heat(
+        heatmaps.append(
+            Heatmap(
                 title=f"Moves: {stage}",
-                says="Share of the moves from the row's label that lead to the column's.",
+                caption="Share of the moves from the row's label that lead to the column's.",
                 rows=tags.names,
                 columns=tags.names,
                 values=values,
@@ -126,117 +137,115 @@ def moves(account: Account) -> list[Heat]:
                 column_title="to",
             )
         )
-    return found
+    return heatmaps
 
 
-def curves(account: Account) -> list[Lines]:
+def training_curves(summary: RunSummary) -> list[LinePlot]:
     """Loss and held-out score, stage by stage."""
-    found = []
-    for stage, points in account.insides.curves.items():
-        for column, what in enumerate(("loss", "held-out score")):
+    figures = []
+    for stage, points in summary.diagnostics.learning_curves.items():
+        for column, quantity in enumerate(("loss", "held-out score")):
             steps = np.flatnonzero(np.isfinite(points[:, column]))
             if len(steps) > 1:
                 line = list(zip(steps.tolist(), points[steps, column].tolist(), strict=True))
-                found.append(
-                    Lines(
-                        title=f"{stage}: {what}",
-                        says=f"From {line[0][1]:.4g} to {line[-1][1]:.4g}.",
-                        curves={what: line},
+                figures.append(
+                    LinePlot(
+                        title=f"{stage}: {quantity}",
+                        caption=f"From {line[0][1]:.4g} to {line[-1][1]:.4g}.",
+                        curves={quantity: line},
                         x_title="step" if stage == "EM" else "epoch",
-                        y_title=what,
+                        y_title=quantity,
                     )
                 )
-    return found
+    return figures
 
 
-def calibration(account: Account) -> Diagram | None:
+def calibration(summary: RunSummary) -> ReliabilityDiagram | None:
     """How often labels of some confidence are right; None without gold."""
     kinds = {"tokens": "tokens", "spans": "spans"}
-    parts = {
-        kinds[name]: part for name, part in account.evaluation.calibration.items() if name in kinds
-    }
+    parts = {kinds[name]: part for name, part in summary.evaluation.calibration.items() if name in kinds}
     if not parts:
         return None
-    errors = ", ".join(
-        f"{part.ece:.3f} for {name}" for name, part in parts.items() if part.ece is not None
-    )
-    return Diagram(
+    errors = ", ".join(f"{part.ece:.3f} for {name}" for name, part in parts.items() if part.ece is not None)
+    return ReliabilityDiagram(
         title="Calibration",
-        says=f"Expected calibration error {errors}. On the line, 80 % sure is right 4 times of 5.",
-        curves={name: bins_of(part) for name, part in parts.items()},
+        caption=f"Expected calibration error {errors}. On the line, 80 % sure is right 4 times of 5.",
+        curves={name: nonempty_bins(part) for name, part in parts.items()},
     )
 
 
-def confusion(account: Account) -> Heat | None:
+def confusion(summary: RunSummary) -> Heatmap | None:
     """Which types are taken for which; None without gold."""
-    found = account.evaluation.breakdown
-    if found is None:
+    error_types = summary.evaluation.error_types
+    if error_types is None:
         return None
-    counts = found.confusion.astype(np.float64)
+    counts = error_types.confusion.astype(np.float64)
     total = counts.sum(axis=1, keepdims=True)
-    return Heat(
+    return Heatmap(
         title="Types confused",
-        says="Shares of each row: what the entities of a true type became.",
-        rows=(*found.types, "(spurious)"),
-        columns=(*found.types, "(missed)"),
+        caption="Shares of each row: what the entities of a true type became.",
+        rows=(*error_types.types, "(spurious)"),
+        columns=(*error_types.types, "(missed)"),
         values=np.divide(counts, total, out=np.full(counts.shape, np.nan), where=total > 0),
         row_title="gold",
         column_title="predicted",
     )
 
 
-ALL: dict[str, Callable[[Account], Figure | Sequence[Figure] | None]] = {
+FIGURES: dict[str, Callable[[RunSummary], Figure | Sequence[Figure] | None]] = {
     "reliability": reliability,
-    "agreement": agreement,
-    "pairs": pairs,
+    "agreement": estimated_vs_gold,
+    "pairs": source_similarity,
     "emissions": lambda account: [
-        replace(heat, title=f"{source}: {heat.title}")
-        for source, maps in emissions(account)
-        for heat in maps
+        replace(heat, title=f"{source}: {heat.title}") for source, maps in emissions(account) for heat in maps
     ],
-    "moves": moves,
-    "curves": curves,
+    "moves": transitions,
+    "curves": training_curves,
     "calibration": calibration,
     "confusion": confusion,
 }
 """Every kind of figure; one, several or none come of it."""
 
 
-def _ends(interval: tuple[float, float, float]) -> tuple[float, float, float]:
+def _low_value_high(interval: tuple[float, float, float]) -> tuple[float, float, float]:
     value, low, high = interval
     return low, value, high
 
 
-def bins_of(part: Calibration) -> list[tuple[float, float, int]]:
+def nonempty_bins(calibration: Calibration) -> list[tuple[float, float, int]]:
     """Confidence, share right and number of every bin that holds any."""
-    full = part.count > 0
-    columns = (part.confidence[full], part.accuracy[full], part.count[full])
+    nonempty = calibration.count > 0
+    columns = (
+        calibration.confidence[nonempty],
+        calibration.accuracy[nonempty],
+        calibration.count[nonempty],
+    )
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
-def _counted(data: Dataset, sources: Sequence[str], truth: Floats) -> Floats:
+def _count_emissions(data: Dataset, sources: Sequence[str], label_probs: Floats) -> Floats:
     """What each source says where the truth is as likely as this.  truth (N, L) -> (K, L, L)"""
-    size = truth.shape[1]
-    found = np.zeros((len(sources), size, size))
+    num_labels = label_probs.shape[1]
+    counts = np.zeros((len(sources), num_labels, num_labels))
     for number, name in enumerate(sources):
         if name not in data.sources:  # a source that the model has added
             continue
-        column = data.votes[:, data.source_number(name)]
-        for said in range(size):
-            found[number, :, said] = truth[column == said].sum(axis=0)
-    total = found.sum(axis=2, keepdims=True)
-    np.divide(found, total, out=found, where=total > 0)
-    found[np.broadcast_to(total == 0, found.shape)] = np.nan
-    return found
+        column = data.votes[:, data.source_index(name)]
+        for vote in range(num_labels):
+            counts[number, :, vote] = label_probs[column == vote].sum(axis=0)
+    total = counts.sum(axis=2, keepdims=True)
+    np.divide(counts, total, out=counts, where=total > 0)
+    counts[np.broadcast_to(total == 0, counts.shape)] = np.nan
+    return counts
 
 
-def _emission_map(title: str, matrix: Floats, data: Dataset) -> Heat:
+def _emission_heatmap(title: str, matrix: Floats, data: Dataset) -> Heatmap:
     names: Sequence[str] = data.tags.names
-    if len(names) > MOST_LABELS:
-        names, matrix = ("O", *data.tags.types), _by_type(matrix)
-    return Heat(
+    if len(names) > MAX_LABELS:
+        names, matrix = ("O", *data.tags.types), _merge_bio_labels(matrix)
+    return Heatmap(
         title=title,
-        says="",
+        caption="",
         rows=names,
         columns=names,
         values=matrix,
@@ -245,11 +254,11 @@ def _emission_map(title: str, matrix: Floats, data: Dataset) -> Heat:
     )
 
 
-def _by_type(matrix: Floats) -> Floats:
+def _merge_bio_labels(matrix: Floats) -> Floats:
     """Rows of B- and I- averaged, of those that are known; columns added.  (L, L) -> (1+E, 1+E)"""
-    wide = np.concatenate([matrix[:, :1], matrix[:, 1::2] + matrix[:, 2::2]], axis=1)
-    rows = np.stack([wide[1::2], wide[2::2]])
-    known = np.count_nonzero(~np.isnan(rows), axis=0)
-    mean = np.full(known.shape, np.nan)
-    np.divide(np.nansum(rows, axis=0), known, out=mean, where=known > 0)
-    return np.concatenate([wide[:1], mean])
+    merged = np.concatenate([matrix[:, :1], matrix[:, 1::2] + matrix[:, 2::2]], axis=1)
+    rows = np.stack([merged[1::2], merged[2::2]])
+    counts = np.count_nonzero(~np.isnan(rows), axis=0)
+    mean = np.full(counts.shape, np.nan)
+    np.divide(np.nansum(rows, axis=0), counts, out=mean, where=counts > 0)
+    return np.concatenate([merged[:1], mean])

@@ -9,28 +9,28 @@ from numpy.typing import NDArray
 
 from convener.data import Dataset
 from convener.evaluate.bootstrap import Interval
-from convener.evaluate.metrics import Score, correct
+from convener.evaluate.metrics import Score, is_correct
 from convener.predictions import Predictions
-from convener.report.marks import marks_of, probability_of, shares_of
+from convener.report.marks import require_probabilities, span_probabilities, spans_by_source
 from convener.spans import Spans
 
-WIDTH = 1.96
+Z_95 = 1.96
 """Standard deviations on either side that hold 95 %."""
 
 
-class Estimate(NamedTuple):
+class SourceEstimate(NamedTuple):
     """What one source is worth for one type, by the model's labels and, if known, by gold."""
 
     source: str
     type: str
-    marks: int
+    num_spans: int
     precision: Interval
     recall: Interval
     f1: Interval
-    true: Score | None
+    gold_score: Score | None
 
 
-def estimates(data: Dataset, answer: Predictions) -> list[Estimate]:
+def estimate_sources(data: Dataset, predictions: Predictions) -> list[SourceEstimate]:
     """Of every source and every type that it marks, source by source.
 
     Precision, recall and F1 of its spans, if the model's labels were the truth. The intervals
@@ -40,44 +40,48 @@ def estimates(data: Dataset, answer: Predictions) -> list[Estimate]:
     >>> data = Dataset.from_spans(["X"], [["a", "b"]] * 8, {"s": [[(0, 1, "X")], []] * 4})
     >>> shares = np.tile(np.array([[0.2, 0.8, 0.0], [1.0, 0.0, 0.0]], np.float32), (8, 1))
     >>> labels = np.array([1, 0] * 8, np.int16)
-    >>> found = estimates(data, Predictions(data=data, labels=labels, probabilities=shares))
-    >>> found[0].marks, found[0].precision.value, found[0].recall.value
+    >>> found = estimate_sources(data, Predictions(data=data, labels=labels, probabilities=shares))
+    >>> found[0].num_spans, found[0].precision.value, found[0].recall.value
     (4, 1.0, 0.5)
     """
-    fine = data.fine()
+    fine = data.without_coarse()
     gold = None if data.gold is None else fine.tags.spans(data.gold, data.offsets)
-    unseen = _unseen(answer)
+    expected_missed = _expected_missed(predictions)
     result = []
-    for name, spans in zip(data.sources, marks_of(data), strict=True):
-        chance = probability_of(spans, answer)
-        for number in np.unique(spans.type).tolist():
-            ours = spans.take(spans.type == number)
-            theirs = answer.spans.take(answer.spans.type == number)
-            true = None if gold is None else gold.take(gold.type == number)
-            precision, recall, f1 = _figures(
-                ours, theirs, chance[spans.type == number], unseen[number], len(data)
+    for name, spans in zip(data.sources, spans_by_source(data), strict=True):
+        probabilities = span_probabilities(spans, predictions)
+        for type_id in np.unique(spans.type).tolist():
+            source_spans = spans.take(spans.type == type_id)
+            predicted_spans = predictions.spans.take(predictions.spans.type == type_id)
+            gold_spans = None if gold is None else gold.take(gold.type == type_id)
+            precision, recall, f1 = _estimate_metrics(
+                source_spans,
+                predicted_spans,
+                probabilities[spans.type == type_id],
+                expected_missed[type_id],
+                len(data),
             )
             result.append(
-                Estimate(
+                SourceEstimate(
                     name,
-                    fine.tags.types[number],
-                    len(ours),
+                    fine.tags.types[type_id],
+                    len(source_spans),
                     precision,
                     recall,
                     f1,
-                    _score(ours, true),
+                    _gold_score(source_spans, gold_spans),
                 )
             )
     return result
 
 
-def interval(
-    part: NDArray[np.float64],
-    whole: NDArray[np.float64],
+def ratio_interval(
+    numerators: NDArray[np.float64],
+    denominators: NDArray[np.float64],
     *,
-    doubt: float = 0.0,
-    false: float = 0.0,
-    unseen: float = 0.0,
+    variance: float = 0.0,
+    expected_false: float = 0.0,
+    expected_missed: float = 0.0,
 ) -> Interval:
     """A ratio of sums over sentences, and about 95 % around it.
 
@@ -85,39 +89,61 @@ def interval(
     false, unseen: how much less the parts, and how much more the whole is expected to be, which
     moves the lower end. The delta method: var(A / B) = (sum of (a - r b)^2 + doubt) / B^2.
     """
-    total = float(whole.sum())
+    total = float(denominators.sum())
     if not total:
         return Interval(0.0, 0.0, 1.0)
-    value, least = float(part.sum()) / total, (float(part.sum()) - false) / (total + unseen)
-    spread = WIDTH * float(np.sqrt(((part - value * whole) ** 2).sum() + doubt)) / total
-    return Interval(value, max(0.0, least - spread), min(1.0, value + spread))
+    value, lower_value = (
+        float(numerators.sum()) / total,
+        (float(numerators.sum()) - expected_false) / (total + expected_missed),
+    )
+    margin = Z_95 * float(np.sqrt(((numerators - value * denominators) ** 2).sum() + variance)) / total
+    return Interval(value, max(0.0, lower_value - margin), min(1.0, value + margin))
 
 
-def _figures(
-    ours: Spans, theirs: Spans, chance: NDArray[np.float64], unseen: float, sentences: int
+def _estimate_metrics(
+    source_spans: Spans,
+    predicted_spans: Spans,
+    probabilities: NDArray[np.float64],
+    expected_missed: float,
+    num_sentences: int,
 ) -> tuple[Interval, Interval, Interval]:
     """Precision, recall and F1 of ours where theirs are the truth."""
-    same = correct(ours, theirs)
-    right, said, true = (
-        np.bincount(spans.sentence, minlength=sentences).astype(np.float64)
-        for spans in (ours.take(same), ours, theirs)
+    is_match = is_correct(source_spans, predicted_spans)
+    match_counts, source_counts, predicted_counts = (
+        np.bincount(spans.sentence, minlength=num_sentences).astype(np.float64)
+        for spans in (source_spans.take(is_match), source_spans, predicted_spans)
     )
-    doubt, false = float((chance * (1 - chance)).sum()), float((1 - chance)[same].sum())
+    variance, expected_false = (
+        float((probabilities * (1 - probabilities)).sum()),
+        float((1 - probabilities)[is_match].sum()),
+    )
     return (
-        interval(right, said, doubt=doubt, false=false),
-        interval(right, true, doubt=doubt, false=false, unseen=unseen),
-        interval(2 * right, said + true, doubt=4 * doubt, false=2 * false, unseen=unseen),
+        ratio_interval(match_counts, source_counts, variance=variance, expected_false=expected_false),
+        ratio_interval(
+            match_counts,
+            predicted_counts,
+            variance=variance,
+            expected_false=expected_false,
+            expected_missed=expected_missed,
+        ),
+        ratio_interval(
+            2 * match_counts,
+            source_counts + predicted_counts,
+            variance=4 * variance,
+            expected_false=2 * expected_false,
+            expected_missed=expected_missed,
+        ),
     )
 
 
-def _unseen(answer: Predictions) -> NDArray[np.float64]:
+def _expected_missed(predictions: Predictions) -> NDArray[np.float64]:
     """Entities of each type that are expected where the labels have none.  -> (E,)"""
-    silent = shares_of(answer)[answer.labels == 0, 1::2]
-    found: NDArray[np.float64] = silent.sum(axis=0, dtype=np.float64)
-    return found
+    begin_probs = require_probabilities(predictions)[predictions.labels == 0, 1::2]
+    expected: NDArray[np.float64] = begin_probs.sum(axis=0, dtype=np.float64)
+    return expected
 
 
-def _score(ours: Spans, true: Spans | None) -> Score | None:
-    if true is None:
+def _gold_score(source_spans: Spans, gold_spans: Spans | None) -> Score | None:
+    if gold_spans is None:
         return None
-    return Score(int(correct(ours, true).sum()), len(ours), len(true))
+    return Score(int(is_correct(source_spans, gold_spans).sum()), len(source_spans), len(gold_spans))

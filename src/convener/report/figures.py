@@ -22,7 +22,7 @@ class Point(NamedTuple):
     series: str
 
 
-class Range(NamedTuple):
+class IntervalRow(NamedTuple):
     """One line of a plot of intervals; `true` is where it ought to be, if known."""
 
     name: str
@@ -30,7 +30,7 @@ class Range(NamedTuple):
     low: float
     value: float
     high: float
-    true: float | None
+    gold: float | None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -39,11 +39,11 @@ class Figure:
 
     kind: ClassVar[str]
     title: str
-    says: str
+    caption: str
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Heat(Figure):
+class Heatmap(Figure):
     """A matrix of shares, 0 to 1; NaN is left empty."""
 
     kind: ClassVar[str] = "heat"
@@ -55,7 +55,7 @@ class Heat(Figure):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Scatter(Figure):
+class ScatterPlot(Figure):
     """Points between 0 and 1, both ways, around the diagonal."""
 
     kind: ClassVar[str] = "scatter"
@@ -65,16 +65,16 @@ class Scatter(Figure):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Ranges(Figure):
+class IntervalPlot(Figure):
     """Intervals between 0 and 1, one below the other."""
 
     kind: ClassVar[str] = "ranges"
-    rows: Sequence[Range]
+    rows: Sequence[IntervalRow]
     x_title: str
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Lines(Figure):
+class LinePlot(Figure):
     """Curves over the same steps."""
 
     kind: ClassVar[str] = "lines"
@@ -84,14 +84,14 @@ class Lines(Figure):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Diagram(Figure):
+class ReliabilityDiagram(Figure):
     """A reliability diagram: (confidence, share right, number) of every bin that holds any."""
 
     kind: ClassVar[str] = "diagram"
     curves: Mapping[str, Sequence[tuple[float, float, int]]] = field(default_factory=dict)
 
 
-def ticks(low: float, high: float, most: int = 6) -> list[float]:
+def ticks(low: float, high: float, max_ticks: int = 6) -> list[float]:
     """Round numbers from low to high.
 
     >>> ticks(0, 1), ticks(0.2, 47)
@@ -99,9 +99,9 @@ def ticks(low: float, high: float, most: int = 6) -> list[float]:
     """
     if not high > low:
         return [low]
-    rough = (high - low) / most
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(step for step in (power, 2 * power, 5 * power, 10 * power) if step >= rough * 0.999)
+    rough_step = (high - low) / max_ticks
+    power = 10.0 ** math.floor(math.log10(rough_step))
+    step = next(step for step in (power, 2 * power, 5 * power, 10 * power) if step >= rough_step * 0.999)
     first = math.ceil(low / step - 1e-9)
     last = math.floor(high / step + 1e-9)
     return [round(number * step, 10) for number in range(first, last + 1)]
@@ -121,8 +121,8 @@ class Axis:
     last: float
 
     def __call__(self, value: float) -> float:
-        share = (value - self.low) / ((self.high - self.low) or 1)
-        return round(self.first + share * (self.last - self.first), 2)
+        fraction = (value - self.low) / ((self.high - self.low) or 1)
+        return round(self.first + fraction * (self.last - self.first), 2)
 
     @property
     def ticks(self) -> list[tuple[float, str]]:

@@ -17,86 +17,91 @@ from numpy.typing import NDArray
 
 from convener.errors import require
 from convener.report.figures import Axis
-from convener.report.sheet import ODDITIES, Query, Sheet
+from convener.report.sheet import FILTERS, Query, SentenceIndex
 from convener.tables import Table
 
 _HERE = Path(__file__).parent
-MOST = 20_000
+MAX_SENTENCES = 20_000
 """Sentences in one file; of more the most uncertain are shown, and the viewer has them all."""
-GOLDEN = 137.508
+GOLDEN_ANGLE = 137.508
 """Degrees between the hues of two types: no two are alike."""
 
 
 @cache
-def environment() -> Any:
+def template_environment() -> Any:
     """Templates that escape whatever is put into them."""
     jinja2 = require("jinja2", extra="report", purpose="a report")
-    made = jinja2.Environment(
+    env = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_HERE / "templates"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals |= {
+    env.globals |= {
         "Axis": Axis,
-        "cells": cells,
-        "heads": lambda table: zip(table.columns, table.numeric(), strict=True),
-        "axis_of": axis_of,
+        "cells": table_cells,
+        "heads": lambda table: zip(table.columns, table.numeric_columns(), strict=True),
+        "axis_of": fit_axis,
         "longest": lambda names: max([len(name) for name in names], default=1),
         "share": lambda value: "1" if value > 0.995 else f"{value:.2f}".removeprefix("0"),
         "size": lambda count: round(2.5 + min(6.0, float(count) ** 0.25 / 2), 2),
     }
-    return made
+    return env
 
 
-def render(
-    template: str, *, title: str, sheet: Sheet, remote: bool, facts: Mapping[str, Any]
+def render_page(
+    template: str,
+    *,
+    title: str,
+    sentence_index: SentenceIndex,
+    remote: bool,
+    context: Mapping[str, Any],
 ) -> str:
     """A page with its sentences in it or, for the viewer, without.
 
     facts: what the template shows, besides.
     """
-    pages = environment()
+    env = template_environment()
     script = (_HERE / "static" / "report.js").read_text(encoding="utf-8")
     style = (_HERE / "static" / "report.css").read_text(encoding="utf-8")
-    hues = {name: hue_of(number) for number, name in enumerate(sheet.types)}
+    hues = {name: type_hue(number) for number, name in enumerate(sentence_index.types)}
     setup = {
-        "types": sheet.types,
+        "types": sentence_index.types,
         "hues": list(hues.values()),
-        "lanes": sheet.lanes,
-        "odd": ODDITIES,
-        "size": len(sheet),
+        "lanes": sentence_index.tracks,
+        "odd": FILTERS,
+        "size": len(sentence_index),
         "remote": remote,
     }
-    held = shown(sheet)
-    records = None if remote else embedded([sheet.record(number) for number in held.tolist()])
+    sentence_ids = embedded_sentences(sentence_index)
+    records = None if remote else to_script_json([sentence_index.record(number) for number in sentence_ids.tolist()])
     markup = importlib.import_module("markupsafe").Markup
-    found: str = pages.get_template(template).render(
+    html: str = env.get_template(template).render(
         title=title,
-        sheet=sheet,
-        counts=sheet.counts(),
-        policy=policy(script),
+        sheet=sentence_index,
+        counts=sentence_index.counts(),
+        policy=content_security_policy(script),
         style=markup(style),
         script=markup(script),
-        setup=markup(embedded(setup)),
+        setup=markup(to_script_json(setup)),
         records=None if records is None else markup(records),
-        held=len(sheet) if remote else len(held),
+        held=len(sentence_index) if remote else len(sentence_ids),
         hue=lambda name: hues.get(name, 0),
         version=version("convener"),
-        **facts,
+        **context,
     )
     # Half a character, which no file can hold, is shown as the sign for what cannot be shown.
-    return found.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return html.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def shown(sheet: Sheet) -> NDArray[np.int64]:
+def embedded_sentences(sentence_index: SentenceIndex) -> NDArray[np.int64]:
     """The sentences that one file holds, in the order of the text."""
-    chosen: NDArray[np.int64] = np.sort(sheet.find(Query(order="entropy"))[:MOST])
-    return chosen
+    selected: NDArray[np.int64] = np.sort(sentence_index.find(Query(order="entropy"))[:MAX_SENTENCES])
+    return selected
 
 
-def policy(script: str) -> str:
+def content_security_policy(script: str) -> str:
     """What a browser may do with the page: run this script, and nothing that came with the data."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return (
@@ -105,10 +110,10 @@ def policy(script: str) -> str:
     )
 
 
-def embedded(value: Any) -> str:
+def to_script_json(value: Any) -> str:
     r"""JSON that may stand in a script element: nothing in it ends the element.
 
-    >>> embedded({"t": "</script><!--"})
+    >>> to_script_json({"t": "</script><!--"})
     '{"t":"\\u003c/script>\\u003c!--"}'
     """
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
@@ -119,20 +124,18 @@ def embedded(value: Any) -> str:
     return text.replace("<", "\\u003c")
 
 
-def hue_of(number: int) -> int:
+def type_hue(number: int) -> int:
     """The hue of a type, in degrees."""
-    return round(212 + number * GOLDEN) % 360
+    return round(212 + number * GOLDEN_ANGLE) % 360
 
 
-def cells(table: Table) -> list[list[tuple[str, bool]]]:
+def table_cells(table: Table) -> list[list[tuple[str, bool]]]:
     """The texts of a table, and whether each is a number."""
-    numeric = table.numeric()
-    return [list(zip(row, numeric, strict=True)) for row in table.texts()]
+    numeric = table.numeric_columns()
+    return [list(zip(row, numeric, strict=True)) for row in table.formatted_rows()]
 
 
-def axis_of(
-    curves: Mapping[str, Sequence[tuple[float, float]]], column: int, first: float, last: float
-) -> Axis:
+def fit_axis(curves: Mapping[str, Sequence[tuple[float, float]]], column: int, first: float, last: float) -> Axis:
     """An axis that holds a column of all curves."""
     values = [point[column] for points in curves.values() for point in points]
     low, high = min(values), max(values)

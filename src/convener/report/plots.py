@@ -9,13 +9,20 @@ from typing import Any
 import numpy as np
 
 from convener.errors import ConfigError, require
-from convener.io.files import whole
-from convener.report.figures import Diagram, Figure, Heat, Lines, Ranges, Scatter
+from convener.io.files import atomic_write
+from convener.report.figures import (
+    Figure,
+    Heatmap,
+    IntervalPlot,
+    LinePlot,
+    ReliabilityDiagram,
+    ScatterPlot,
+)
 
 SUFFIXES = (".png", ".svg", ".pdf")
-DOTS = 200
+DPI = 200
 """To the inch, of PNG files."""
-ACROSS = 3
+MAX_COLUMNS = 3
 """At most so many figures side by side."""
 
 
@@ -25,33 +32,33 @@ def write_plot(figures: Sequence[Figure], path: str | Path) -> None:
     if path.suffix.lower() not in SUFFIXES:
         raise ConfigError(f"{path}: expected a name that ends in {', '.join(SUFFIXES)}")
     matplotlib = require("matplotlib", extra="report", purpose="a plot")
-    drawing = require("matplotlib.figure", extra="report", purpose="a plot")
-    across = min(ACROSS, len(figures))
-    down = -(-len(figures) // across)
+    figure_module = require("matplotlib.figure", extra="report", purpose="a plot")
+    num_columns = min(MAX_COLUMNS, len(figures))
+    num_rows = -(-len(figures) // num_columns)
     sizes = [_size(figure) for figure in figures]
     width, height = (max(size[axis] for size in sizes) for axis in (0, 1))
     # A name is text, whatever dollars stand in it.
-    with matplotlib.rc_context({"text.parse_math": False}), whole(path) as draft:
-        sheet = drawing.Figure(figsize=(width * across, height * down), layout="constrained")
-        places = sheet.subplots(down, across, squeeze=False).ravel()
-        for axes, figure in zip(places, figures, strict=False):
+    with matplotlib.rc_context({"text.parse_math": False}), atomic_write(path) as draft:
+        canvas = figure_module.Figure(figsize=(width * num_columns, height * num_rows), layout="constrained")
+        all_axes = canvas.subplots(num_rows, num_columns, squeeze=False).ravel()
+        for axes, figure in zip(all_axes, figures, strict=False):
             axes.set_title(figure.title, fontsize=9)
-            PAINTERS[type(figure)](axes, figure)
-        for axes in places[len(figures) :]:
+            RENDERERS[type(figure)](axes, figure)
+        for axes in all_axes[len(figures) :]:
             axes.set_axis_off()
-        sheet.savefig(draft, dpi=DOTS)
+        canvas.savefig(draft, dpi=DPI)
 
 
 def _size(figure: Figure) -> tuple[float, float]:
     """Inches."""
-    if isinstance(figure, Ranges):
+    if isinstance(figure, IntervalPlot):
         return 5.5, 1.0 + 0.22 * len(figure.rows)
-    if isinstance(figure, Heat):
+    if isinstance(figure, Heatmap):
         return 1.6 + 0.32 * len(figure.columns), 1.4 + 0.32 * len(figure.rows)
-    return (3.6, 2.6) if isinstance(figure, Lines) else (4.0, 4.0)
+    return (3.6, 2.6) if isinstance(figure, LinePlot) else (4.0, 4.0)
 
 
-def _heat(axes: Any, figure: Heat) -> None:
+def _draw_heatmap(axes: Any, figure: Heatmap) -> None:
     axes.imshow(figure.values, cmap="Blues", vmin=0, vmax=1)
     axes.set_xticks(range(len(figure.columns)), figure.columns, rotation=50, ha="right", fontsize=7)
     axes.set_yticks(range(len(figure.rows)), figure.rows, fontsize=7)
@@ -61,37 +68,35 @@ def _heat(axes: Any, figure: Heat) -> None:
         for (row, column), value in np.ndenumerate(figure.values):
             if not np.isnan(value):
                 colour = "white" if value > 0.6 else "black"
-                axes.text(
-                    column, row, f"{value:.2f}", ha="center", va="center", fontsize=6, color=colour
-                )
+                axes.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=6, color=colour)
 
 
-def _scatter(axes: Any, figure: Scatter) -> None:
+def _draw_scatter(axes: Any, figure: ScatterPlot) -> None:
     axes.plot([0, 1], [0, 1], linestyle="--", color="0.6", linewidth=1)
     for series in dict.fromkeys(point.series for point in figure.points):
         points = [point for point in figure.points if point.series == series]
         axes.scatter([p.x for p in points], [p.y for p in points], s=22, label=series)
-    _unit(axes, figure.x_title, figure.y_title)
+    _format_unit_axes(axes, figure.x_title, figure.y_title)
 
 
-def _ranges(axes: Any, figure: Ranges) -> None:
+def _draw_intervals(axes: Any, figure: IntervalPlot) -> None:
     names = [f"{row.name}, {row.series}" for row in figure.rows]
-    places = range(len(names))
-    for place, row in enumerate(figure.rows):
-        axes.plot([row.low, row.high], [place, place], color="0.7", linewidth=3, zorder=1)
-    axes.scatter([row.value for row in figure.rows], places, s=22, zorder=2, label="estimated")
-    true = [(row.true, place) for place, row in enumerate(figure.rows) if row.true is not None]
-    if true:
-        x, y = zip(*true, strict=True)
+    positions = range(len(names))
+    for position, row in enumerate(figure.rows):
+        axes.plot([row.low, row.high], [position, position], color="0.7", linewidth=3, zorder=1)
+    axes.scatter([row.value for row in figure.rows], positions, s=22, zorder=2, label="estimated")
+    gold = [(row.gold, place) for place, row in enumerate(figure.rows) if row.gold is not None]
+    if gold:
+        x, y = zip(*gold, strict=True)
         axes.scatter(x, y, s=26, marker="D", facecolors="none", edgecolors="black", label="true")
         axes.legend(fontsize=7)
-    axes.set_yticks(places, names, fontsize=7)
+    axes.set_yticks(positions, names, fontsize=7)
     axes.invert_yaxis()
     axes.set_xlim(0, 1)
     axes.set_xlabel(figure.x_title, fontsize=8)
 
 
-def _lines(axes: Any, figure: Lines) -> None:
+def _draw_lines(axes: Any, figure: LinePlot) -> None:
     for name, points in figure.curves.items():
         axes.plot(*zip(*points, strict=True), marker=".", label=name)
     axes.set_xlabel(figure.x_title, fontsize=8)
@@ -99,15 +104,15 @@ def _lines(axes: Any, figure: Lines) -> None:
     axes.tick_params(labelsize=7)
 
 
-def _diagram(axes: Any, figure: Diagram) -> None:
+def _draw_reliability(axes: Any, figure: ReliabilityDiagram) -> None:
     axes.plot([0, 1], [0, 1], linestyle="--", color="0.6", linewidth=1)
     for name, bins in figure.curves.items():
-        sure, right = ([part[column] for part in bins] for column in (0, 1))
-        axes.plot(sure, right, marker="o", markersize=4, label=name)
-    _unit(axes, "confidence", "share right")
+        confidence, accuracy = ([part[column] for part in bins] for column in (0, 1))
+        axes.plot(confidence, accuracy, marker="o", markersize=4, label=name)
+    _format_unit_axes(axes, "confidence", "share right")
 
 
-def _unit(axes: Any, x_title: str, y_title: str) -> None:
+def _format_unit_axes(axes: Any, x_title: str, y_title: str) -> None:
     axes.set_xlim(0, 1)
     axes.set_ylim(0, 1)
     axes.set_aspect("equal")
@@ -117,10 +122,10 @@ def _unit(axes: Any, x_title: str, y_title: str) -> None:
     axes.legend(fontsize=7)
 
 
-PAINTERS: dict[type[Figure], Callable[[Any, Any], None]] = {
-    Heat: _heat,
-    Scatter: _scatter,
-    Ranges: _ranges,
-    Lines: _lines,
-    Diagram: _diagram,
+RENDERERS: dict[type[Figure], Callable[[Any, Any], None]] = {
+    Heatmap: _draw_heatmap,
+    ScatterPlot: _draw_scatter,
+    IntervalPlot: _draw_intervals,
+    LinePlot: _draw_lines,
+    ReliabilityDiagram: _draw_reliability,
 }

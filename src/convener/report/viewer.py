@@ -23,34 +23,36 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from convener.errors import ConfigError, ConvenerWarning, DataError, UnknownNameError
-from convener.io.files import whole
+from convener.io.files import atomic_write
 from convener.report import views
-from convener.report.account import Account
-from convener.report.sheet import Query, Sheet
-from convener.report.story import page
+from convener.report.account import RunSummary
+from convener.report.sheet import Query, SentenceIndex
+from convener.report.story import render_report
 
-PAGE = "index.html"
-MOST_ASKED = 500
+INDEX_FILE = "index.html"
+MAX_RECORDS = 500
 """Sentences in one answer."""
-MOST_DIGITS = 15
+MAX_DIGITS = 15
+QUERY_PARAMS = {"text": "text", "odd": "filter", "type": "type", "source": "source", "order": "order"}
+"""What an address may ask for, and the field of a query it is."""
 
 
-def prepare(folder: Path, tell: Callable[[], Account]) -> Path:
+def prepare_view(folder: Path, summarize: Callable[[], RunSummary]) -> Path:
     """A folder that can be served; told and written only if it is not there yet."""
-    if (folder / PAGE).is_file():
+    if (folder / INDEX_FILE).is_file():
         try:
-            Sheet.open(folder)
+            SentenceIndex.open(folder)
         except DataError as error:
             warnings.warn(f"{error}; preparing again", ConvenerWarning, stacklevel=2)
         else:
             views.touch(folder)
             return folder
-    account = tell()
-    with whole(folder) as draft:
+    summary = summarize()
+    with atomic_write(folder) as draft:
         draft.mkdir()
-        account.sheet.save(draft)
-        views.note(draft, account.title, len(account.data))
-        (draft / PAGE).write_text(page(account, remote=True), encoding="utf-8")
+        summary.sentence_index.save(draft)
+        views.write_metadata(draft, summary.title, len(summary.data))
+        (draft / INDEX_FILE).write_text(render_report(summary, remote=True), encoding="utf-8")
     return folder
 
 
@@ -60,10 +62,10 @@ class Viewer(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, folder: Path, *, host: str = "127.0.0.1", port: int = 0) -> None:
-        self.page = (folder / PAGE).read_bytes()
-        self.sheet = Sheet.open(folder)
-        self.local = is_loopback(host)
-        self.prefix = "/" if self.local else f"/{secrets.token_urlsafe(24)}/"
+        self.page = (folder / INDEX_FILE).read_bytes()
+        self.sentence_index = SentenceIndex.open(folder)
+        self.is_local = is_loopback(host)
+        self.prefix = "/" if self.is_local else f"/{secrets.token_urlsafe(24)}/"
         if ":" in host:
             self.address_family = socket.AF_INET6
         try:
@@ -71,23 +73,23 @@ class Viewer(ThreadingHTTPServer):
         except OSError as error:
             raise ConfigError(f"cannot listen on {host}:{port}: {error.strerror}") from error
         self.port: int = self.server_address[1]
-        shown = f"[{host}]" if ":" in host else host
-        self.address = f"http://{shown}:{self.port}{self.prefix}"
+        url_host = f"[{host}]" if ":" in host else host
+        self.address = f"http://{url_host}:{self.port}{self.prefix}"
 
     def handle_error(self, *about: Any) -> None:
         """Nothing where somebody did not wait for the answer, as browsers do while one types."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(*about)
 
-    def answer(self, query: str) -> dict[str, Any]:
+    def query_sentences(self, query: str) -> dict[str, Any]:
         """The sentences asked for, as the page understands it."""
-        given = {name: values[-1] for name, values in parse_qs(query).items()}
-        start, count = (_whole(given.pop(name, "0"), name) for name in ("start", "count"))
-        if unknown := sorted(set(given) - set(Query._fields)):
+        params = {name: values[-1] for name, values in parse_qs(query).items()}
+        start, count = (_parse_int(params.pop(name, "0"), name) for name in ("start", "count"))
+        if unknown := sorted(set(params) - set(QUERY_PARAMS)):
             raise UnknownNameError(f"nothing is called {', '.join(unknown)}")
-        found = self.sheet.find(Query(**given))
-        chosen = found[start : start + min(count, MOST_ASKED)].tolist()
-        return {"total": len(found), "records": [self.sheet.record(n) for n in chosen]}
+        matches = self.sentence_index.find(Query(**{QUERY_PARAMS[name]: value for name, value in params.items()}))
+        selected = matches[start : start + min(count, MAX_RECORDS)].tolist()
+        return {"total": len(matches), "records": [self.sentence_index.record(n) for n in selected]}
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -101,33 +103,33 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             parts = urlsplit(self.path)
         except ValueError:
-            self._say(HTTPStatus.BAD_REQUEST, "this is no address")
+            self._send_text(HTTPStatus.BAD_REQUEST, "this is no address")
             return
         if not hmac.compare_digest(parts.path[: len(prefix)].encode(), prefix.encode()):
-            self._say(HTTPStatus.FORBIDDEN, "this address lacks the token")
-        elif self.server.local and not _is_own_name(self.headers.get("Host", "")):
-            self._say(HTTPStatus.FORBIDDEN, "this viewer is for this machine only")
+            self._send_text(HTTPStatus.FORBIDDEN, "this address lacks the token")
+        elif self.server.is_local and not _is_own_name(self.headers.get("Host", "")):
+            self._send_text(HTTPStatus.FORBIDDEN, "this viewer is for this machine only")
         elif parts.path == prefix:
             self._send(HTTPStatus.OK, self.server.page, "text/html; charset=utf-8")
         elif parts.path == f"{prefix}sentences":
             try:
-                found = json.dumps(self.server.answer(parts.query), separators=(",", ":"))
+                body = json.dumps(self.server.query_sentences(parts.query), separators=(",", ":"))
             except (UnknownNameError, ConfigError) as error:
-                self._say(HTTPStatus.BAD_REQUEST, str(error))
+                self._send_text(HTTPStatus.BAD_REQUEST, str(error))
                 return
-            self._send(HTTPStatus.OK, found.encode(), "application/json")
+            self._send(HTTPStatus.OK, body.encode(), "application/json")
         else:
-            self._say(HTTPStatus.NOT_FOUND, "there is nothing here")
+            self._send_text(HTTPStatus.NOT_FOUND, "there is nothing here")
 
     do_HEAD = do_GET  # noqa: N815
 
-    def _say(self, status: HTTPStatus, text: str) -> None:
+    def _send_text(self, status: HTTPStatus, text: str) -> None:
         self._send(status, text.encode(), "text/plain; charset=utf-8")
 
-    def _send(self, status: HTTPStatus, body: bytes, kind: str) -> None:
+    def _send(self, status: HTTPStatus, body: bytes, content_type: str) -> None:
         self.send_response(status)
         for name, value in (
-            ("Content-Type", kind),
+            ("Content-Type", content_type),
             ("Content-Length", str(len(body))),
             ("Cache-Control", "no-store"),
             ("X-Content-Type-Options", "nosniff"),
@@ -162,7 +164,7 @@ def _is_own_name(host: str) -> bool:
         return False
 
 
-def _whole(text: str, name: str) -> int:
-    if not text.isascii() or not text.isdigit() or len(text) > MOST_DIGITS:
+def _parse_int(text: str, name: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > MAX_DIGITS:
         raise ConfigError(f"{name} must be a whole number, got {text[:20]!r}")
     return int(text)

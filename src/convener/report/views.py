@@ -18,36 +18,36 @@ from typing import Any
 from convener import caching
 from convener.errors import DataError
 
-VIEWS, FACTS = "views", "view.json"
+VIEWS_DIR, METADATA_FILE = "views", "view.json"
 HOUR = 3600.0
 
 
-def place_of(folder: Path, key: str) -> Path:
+def view_dir(folder: Path, key: str) -> Path:
     """The folder that a view has in a cache."""
-    return folder / VIEWS / key[:32]
+    return folder / VIEWS_DIR / key[:32]
 
 
-def note(view: Path, title: str, sentences: int) -> None:
+def write_metadata(view: Path, title: str, sentences: int) -> None:
     """Write what a view says of itself."""
-    facts = {"title": title, "sentences": sentences}
-    (view / FACTS).write_text(json.dumps(facts), encoding="utf-8")
+    metadata = {"title": title, "sentences": sentences}
+    (view / METADATA_FILE).write_text(json.dumps(metadata), encoding="utf-8")
 
 
 def touch(view: Path) -> None:
     """Note that a view is used now; one that may only be read is fine."""
     with suppress(OSError):
-        os.utime(view / FACTS)
+        os.utime(view / METADATA_FILE)
 
 
 @dataclass(frozen=True)
-class Entry:
+class ViewEntry:
     """One view in the cache."""
 
     folder: Path
     title: str
     sentences: int | None
-    bytes: int
-    used: float
+    size: int
+    last_used: float
     """When it was last used, in seconds since 1970."""
 
     @property
@@ -61,30 +61,30 @@ class Entry:
         return not self.folder.name.startswith(".")
 
 
-def entries(folder: Path) -> list[Entry]:
+def entries(folder: Path) -> list[ViewEntry]:
     """All views in the cache, the last used first."""
-    return sorted(_entries(folder / VIEWS), key=lambda entry: -entry.used)
+    return sorted(_entries(folder / VIEWS_DIR), key=lambda entry: -entry.last_used)
 
 
-def prunable(
-    found: Iterable[Entry],
+def entries_to_prune(
+    candidates: Iterable[ViewEntry],
     *,
     older_than: float | None = None,
     keep_bytes: float | None = None,
     unfinished: bool = False,
-) -> list[Entry]:
+) -> list[ViewEntry]:
     """Which views to remove: see `caching.prunable`; unfinished: drafts that nobody writes on."""
-    found = list(found)
-    gone = caching.prunable(found, older_than=older_than, keep_bytes=keep_bytes)
+    candidates = list(candidates)
+    selected = caching.entries_to_prune(candidates, older_than=older_than, max_bytes=keep_bytes)
     if unfinished:
-        late = time.time() - HOUR
-        gone += [x for x in found if not x.finished and x.used < late and x not in gone]
-    return gone
+        threshold = time.time() - HOUR
+        selected += [x for x in candidates if not x.finished and x.last_used < threshold and x not in selected]
+    return selected
 
 
-def remove(chosen: Iterable[Entry]) -> None:
+def remove(selected: Iterable[ViewEntry]) -> None:
     """Delete views; one that is being served is served on, from what is still open."""
-    for entry in chosen:
+    for entry in selected:
         try:
             shutil.rmtree(entry.folder)
         except FileNotFoundError:  # another process was faster
@@ -93,20 +93,20 @@ def remove(chosen: Iterable[Entry]) -> None:
             raise DataError(f"{entry.folder}: cannot be removed: {error.strerror}") from error
 
 
-def _entries(folder: Path) -> Iterator[Entry]:
+def _entries(folder: Path) -> Iterator[ViewEntry]:
     for view in folder.iterdir() if folder.is_dir() else ():
         if not view.is_dir():
             continue
-        facts: Any = None
+        content: Any = None
         with suppress(OSError, ValueError):
-            facts = json.loads((view / FACTS).read_text(encoding="utf-8"))
-        known = facts if isinstance(facts, dict) else {}
+            content = json.loads((view / METADATA_FILE).read_text(encoding="utf-8"))
+        metadata = content if isinstance(content, dict) else {}
         with suppress(FileNotFoundError):  # finished or removed while one looks
             files = [file.stat() for file in view.rglob("*") if file.is_file()]
-            yield Entry(
+            yield ViewEntry(
                 folder=view,
-                title=str(known.get("title", "?")),
-                sentences=known.get("sentences"),
-                bytes=sum(file.st_size for file in files),
-                used=max((file.st_mtime for file in files), default=view.stat().st_mtime),
+                title=str(metadata.get("title", "?")),
+                sentences=metadata.get("sentences"),
+                size=sum(file.st_size for file in files),
+                last_used=max((file.st_mtime for file in files), default=view.stat().st_mtime),
             )

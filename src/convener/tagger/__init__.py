@@ -1,9 +1,9 @@
 """Taggers: end models, trained on labels, that read text alone.
 
 >>> import convener as cv
->>> corpus = cv.demo.corpus()
+>>> corpus = cv.demo.load_corpus()
 >>> labels = cv.MajorityVote().fit(corpus.train).predict(corpus.train)
->>> tagger = get("frozen")(encoder="hashing", epochs=3).fit(labels)
+>>> tagger = get_tagger("frozen")(encoder="hashing", epochs=3).fit(labels)
 >>> len(tagger.predict(corpus.test)) == len(corpus.test)
 True
 """
@@ -14,49 +14,52 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from convener.errors import DataError, MissingExtraError, UnknownNameError, unknown_name
+from convener.errors import (
+    DataError,
+    MissingDependencyError,
+    UnknownNameError,
+    unknown_name_message,
+)
 from convener.io import checkpoint
-from convener.tagger.base import KIND, Tagger
+from convener.tagger.base import TAGGER_KEY, Tagger
 from convener.tagger.targets import Targets
 
-__all__ = ["KINDS", "Tagger", "Targets", "get", "is_tagger", "load"]
+__all__ = ["TAGGER_CLASSES", "Tagger", "Targets", "get_tagger", "is_tagger", "load_tagger"]
 
-KINDS = {"frozen": "FrozenTagger", "finetuned": "FinetunedTagger", "spacy": "SpacyTagger"}
+TAGGER_CLASSES = {"frozen": "FrozenTagger", "finetuned": "FinetunedTagger", "spacy": "SpacyTagger"}
 
 
-def get(kind: str) -> type[Tagger[Any]]:
+def get_tagger(kind: str) -> type[Tagger[Any]]:
     """The class of that kind.
 
-    >>> get("frozne")
+    >>> get_tagger("frozne")
     Traceback (most recent call last):
     convener.errors.UnknownNameError: no kind of tagger 'frozne'; did you mean 'frozen'?
     """
-    if kind not in KINDS:
-        raise UnknownNameError(unknown_name("kind of tagger", kind, KINDS))
+    if kind not in TAGGER_CLASSES:
+        raise UnknownNameError(unknown_name_message("kind of tagger", kind, TAGGER_CLASSES))
     try:
         module = import_module(f"convener.tagger.{kind}")
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        raise MissingExtraError(
-            f"a {kind} tagger needs torch: pip install 'convener[encoders]'"
-        ) from error
-    found: type[Tagger[Any]] = getattr(module, KINDS[kind])
-    return found
+        raise MissingDependencyError(f"a {kind} tagger needs torch: pip install 'convener[encoders]'") from error
+    tagger_class: type[Tagger[Any]] = getattr(module, TAGGER_CLASSES[kind])
+    return tagger_class
 
 
-def load(folder: str | Path) -> Tagger[Any]:
+def load_tagger(folder: str | Path) -> Tagger[Any]:
     """A tagger as it was saved, ready to predict."""
     path = Path(folder)
-    facts = checkpoint.read_facts(path)
-    if KIND not in facts:
+    metadata = checkpoint.read_metadata(path)
+    if TAGGER_KEY not in metadata:
         raise DataError(f"{path}: a label model, not a tagger: load it with convener.load")
     try:
-        return get(facts[KIND])(**facts["settings"]).restore(path, facts)
+        return get_tagger(metadata[TAGGER_KEY])(**metadata["settings"]).load_files(path, metadata)
     except (KeyError, TypeError) as error:
-        raise DataError(f"{path / checkpoint.FACTS}: incomplete: {error}") from error
+        raise DataError(f"{path / checkpoint.METADATA_FILE}: incomplete: {error}") from error
 
 
 def is_tagger(folder: Path) -> bool:
     """Whether a path is the folder of a saved tagger."""
-    return (folder / checkpoint.FACTS).is_file() and KIND in checkpoint.read_facts(folder)
+    return (folder / checkpoint.METADATA_FILE).is_file() and TAGGER_KEY in checkpoint.read_metadata(folder)

@@ -15,25 +15,25 @@ from convener.data import Dataset
 from convener.errors import DataError, MismatchError, NotFittedError
 from convener.evaluate.metrics import score_labels
 from convener.io import checkpoint
-from convener.io.files import whole
-from convener.predictions import SAW_GOLD, Predictions
-from convener.settings import at_least, from_mapping, to_mapping
+from convener.io.files import atomic_write
+from convener.predictions import USED_GOLD, Predictions
+from convener.settings import check_min, config_from_dict, config_to_dict
 from convener.tagger.targets import Targets
-from convener.train.holding import held_out
+from convener.train.holding import hold_out
 
-S = TypeVar("S")
-KIND = "tagger"
+StateT = TypeVar("StateT")
+TAGGER_KEY = "tagger"
 """Among the facts of a saved tagger: its kind."""
-LEAST = 1e-9
+MIN_PROBABILITY = 1e-9
 """Probabilities below this count as this where a held-out part is judged."""
 
 
-class Tagged(NamedTuple):
+class TagOutput(NamedTuple):
     """What a tagger says: labels (N,); probabilities (N, L) and a score per span if it has them."""
 
     labels: NDArray[np.int16]
     probabilities: NDArray[np.float32] | None = None
-    scores: NDArray[np.float32] | None = None
+    span_scores: NDArray[np.float32] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,20 +49,20 @@ class TaggerConfig:
     """Sentences in a batch; by default as many as suit its kind."""
 
     def __post_init__(self) -> None:
-        at_least(self, 0, "seed")
-        at_least(self, 1, "epochs", "patience", "batch")
+        check_min(self, 0, "seed")
+        check_min(self, 1, "epochs", "patience", "batch")
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted(Generic[S]):
+class FittedTagger(Generic[StateT]):
     """A fitted tagger's memory: what it was fitted on and what it learned."""
 
     types: tuple[str, ...]
-    saw_gold: bool
-    state: S
+    uses_gold: bool
+    state: StateT
 
 
-class Tagger(ABC, Generic[S]):
+class Tagger(ABC, Generic[StateT]):
     """Learns to tag text from labels; it never sees a vote.
 
     A tagger is one file: its settings, `learn`, `infer`, `write` and `read`. What it learns is a
@@ -73,13 +73,13 @@ class Tagger(ABC, Generic[S]):
     kind: ClassVar[str]
     summary: ClassVar[str]
     """One line for lists."""
-    learns_soft: ClassVar[bool] = True
+    supports_soft_labels: ClassVar[bool] = True
     """Whether it learns probabilities; otherwise the labels that come with them."""
 
     def __init__(self, **settings: Any) -> None:
-        self.config: Any = from_mapping(self.Config, settings, what=f"setting of {self.name}")
-        self._fitted: Fitted[S] | None = None
-        self.journal: Path | None = None
+        self.config: Any = config_from_dict(self.Config, settings, kind=f"setting of {self.name}")
+        self._fitted: FittedTagger[StateT] | None = None
+        self.checkpoint_dir: Path | None = None
         """Where training keeps what it needs to go on after a kill, while `fit` runs."""
 
     @property
@@ -88,19 +88,19 @@ class Tagger(ABC, Generic[S]):
         return f"{self.kind} tagger"
 
     @abstractmethod
-    def learn(self, train: Targets, valid: Targets, start: S | None) -> S:
+    def _fit(self, train: Targets, valid: Targets, previous: StateT | None) -> StateT:
         """Learn from train, stop by valid, which may be empty; `start`: what is known already."""
 
     @abstractmethod
-    def infer(self, state: S, data: Dataset) -> Tagged:
+    def _infer(self, state: StateT, data: Dataset) -> TagOutput:
         """Legal labels of text; each sentence is judged alone."""
 
     @abstractmethod
-    def write(self, state: S, folder: Path) -> dict[str, Any]:
+    def _save_state(self, state: StateT, folder: Path) -> dict[str, Any]:
         """Write what was learned into an existing folder; facts that `read` will need."""
 
     @abstractmethod
-    def read(self, folder: Path, facts: Mapping[str, Any]) -> S:
+    def _load_state(self, folder: Path, metadata: Mapping[str, Any]) -> StateT:
         """What was learned, from a folder and its facts."""
 
     def fit(
@@ -108,7 +108,7 @@ class Tagger(ABC, Generic[S]):
         train: Targets | Predictions,
         valid: Targets | Predictions | None = None,
         *,
-        journal: str | Path | None = None,
+        checkpoint_dir: str | Path | None = None,
     ) -> Self:
         """Learn from labels: soft ones where predictions have probabilities, or `Targets`.
 
@@ -117,28 +117,26 @@ class Tagger(ABC, Generic[S]):
         With a folder for a journal, training that was killed goes on from its last epoch when the
         same call is made again.
         """
-        self.journal = None if journal is None else Path(journal)
-        train, valid = self._targets(train), None if valid is None else self._targets(valid)
+        self.checkpoint_dir = None if checkpoint_dir is None else Path(checkpoint_dir)
+        train, valid = self._to_targets(train), None if valid is None else self._to_targets(valid)
         if not len(train.data.tokens):
             raise DataError(f"{self.name}: there are no tokens to learn from")
         types = train.types if self._fitted is None else self._fitted.types
         for part in (train, *([] if valid is None else [valid])):
             if part.types != types:
-                raise MismatchError(
-                    f"{self.name}: expected types {', '.join(types)}; got {', '.join(part.types)}"
-                )
-        start = None if self._fitted is None else self._fitted.state
-        knew_gold = self._fitted is not None and self._fitted.saw_gold
-        state = self.learn(*held_out(train, valid, self.config.seed), start)
-        self._fitted = Fitted(types, train.gold or knew_gold, state)
+                raise MismatchError(f"{self.name}: expected types {', '.join(types)}; got {', '.join(part.types)}")
+        previous = None if self._fitted is None else self._fitted.state
+        used_gold_before = self._fitted is not None and self._fitted.uses_gold
+        state = self._fit(*hold_out(train, valid, self.config.seed), previous)
+        self._fitted = FittedTagger(types, train.uses_gold or used_gold_before, state)
         return self
 
-    def _targets(self, labels: Targets | Predictions) -> Targets:
+    def _to_targets(self, labels: Targets | Predictions) -> Targets:
         """What there is to learn: probabilities where there are some, if they can be learned."""
         if isinstance(labels, Predictions):
             hard = labels.probabilities is None
-            labels = Targets.hard(labels) if hard else Targets.soft(labels)
-        return labels if self.learns_soft else replace(labels, probabilities=None)
+            labels = Targets.from_hard_labels(labels) if hard else Targets.from_soft_labels(labels)
+        return labels if self.supports_soft_labels else replace(labels, probabilities=None)
 
     def predict(self, data: Dataset) -> Predictions:
         """Labels of every sentence, from its text alone."""
@@ -146,20 +144,20 @@ class Tagger(ABC, Generic[S]):
         try:
             data = data.without_gold().with_types(fitted.types)
         except DataError as error:
-            known = ", ".join(fitted.types)
-            raise MismatchError(f"{self.name} was fitted on types {known}: {error}") from None
-        found = self.infer(fitted.state, data.select_sources(()).fine())
+            expected = ", ".join(fitted.types)
+            raise MismatchError(f"{self.name} was fitted on types {expected}: {error}") from None
+        output = self._infer(fitted.state, data.select_sources(()).without_coarse())
         return Predictions(
             data=data,
-            labels=found.labels,
-            probabilities=found.probabilities,
-            scores=found.scores,
+            labels=output.labels,
+            probabilities=output.probabilities,
+            span_scores=output.span_scores,
             model=self.name,
-            settings=to_mapping(self.config) | ({SAW_GOLD: True} if fitted.saw_gold else {}),
+            settings=config_to_dict(self.config) | ({USED_GOLD: True} if fitted.uses_gold else {}),
         )
 
     @property
-    def fitted(self) -> Fitted[S]:
+    def fitted(self) -> FittedTagger[StateT]:
         """What the tagger learned; an error before `fit`."""
         if self._fitted is None:
             raise NotFittedError(f"{self.name} is not fitted yet: call fit(labels) or load(folder)")
@@ -167,25 +165,25 @@ class Tagger(ABC, Generic[S]):
 
     def save(self, folder: str | Path) -> None:
         """Write the fitted tagger to a folder, whole or not at all."""
-        with whole(Path(folder)) as draft:
+        with atomic_write(Path(folder)) as draft:
             draft.mkdir()
-            self.write_all(draft)
+            self.save_files(draft)
 
-    def write_all(self, folder: Path) -> None:
+    def save_files(self, folder: Path) -> None:
         """Write all files of the fitted tagger into an existing folder."""
         fitted = self.fitted
-        facts = {
-            KIND: self.kind,
-            "settings": to_mapping(self.config),
+        metadata = {
+            TAGGER_KEY: self.kind,
+            "settings": config_to_dict(self.config),
             "types": list(fitted.types),
-            SAW_GOLD: fitted.saw_gold,
+            USED_GOLD: fitted.uses_gold,
         }
-        checkpoint.write_facts(folder, facts | self.write(fitted.state, folder))
+        checkpoint.write_metadata(folder, metadata | self._save_state(fitted.state, folder))
 
-    def restore(self, folder: Path, facts: Mapping[str, Any]) -> Self:
+    def load_files(self, folder: Path, metadata: Mapping[str, Any]) -> Self:
         """Take over what a saved tagger had learned."""
-        types = tuple(facts["types"])
-        self._fitted = Fitted(types, bool(facts[SAW_GOLD]), self.read(folder, facts))
+        types = tuple(metadata["types"])
+        self._fitted = FittedTagger(types, bool(metadata[USED_GOLD]), self._load_state(folder, metadata))
         return self
 
     def __repr__(self) -> str:
@@ -193,16 +191,16 @@ class Tagger(ABC, Generic[S]):
         return f"{type(self).__name__}({self.config}, {state})"
 
 
-def agreement(found: Tagged, targets: Targets, weights: NDArray[np.float32] | None = None) -> float:
+def validation_score(output: TagOutput, targets: Targets, class_weights: NDArray[np.float32] | None = None) -> float:
     """How well labels agree with a held-out part; higher is better.
 
     F1 of spans against its labels, of soft targets too: it still rises when the likelihood, which
     punishes a tagger for being sure, falls already. As long as no span is right, minus the expected
     cross-entropy, in nats per token: that is below any F1. weights (L,) of labels, as in training.
     """
-    scores = score_labels(found.labels, targets.labels, targets.offsets, targets.data.tags)
-    if scores.micro.f1 > 0 or found.probabilities is None:
+    scores = score_labels(output.labels, targets.labels, targets.offsets, targets.data.tags)
+    if scores.micro.f1 > 0 or output.probabilities is None:
         return scores.micro.f1
-    logs = np.log(np.maximum(found.probabilities, LEAST))
-    worth = targets.shares() * (1 if weights is None else weights)
-    return float((worth * logs).sum() / max(worth.sum(), LEAST))
+    log_probs = np.log(np.maximum(output.probabilities, MIN_PROBABILITY))
+    target_weights = targets.label_probs() * (1 if class_weights is None else class_weights)
+    return float((target_weights * log_probs).sum() / max(target_weights.sum(), MIN_PROBABILITY))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-USE = {
+USAGE = {
     "transformers": """\
 Read words, and take the tag of each word's first piece:
 
@@ -40,7 +40,7 @@ The pipeline cuts text into words by itself; the words it was trained on were gi
 
 def model_card(tags: Sequence[str], library: str) -> str:
     """A README: what the tagger tells apart, and how it is used with that library alone."""
-    listed = "\n".join(f"- `{tag}`" for tag in tags)
+    tag_list = "\n".join(f"- `{tag}`" for tag in tags)
     return f"""---
 library_name: {library}
 pipeline_tag: token-classification
@@ -53,7 +53,7 @@ says which (`saw_gold`), and with which settings.
 
 Labels:
 
-{listed}
+{tag_list}
 
 ## Use
-{USE[library]}"""
+{USAGE[library]}"""

@@ -14,28 +14,32 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from convener.caching import digest_of
+from convener.caching import compute_digest
 from convener.data import Dataset
-from convener.encode import AUTO, Transformer, get
-from convener.encode.folder import check_folder, digests_of, silent
-from convener.encode.loaded import Loaded, Reading, in_bfloat16
-from convener.encode.windows import windows_of
+from convener.encode import AUTO, TransformerEncoder, get_encoder
+from convener.encode.folder import (
+    check_model_folder,
+    model_file_digests,
+    suppress_transformers_logging,
+)
+from convener.encode.loaded import HFModel, RuntimeConfig, use_bfloat16
+from convener.encode.windows import make_windows
 from convener.errors import ConfigError, require
-from convener.settings import at_least
-from convener.tagger.base import Tagged, Tagger, TaggerConfig
+from convener.settings import check_min
+from convener.tagger.base import Tagger, TaggerConfig, TagOutput
 from convener.tagger.card import model_card
 from convener.tagger.losses import expected_cross_entropy
-from convener.tagger.schedule import digest_of_weights, schedule_of
-from convener.tagger.targets import Targets, Weights, checked_weights
-from convener.tagger.windowed import WindowBatch, Windowed
-from convener.train.loop import Stage, parts_of, run, warmed
+from convener.tagger.schedule import make_training_run, weights_digest
+from convener.tagger.targets import ClassWeights, Targets, validate_class_weights
+from convener.tagger.windowed import WindowBatch, WindowedTargets
+from convener.train.loop import Stage, linear_warmup, parameter_groups, train_network
 
-HEAD = "AutoModelForTokenClassification"
-USUAL_LR, USUAL_WIDTH, MOST_LR = 5e-5, 768, 5e-4
+AUTO_CLASS = "AutoModelForTokenClassification"
+REFERENCE_LEARNING_RATE, REFERENCE_DIM, MAX_LEARNING_RATE = 5e-5, 768, 5e-4
 """The learning rate that suits an encoder of this width, and the highest that any is given."""
-PIECES, MOST_WINDOWS = 512, 16
+BATCH_SUBWORDS, MAX_BATCH_WINDOWS = 512, 16
 """About so many pieces make a batch, and at most so many windows."""
-LEAST_EPOCHS, LEAST_STEPS = 5, 300
+MIN_EPOCHS, MIN_STEPS = 5, 300
 """So many there are, of both, unless set otherwise."""
 
 
@@ -61,7 +65,7 @@ class FinetunedConfig(TaggerConfig):
     decay: float = 0.01
     clip: float = 1.0
     """Gradients that are longer than this are shortened to it."""
-    class_weights: Weights = None
+    class_weights: ClassWeights = None
     """What an error on a label counts: "balanced", or by type, such as {"PER": 2, "O": 0.5}."""
     window: int | None = None
     """Pieces read at once, special ones included; by default the encoder's limit, at most 512."""
@@ -77,22 +81,26 @@ class FinetunedConfig(TaggerConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least(self, 0, "lr", "head_lr", "decay")
-        at_least(self, 1e-9, "clip")
-        at_least(self, 1, "threads")
-        object.__setattr__(self, "class_weights", checked_weights(self.class_weights))
+        check_min(self, 0, "lr", "head_lr", "decay")
+        check_min(self, 1e-9, "clip")
+        check_min(self, 1, "threads")
+        check_min(self, 16, "window")
+        object.__setattr__(self, "class_weights", validate_class_weights(self.class_weights))
         if not 0 < self.warmup < 1:
             raise ConfigError(f"warmup must be in (0, 1), got {self.warmup}")
-        self.reading()
+        self.runtime_config()
 
-    def reading(self) -> Reading:
+    def runtime_config(self) -> RuntimeConfig:
         """How the encoder reads: with weights of full precision, since they are trained."""
-        return Reading(
-            precision="float32", window=self.window, overlap=self.overlap, device=self.device
+        return RuntimeConfig(
+            compute_dtype="float32",
+            max_length=self.window,
+            overlap=self.overlap,
+            device=self.device,
         )
 
 
-class FinetunedTagger(Tagger[Loaded]):
+class FinetunedTagger(Tagger[HFModel]):
     """A linear layer over an encoder, both trained; the first piece of a word has its label.
 
     Trained by expected cross-entropy with AdamW; the best epoch on the held-out part stays. A word
@@ -105,135 +113,141 @@ class FinetunedTagger(Tagger[Loaded]):
     kind = "finetuned"
     summary = "an encoder trained as a whole; saved as a Hugging Face folder"
 
-    def learn(self, train: Targets, valid: Targets, start: Loaded | None) -> Loaded:
+    def _fit(self, train: Targets, valid: Targets, previous: HFModel | None) -> HFModel:
         """One stage of the loop that trains all networks."""
         config = self.config
         self._set_threads()
-        loaded, origin = self._begin(train, start)
-        counted = train.class_weights(config.class_weights)
-        weights = torch.from_numpy(counted).to(loaded.device)
-        packing = Windowed.of(train, loaded, overlap=config.overlap)
-        size = config.batch or usual_batch(packing.mean_length())
-        mixed = in_bfloat16(torch, config.precision, loaded.device)
-        products = partial(torch.autocast, loaded.device.type, torch.bfloat16, mixed)
+        hf_model, init_digest = self._initial_model(train, previous)
+        class_weights = train.class_weights(config.class_weights)
+        weights = torch.from_numpy(class_weights).to(hf_model.device)
+        windowed = WindowedTargets.from_targets(train, hf_model, overlap=config.overlap)
+        batch_size = config.batch or default_batch_size(windowed.mean_length())
+        enabled = use_bfloat16(torch, config.precision, hf_model.device)
+        autocast = partial(torch.autocast, hf_model.device.type, torch.bfloat16, enabled)
 
         def loss(batch: WindowBatch, generator: Generator) -> Tensor:
-            loaded.model.train()
+            hf_model.model.train()
             # Dropout draws from torch's own generator: seeded by ours, and left as it was.
-            with torch.random.fork_rng(), products():
+            with torch.random.fork_rng(), autocast():
                 torch.manual_seed(int(torch.randint(1 << 62, (1,), generator=generator)))
-                logits = loaded.forward(batch.read).logits.float()
-            rows = logits.reshape(-1, logits.shape[2])[torch.from_numpy(batch.places)]
-            return expected_cross_entropy(rows, batch.shares.to(rows.device), weights)
+                logits = hf_model.forward(batch.inputs).logits.float()
+            word_logits = logits.reshape(-1, logits.shape[2])[torch.from_numpy(batch.first_subwords)]
+            return expected_cross_entropy(word_logits, batch.label_probs.to(word_logits.device), weights)
 
-        def say() -> Tagged:
-            with products():
-                return self.infer(loaded, valid.data)
+        def predict_valid() -> TagOutput:
+            with autocast():
+                return self._infer(hf_model, valid.data)
 
-        encoder = loaded.model.base_model_prefix
-        parts = parts_of(loaded.model)
+        encoder_prefix = hf_model.model.base_model_prefix
+        groups = parameter_groups(hf_model.model)
         stage = Stage(
             name="encoder",
             loss=loss,
-            packing=packing,
-            trains=parts,
-            lr=usual_lr(loaded.model.config.hidden_size) if config.lr is None else config.lr,
-            rates={part: config.head_lr for part in parts if part != encoder},
-            epochs=config.epochs or usual_epochs(-(-len(packing) // size)),
+            data=windowed,
+            trains=groups,
+            learning_rate=default_learning_rate(hf_model.model.config.hidden_size) if config.lr is None else config.lr,
+            learning_rates={part: config.head_lr for part in groups if part != encoder_prefix},
+            max_epochs=config.epochs or default_max_epochs(-(-len(windowed) // batch_size)),
             patience=config.patience,
         )
-        schedule = schedule_of(
+        training_run = make_training_run(
             self,
             train,
             valid,
-            say=say,
-            weights=counted,
-            origin=origin,
-            batch=size,
-            pace=warmed(config.warmup),
-            clip=config.clip,
+            predict_valid=predict_valid,
+            class_weights=class_weights,
+            init_digest=init_digest,
+            batch_size=batch_size,
+            lr_schedule=linear_warmup(config.warmup),
+            max_grad_norm=config.clip,
         )
-        run(loaded.model, [stage], schedule)
-        return loaded
+        train_network(hf_model.model, [stage], training_run)
+        return hf_model
 
-    def infer(self, state: Loaded, data: Dataset) -> Tagged:
+    def _infer(self, state: HFModel, data: Dataset) -> TagOutput:
         """The best label of each word's first piece, and the probabilities there."""
         self._set_threads()
         state.model.eval()
         probabilities = np.zeros((len(data.tokens), len(data.tags)), np.float32)
         probabilities[:, 0] = 1  # of words without a piece
-        pieces = state.pieces(data.tokens, data.offsets, invisible=True)
-        windows = windows_of(
-            pieces.counts, data.offsets, capacity=state.capacity, overlap=self.config.overlap
+        subwords = state.tokenize(data.tokens, data.offsets, allow_empty=True)
+        windows = make_windows(
+            subwords.counts,
+            data.offsets,
+            max_subwords=state.max_subwords,
+            overlap=self.config.overlap,
         )
-        for batch in state.batches(pieces, windows):
-            logits = state.read(batch).logits
-            words, first = batch.first_pieces()
-            rows = logits.reshape(-1, logits.shape[2])[torch.from_numpy(first)]
-            probabilities[words] = rows.float().softmax(1).cpu().numpy()
+        for batch in state.batches(subwords, windows):
+            logits = state.infer(batch).logits
+            words, first_subwords = batch.first_subwords()
+            word_logits = logits.reshape(-1, logits.shape[2])[torch.from_numpy(first_subwords)]
+            probabilities[words] = word_logits.float().softmax(1).cpu().numpy()
         labels = probabilities.argmax(axis=1).astype(np.int16)
-        return Tagged(data.tags.repair(labels, data.offsets)[0], probabilities)
+        return TagOutput(data.tags.repair(labels, data.offsets)[0], probabilities)
 
-    def write(self, state: Loaded, folder: Path) -> dict[str, Any]:
+    def _save_state(self, state: HFModel, folder: Path) -> dict[str, Any]:
         """A folder that transformers can load."""
-        with silent(require("transformers", extra="encoders", purpose=self.name)):
+        with suppress_transformers_logging(require("transformers", extra="encoders", purpose=self.name)):
             state.tokenizer.save_pretrained(folder)
             state.model.save_pretrained(folder)
         card = model_card(list(state.model.config.id2label.values()), "transformers")
         (folder / "README.md").write_text(card, encoding="utf-8")
         return {}
 
-    def read(self, folder: Path, facts: Mapping[str, Any]) -> Loaded:
+    def _load_state(self, folder: Path, metadata: Mapping[str, Any]) -> HFModel:
         """Back from such a folder."""
-        check_folder(folder)
-        return Loaded.of(folder, self.config.reading(), kind=HEAD)
+        check_model_folder(folder)
+        return HFModel.from_folder(folder, self.config.runtime_config(), model_class=AUTO_CLASS)
 
-    def _begin(self, train: Targets, start: Loaded | None) -> tuple[Loaded, str]:
+    def _initial_model(self, train: Targets, previous: HFModel | None) -> tuple[HFModel, str]:
         """The model to train, and a digest of where it comes from."""
-        if start is not None:
-            loaded = start._replace(model=copy.deepcopy(start.model))
-            return loaded, digest_of_weights(loaded.model)
-        encoder = get(self.config.encoder)
-        if not isinstance(encoder, Transformer):
+        if previous is not None:
+            hf_model = previous._replace(model=copy.deepcopy(previous.model))
+            return hf_model, weights_digest(hf_model.model)
+        encoder = get_encoder(self.config.encoder)
+        if not isinstance(encoder, TransformerEncoder):
             raise ConfigError(
                 f"encoder {encoder.name!r} has no weights to train: choose minilm, mpnet, a folder "
                 "or a name on a hub, or a frozen tagger"
             )
         with torch.random.fork_rng():
             torch.manual_seed(self.config.seed)
-            loaded = Loaded.of(
-                encoder.folder, self.config.reading(), kind=HEAD, tags=train.data.tags.names
+            hf_model = HFModel.from_folder(
+                encoder.folder,
+                self.config.runtime_config(),
+                model_class=AUTO_CLASS,
+                tags=train.data.tags.names,
             )
-        return loaded, digest_of(digests_of(encoder.folder))
+        return hf_model, compute_digest(model_file_digests(encoder.folder))
 
     def _set_threads(self) -> None:
         # Label models set one thread for all of torch, which would leave the other cores idle.
-        usual = int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1)
-        torch.set_num_threads(self.config.threads or usual)
+        default = int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1)
+        torch.set_num_threads(self.config.threads or default)
 
 
-def usual_lr(width: int) -> float:
+def default_learning_rate(dim: int) -> float:
     """The learning rate that suits an encoder of this width: narrow ones need larger steps.
 
-    >>> usual_lr(768), usual_lr(384), usual_lr(32)
+    >>> default_learning_rate(768), default_learning_rate(384), default_learning_rate(32)
     (5e-05, 0.0002, 0.0005)
     """
-    return min(MOST_LR, USUAL_LR * (USUAL_WIDTH / width) ** 2)
+    return min(MAX_LEARNING_RATE, REFERENCE_LEARNING_RATE * (REFERENCE_DIM / dim) ** 2)
 
 
-def usual_batch(pieces: float) -> int:
+def default_batch_size(mean_subwords: float) -> int:
     """How many windows of so many pieces make a batch.
 
-    >>> usual_batch(20), usual_batch(130), usual_batch(300), usual_batch(512)
+    >>> default_batch_size(20), default_batch_size(130), default_batch_size(300), default_batch_size(512)
     (16, 4, 2, 1)
     """
-    return min(MOST_WINDOWS, max(1, round(PIECES / max(pieces, 1))))
+    return min(MAX_BATCH_WINDOWS, max(1, round(BATCH_SUBWORDS / max(mean_subwords, 1))))
 
 
-def usual_epochs(steps: int) -> int:
+def default_max_epochs(steps_per_epoch: int) -> int:
     """How many epochs of so many steps are enough.
 
-    >>> usual_epochs(150), usual_epochs(15), usual_epochs(1)
+    >>> default_max_epochs(150), default_max_epochs(15), default_max_epochs(1)
     (5, 20, 300)
     """
-    return max(LEAST_EPOCHS, -(-LEAST_STEPS // max(steps, 1)))
+    return max(MIN_EPOCHS, -(-MIN_STEPS // max(steps_per_epoch, 1)))

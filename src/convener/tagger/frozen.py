@@ -12,26 +12,26 @@ import torch
 from torch import Generator, Tensor
 
 from convener.data import Dataset
-from convener.encode import AUTO, Encoder, again, ensured
+from convener.encode import AUTO, Encoder, ensure_features, restore_encoder
 from convener.errors import ConfigError
-from convener.features import Encoding, Scaling
+from convener.features import EncoderSpec, Standardizer
 from convener.io import checkpoint
-from convener.nets.crf import CRF, Chain
-from convener.nets.moves import Look
-from convener.nets.tokens import TokenNet
-from convener.packed import stretches
-from convener.settings import at_least
-from convener.tagger.base import Tagged, Tagger, TaggerConfig
+from convener.nets.crf import CRF, ChainPotentials
+from convener.nets.moves import ContextConfig
+from convener.nets.tokens import TokenScorer
+from convener.packed import chunk_bounds
+from convener.settings import check_min
+from convener.tagger.base import Tagger, TaggerConfig, TagOutput
 from convener.tagger.losses import expected_cross_entropy
-from convener.tagger.schedule import digest_of_weights, schedule_of
-from convener.tagger.spelling import spelled, speller_of
-from convener.tagger.targets import Targets, Weights, checked_weights
+from convener.tagger.schedule import make_training_run, weights_digest
+from convener.tagger.spelling import add_char_features, make_char_encoder
+from convener.tagger.targets import ClassWeights, Targets, validate_class_weights
 from convener.tags import TagSet
-from convener.train.chain import Decoded, decoded
-from convener.train.loop import Stage, parts_of, run
-from convener.train.neural import BLOCK
-from convener.train.packing import Batch, Packing, features_of
-from convener.train.start import load_weights, weights_of
+from convener.train.chain import DecodeResult, decode
+from convener.train.loop import Stage, parameter_groups, train_network
+from convener.train.neural import BLOCK_TOKENS
+from convener.train.packing import Batch, PackedDataset, require_features
+from convener.train.start import load_weights, weights_to_arrays
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,15 +55,15 @@ class FrozenConfig(TaggerConfig):
     """Numbers that tell a word's spelling, beside its features; 0 for none."""
     crf: bool = True
     """Learn also which label follows which: a conditional random field over the sentence."""
-    class_weights: Weights = None
+    class_weights: ClassWeights = None
     """What an error on a label counts: "balanced", or by type, such as {"PER": 2, "O": 0.5}."""
     threads: int = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        at_least(self, 0, "lr", "decay", "context", "hidden", "spelling")
-        at_least(self, 1, "threads")
-        object.__setattr__(self, "class_weights", checked_weights(self.class_weights))
+        check_min(self, 0, "lr", "decay", "context", "hidden", "spelling")
+        check_min(self, 1, "threads")
+        object.__setattr__(self, "class_weights", validate_class_weights(self.class_weights))
         if self.crf and self.class_weights is not None:
             raise ConfigError("class_weights count tokens, a crf whole sentences: set crf=False")
         if not 0 <= self.dropout < 1:
@@ -71,16 +71,16 @@ class FrozenConfig(TaggerConfig):
 
 
 @dataclass(frozen=True, eq=False)
-class Reader:
+class FrozenState:
     """A network, and the features it knows: an encoder's and, if it has one, a speller's."""
 
-    net: TokenNet
-    encoding: Encoding
-    speller: Encoder | None
-    scaling: Scaling
+    network: TokenScorer
+    encoder_spec: EncoderSpec
+    char_encoder: Encoder | None
+    standardizer: Standardizer
 
 
-class FrozenTagger(Tagger[Reader]):
+class FrozenTagger(Tagger[FrozenState]):
     """A linear layer, or one hidden layer, on the features of a token and its neighbours.
 
     Features are an encoder's and, beside them, a sketch of the word's spelling. With e of both,
@@ -91,7 +91,7 @@ class FrozenTagger(Tagger[Reader]):
     >>> data = Dataset.from_spans(
     ...     ["PER"], [["Ada", "met", "Bo"]] * 20, {}, gold=[[(0, 1, "PER"), (2, 3, "PER")]] * 20
     ... )
-    >>> tagger = FrozenTagger(encoder="hashing").fit(Targets.of_gold(data))
+    >>> tagger = FrozenTagger(encoder="hashing").fit(Targets.from_gold(data))
     >>> tagger.predict(data).tags()[0]
     ['B-PER', 'O', 'B-PER']
     """
@@ -100,110 +100,115 @@ class FrozenTagger(Tagger[Reader]):
     kind = "frozen"
     summary = "a small network on features of an encoder that stays as it is"
 
-    def learn(self, train: Targets, valid: Targets, start: Reader | None) -> Reader:
+    def _fit(self, train: Targets, valid: Targets, previous: FrozenState | None) -> FrozenState:
         """One stage of the loop that trains all networks."""
         config = self.config
         torch.set_num_threads(config.threads)
-        speller = speller_of(config.spelling) if start is None else start.speller
-        known = None if start is None else start.encoding
-        features = features_of(spelled(self._encoded(train.data, known), speller))
-        scaling = Scaling.of(features) if start is None else start.scaling
-        train = train.with_features(features.scaled(scaling))
-        net = self._net(features.width, train.data.tags)
-        if start is not None:
-            net.load_state_dict(start.net.state_dict())
-        counted = train.class_weights(config.class_weights)
-        weights = torch.from_numpy(counted)
+        char_encoder = make_char_encoder(config.spelling) if previous is None else previous.char_encoder
+        encoder_spec = None if previous is None else previous.encoder_spec
+        features = require_features(add_char_features(self._encode(train.data, encoder_spec), char_encoder))
+        standardizer = Standardizer.fit(features) if previous is None else previous.standardizer
+        train = train.with_features(features.with_standardizer(standardizer))
+        network = self._build_network(features.dim, train.data.tags)
+        if previous is not None:
+            network.load_state_dict(previous.network.state_dict())
+        class_weights = train.class_weights(config.class_weights)
+        weights = torch.from_numpy(class_weights)
 
         def loss(batch: Batch, generator: Generator) -> Tensor:
             # What is given of a token is how much of it is of each label.
-            scores, shares = net.scores(batch, generator), batch.given
-            if net.crf is None:
-                return expected_cross_entropy(scores, shares, weights)
-            found = net.crf.expected_log_likelihood(scores, shares, batch.offsets)
-            return -found.sum() / max(1, len(shares))
+            scores, label_probs = network.scores(batch, generator), batch.log_evidence_offset
+            if network.crf is None:
+                return expected_cross_entropy(scores, label_probs, weights)
+            log_likelihood = network.crf.expected_log_likelihood(scores, label_probs, batch.offsets)
+            return -log_likelihood.sum() / max(1, len(label_probs))
 
         stage = Stage(
             name="tokens",
             loss=loss,
-            packing=Packing.of(train.data, train.shares(), seed=config.seed),
-            trains=parts_of(net),
-            lr=config.lr,
-            epochs=config.epochs,
+            data=PackedDataset.from_dataset(train.data, train.label_probs(), seed=config.seed),
+            trains=parameter_groups(network),
+            learning_rate=config.lr,
+            max_epochs=config.epochs,
             patience=config.patience,
         )
-        reader = Reader(net, features.encoding, speller, scaling)
-        blocks = list(self._blocks(reader, valid.data))
-        schedule = schedule_of(
+        state = FrozenState(network, features.encoder_spec, char_encoder, standardizer)
+        blocks = list(self._blocks(state, valid.data))
+        training_run = make_training_run(
             self,
             train,
             valid,
-            say=lambda: self._tagged(net, blocks, valid.data),
-            weights=counted,
-            origin=digest_of_weights(net),
-            batch=config.batch,
+            predict_valid=lambda: self._predict_blocks(network, blocks, valid.data),
+            class_weights=class_weights,
+            init_digest=weights_digest(network),
+            batch_size=config.batch,
         )
-        run(net, [stage], schedule)
-        return reader
+        train_network(network, [stage], training_run)
+        return state
 
-    def infer(self, state: Reader, data: Dataset) -> Tagged:
+    def _infer(self, state: FrozenState, data: Dataset) -> TagOutput:
         """The best legal path, probabilities, and how probable each span is."""
-        return self._tagged(state.net, self._blocks(state, data), data)
+        return self._predict_blocks(state.network, self._blocks(state, data), data)
 
-    def write(self, state: Reader, folder: Path) -> dict[str, Any]:
+    def _save_state(self, state: FrozenState, folder: Path) -> dict[str, Any]:
         """Weights and scaling as arrays; what made the features by its digest."""
-        arrays = {f"net.{name}": array for name, array in weights_of(state.net).items()}
-        arrays |= {f"scaling.{name}": array for name, array in state.scaling._asdict().items()}
+        arrays = {f"net.{name}": array for name, array in weights_to_arrays(state.network).items()}
+        arrays |= {f"scaling.{name}": array for name, array in state.standardizer._asdict().items()}
         checkpoint.write_arrays(folder, arrays)
-        speller = None if state.speller is None else state.speller.encoding.to_json()
-        return {"encoding": state.encoding.to_json(), "spelling": speller}
+        char_spec = None if state.char_encoder is None else state.char_encoder.spec.to_json()
+        return {"encoding": state.encoder_spec.to_json(), "spelling": char_spec}
 
-    def read(self, folder: Path, facts: Mapping[str, Any]) -> Reader:
+    def _load_state(self, folder: Path, metadata: Mapping[str, Any]) -> FrozenState:
         """Back from arrays and the encoders' names."""
         arrays = checkpoint.read_arrays(folder)
-        scaling, weights = (checkpoint.under(part, arrays) for part in ("scaling.", "net."))
-        net = self._net(len(scaling["token_mean"]), TagSet(tuple(facts["types"])))
-        load_weights(net, weights)
-        known = facts["spelling"]
-        speller = None if known is None else again(Encoding.from_json(known))
-        return Reader(net, Encoding.from_json(facts["encoding"]), speller, Scaling(**scaling))
+        standardizer_arrays, weights = (checkpoint.select_prefix(part, arrays) for part in ("scaling.", "net."))
+        network = self._build_network(len(standardizer_arrays["token_mean"]), TagSet(tuple(metadata["types"])))
+        load_weights(network, weights)
+        char_spec = metadata["spelling"]
+        char_encoder = None if char_spec is None else restore_encoder(EncoderSpec.from_json(char_spec))
+        return FrozenState(
+            network,
+            EncoderSpec.from_json(metadata["encoding"]),
+            char_encoder,
+            Standardizer(**standardizer_arrays),
+        )
 
-    def _net(self, width: int, tags: TagSet) -> TokenNet:
+    def _build_network(self, dim: int, tags: TagSet) -> TokenScorer:
         config = self.config
-        look = Look(context=config.context, dropout=config.dropout)
+        context = ContextConfig(context_window=config.context, dropout=config.dropout)
         crf = None
         if config.crf:
-            legal, begins = (torch.from_numpy(each) for each in (tags.legal, tags.legal_start))
-            crf = CRF(len(tags), legal, begins)
+            legal, legal_first = (torch.from_numpy(each) for each in (tags.legal_transitions, tags.legal_first))
+            crf = CRF(len(tags), legal, legal_first)
         with torch.random.fork_rng():
             torch.manual_seed(config.seed)
-            return TokenNet(width, len(tags), look, hidden=config.hidden, crf=crf)
+            return TokenScorer(dim, len(tags), context, hidden_size=config.hidden, crf=crf)
 
-    def _encoded(self, data: Dataset, encoding: Encoding | None) -> Dataset:
+    def _encode(self, data: Dataset, encoder_spec: EncoderSpec | None) -> Dataset:
         """With features of the encoder that is known already, or of the one in the settings."""
-        return ensured(data, self.config.encoder, encoding, whose=self.name)
+        return ensure_features(data, self.config.encoder, encoder_spec, owner=self.name)
 
-    def _blocks(self, reader: Reader, data: Dataset) -> Iterator[tuple[Dataset, Packing]]:
+    def _blocks(self, state: FrozenState, data: Dataset) -> Iterator[tuple[Dataset, PackedDataset]]:
         """Blocks of a dataset, with their features in memory."""
-        data = self._encoded(data, reader.encoding)
-        for start, stop in pairwise(stretches(data.offsets, BLOCK).tolist()):
-            block = spelled(data[start:stop], reader.speller)
-            scaled = features_of(block).scaled(reader.scaling)
-            yield block, Packing.of(block.with_features(scaled))
+        data = self._encode(data, state.encoder_spec)
+        for start, stop in pairwise(chunk_bounds(data.offsets, BLOCK_TOKENS).tolist()):
+            block = add_char_features(data[start:stop], state.char_encoder)
+            features = require_features(block).with_standardizer(state.standardizer)
+            yield block, PackedDataset.from_dataset(block.with_features(features))
 
-    def _tagged(
-        self, net: TokenNet, blocks: Iterable[tuple[Dataset, Packing]], data: Dataset
-    ) -> Tagged:
+    def _predict_blocks(
+        self, network: TokenScorer, blocks: Iterable[tuple[Dataset, PackedDataset]], data: Dataset
+    ) -> TagOutput:
         """What the network says of all blocks of some data."""
         with torch.no_grad():
-            found = [self._decoded(net, packing.batch(), part) for part, packing in blocks]
-        return Tagged(*Decoded.joined(found, len(data.tags)))
+            outputs = [self._decode_block(network, packing.batch(), part) for part, packing in blocks]
+        return TagOutput(*DecodeResult.concat(outputs, len(data.tags)))
 
-    def _decoded(self, net: TokenNet, batch: Batch, data: Dataset) -> Decoded:
-        scores, size = net.scores(batch), len(data.tags)
-        if net.crf is None:
-            chain = Chain(scores.new_zeros(size), scores.new_zeros(size, size), scores)
+    def _decode_block(self, network: TokenScorer, batch: Batch, data: Dataset) -> DecodeResult:
+        scores, num_labels = network.scores(batch), len(data.tags)
+        if network.crf is None:
+            potentials = ChainPotentials(scores.new_zeros(num_labels), scores.new_zeros(num_labels, num_labels), scores)
         else:
-            chain = net.crf.chain(scores, batch.offsets)
-        begin, moves, evidence = (part.numpy() for part in chain)
-        return decoded(moves, evidence, data, self.config.threads, begin=begin)
+            potentials = network.crf.to_chain(scores, batch.offsets)
+        log_initial, transition_logits, log_evidence = (part.numpy() for part in potentials)
+        return decode(transition_logits, log_evidence, data, self.config.threads, log_initial=log_initial)

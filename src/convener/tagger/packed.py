@@ -11,23 +11,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener.errors import DataError
-from convener.tagger import load
+from convener.tagger import load_tagger
 from convener.tagger.base import Tagger
 
 
-def packed(tagger: Tagger[Any]) -> dict[str, NDArray[Any]]:
+def tagger_to_arrays(tagger: Tagger[Any]) -> dict[str, NDArray[Any]]:
     """The bytes of all files of a fitted tagger, by name."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        tagger.write_all(folder)
+        tagger.save_files(folder)
         files = sorted(file for file in folder.rglob("*") if file.is_file())
-        return {
-            file.relative_to(folder).as_posix(): np.frombuffer(file.read_bytes(), np.uint8)
-            for file in files
-        }
+        return {file.relative_to(folder).as_posix(): np.frombuffer(file.read_bytes(), np.uint8) for file in files}
 
 
-def unpacked(arrays: Mapping[str, NDArray[Any]]) -> Tagger[Any]:
+def tagger_from_arrays(arrays: Mapping[str, NDArray[Any]]) -> Tagger[Any]:
     """The tagger that such files hold."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name).resolve()
@@ -37,4 +34,4 @@ def unpacked(arrays: Mapping[str, NDArray[Any]]) -> Tagger[Any]:
                 raise DataError(f"a tagger with a file outside of its folder: {file!r}")
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(content.tobytes())
-        return load(folder)
+        return load_tagger(folder)

@@ -9,40 +9,42 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
-from convener.caching import digest_of, digest_of_arrays
-from convener.tagger.base import Tagged, Tagger, agreement
+from convener.caching import arrays_digest, compute_digest
+from convener.tagger.base import Tagger, TagOutput, validation_score
 from convener.tagger.targets import Targets
-from convener.train.journal import journal_of
-from convener.train.loop import Schedule
+from convener.train.journal import checkpoint_for
+from convener.train.loop import TrainingRun
 
 
-def schedule_of(
+def make_training_run(
     tagger: Tagger[Any],
     train: Targets,
     valid: Targets,
     *,
-    say: Callable[[], Tagged],
-    weights: NDArray[np.float32],
-    origin: str,
-    **others: Any,
-) -> Schedule:
+    predict_valid: Callable[[], TagOutput],
+    class_weights: NDArray[np.float32],
+    init_digest: str,
+    **options: Any,
+) -> TrainingRun:
     """The schedule of a fit.
 
     say: what the network says of valid, as it is then; weights (L,) of labels; origin: a digest of
     where training starts. Others are fields of `Schedule`.
     """
     config = tagger.config
-    digest = digest_of_arrays(part.shares() for part in (train, valid)).hex()
-    return Schedule(
+    targets_digest = arrays_digest(part.label_probs() for part in (train, valid)).hex()
+    return TrainingRun(
         name=tagger.name,
         seed=config.seed,
-        decay=config.decay,
-        score=(lambda: agreement(say(), valid, weights)) if len(valid.data.tokens) else None,
-        journal=journal_of(tagger.journal, (config, origin, digest), train.data, valid.data),
-        **others,
+        weight_decay=config.decay,
+        validation_score=(lambda: validation_score(predict_valid(), valid, class_weights))
+        if len(valid.data.tokens)
+        else None,
+        checkpoint=checkpoint_for(tagger.checkpoint_dir, (config, init_digest, targets_digest), train.data, valid.data),
+        **options,
     )
 
 
-def digest_of_weights(net: nn.Module) -> str:
+def weights_digest(network: nn.Module) -> str:
     """What tells the weights of a network from any other's."""
-    return digest_of(digest_of_arrays(w.cpu().numpy().ravel() for w in net.state_dict().values()))
+    return compute_digest(arrays_digest(w.cpu().numpy().ravel() for w in network.state_dict().values()))

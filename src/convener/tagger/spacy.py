@@ -16,16 +16,16 @@ from numpy.typing import NDArray
 from convener import progress
 from convener.data import Dataset
 from convener.errors import ConfigError, DataError, first_line, require
-from convener.io.spacy.docbin import spacy_word
-from convener.tagger.base import Tagged, Tagger, TaggerConfig, agreement
+from convener.io.spacy.docbin import to_spacy_word
+from convener.tagger.base import Tagger, TaggerConfig, TagOutput, validation_score
 from convener.tagger.card import model_card
 from convener.tagger.targets import Targets
 
-READ = 256
+PREDICT_BATCH_SIZE = 256
 """Sentences that a pipeline reads at once."""
 
 
-def spacy(module: str = "spacy") -> Any:
+def import_spacy(module: str = "spacy") -> Any:
     """A module of the library."""
     return require(module, extra="spacy", purpose="a spaCy tagger")
 
@@ -57,131 +57,135 @@ class SpacyTagger(Tagger[Any]):
     >>> data = Dataset.from_spans(
     ...     ["PER"], [["Ada", "met", "Bo"]] * 20, {}, gold=[[(0, 1, "PER"), (2, 3, "PER")]] * 20
     ... )
-    >>> SpacyTagger(epochs=15).fit(Targets.of_gold(data)).predict(data).tags()[0]
+    >>> SpacyTagger(epochs=15).fit(Targets.from_gold(data)).predict(data).tags()[0]
     ['B-PER', 'O', 'B-PER']
     """
 
     Config = SpacyConfig
     kind = "spacy"
-    learns_soft = False
+    supports_soft_labels = False
     summary = "spaCy's own entity recogniser; saved as a spaCy pipeline"
 
-    def learn(self, train: Targets, valid: Targets, start: Any | None) -> Any:
+    def _fit(self, train: Targets, valid: Targets, previous: Any | None) -> Any:
         """Epochs of small batches; the averaged weights of the best epoch stay."""
         config, rng = self.config, np.random.default_rng(self.config.seed)
-        with _seeded(config.seed):
-            nlp = self._blank(train.types)
+        with _fixed_seed(config.seed):
+            nlp = self._blank_pipeline(train.types)
             examples = list(_examples(nlp, train))
             optimizer = nlp.initialize(lambda: examples[:100])
-            if start is not None:
-                nlp.from_bytes(start.to_bytes())
+            if previous is not None:
+                nlp.from_bytes(previous.to_bytes())
                 optimizer = nlp.resume_training()
-            best, best_score, waited = b"", -np.inf, 0
+            best, best_score, epochs_without_gain = b"", -np.inf, 0
             steps = -(-len(examples) // config.batch)
-            with progress.bar(self.name, config.epochs * steps) as advance:
-                said = ""
+            with progress.progress_bar(self.name, config.epochs * steps) as advance:
+                score_text = ""
                 for epoch in range(config.epochs):
                     order = rng.permutation(len(examples)).tolist()
-                    for at in range(0, len(order), config.batch):
-                        batch = [examples[number] for number in order[at : at + config.batch]]
+                    for first in range(0, len(order), config.batch):
+                        batch = [examples[number] for number in order[first : first + config.batch]]
                         nlp.update(batch, sgd=optimizer, drop=config.dropout)
-                        advance(f"epoch {epoch + 1}/{config.epochs}{said}")
+                        advance(f"epoch {epoch + 1}/{config.epochs}{score_text}")
                     with nlp.use_params(optimizer.averages):
-                        score = self._score(nlp, valid)
-                        said, waited = f", held out {score:.4f}", waited + 1
+                        score = self._validation_score(nlp, valid)
+                        score_text, epochs_without_gain = (
+                            f", held out {score:.4f}",
+                            epochs_without_gain + 1,
+                        )
                         # As long as no span is right, nothing tells one epoch from another.
                         if score > best_score or best_score <= 0:
-                            best, best_score, waited = nlp.to_bytes(), score, 0
-                    if waited >= config.patience:
+                            best, best_score, epochs_without_gain = nlp.to_bytes(), score, 0
+                    if epochs_without_gain >= config.patience:
                         break
-            return self._blank(()).from_bytes(best)
+            return self._blank_pipeline(()).from_bytes(best)
 
-    def infer(self, state: Any, data: Dataset) -> Tagged:
+    def _infer(self, state: Any, data: Dataset) -> TagOutput:
         """The entities that the pipeline finds in our words."""
         labels = np.zeros(len(data.tokens), np.int16)
-        docs = (_doc(state, words) for words in _sentences(data))
-        found = state.pipe(docs, batch_size=READ)
-        for first, doc in zip(data.offsets[:-1].tolist(), found, strict=True):
+        docs = (_make_doc(state, words) for words in _sentence_words(data))
+        parsed = state.pipe(docs, batch_size=PREDICT_BATCH_SIZE)
+        for offset, doc in zip(data.offsets[:-1].tolist(), parsed, strict=True):
             for entity in doc.ents:
-                begin = 2 * data.tags.type_number(entity.label_) + 1
-                labels[first + entity.start : first + entity.end] = begin + 1
-                labels[first + entity.start] = begin
-        return Tagged(labels)
+                b_label = 2 * data.tags.type_index(entity.label_) + 1
+                labels[offset + entity.start : offset + entity.end] = b_label + 1
+                labels[offset + entity.start] = b_label
+        return TagOutput(labels)
 
-    def write(self, state: Any, folder: Path) -> dict[str, Any]:
+    def _save_state(self, state: Any, folder: Path) -> dict[str, Any]:
         """A folder that spaCy can load."""
         state.to_disk(folder)
         card = model_card(sorted(state.get_pipe("ner").labels), "spacy")
         (folder / "README.md").write_text(card, encoding="utf-8")
         return {}
 
-    def read(self, folder: Path, facts: Mapping[str, Any]) -> Any:
+    def _load_state(self, folder: Path, metadata: Mapping[str, Any]) -> Any:
         """Back from such a folder."""
         try:
-            return spacy().load(folder)
+            return import_spacy().load(folder)
         except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
-            why = first_line(error)
-            raise DataError(f"{folder}: the pipeline cannot be loaded: {why}") from error
+            reason = first_line(error)
+            raise DataError(f"{folder}: the pipeline cannot be loaded: {reason}") from error
 
-    def _blank(self, types: tuple[str, ...]) -> Any:
+    def _blank_pipeline(self, types: tuple[str, ...]) -> Any:
         try:
-            nlp = spacy().blank(self.config.lang)
+            nlp = import_spacy().blank(self.config.lang)
         except ImportError as error:
             raise ConfigError(f"lang {self.config.lang!r}: {first_line(error)}") from error
-        recogniser = nlp.add_pipe("ner")
+        ner = nlp.add_pipe("ner")
         for name in types:
-            recogniser.add_label(name)
+            ner.add_label(name)
         return nlp
 
-    def _score(self, nlp: Any, valid: Targets) -> float:
-        return agreement(self.infer(nlp, valid.data), valid)
+    def _validation_score(self, nlp: Any, valid: Targets) -> float:
+        return validation_score(self._infer(nlp, valid.data), valid)
 
 
-def _sentences(data: Dataset) -> Iterator[list[str]]:
+def _sentence_words(data: Dataset) -> Iterator[list[str]]:
     """The words of each sentence, as spaCy takes them."""
-    words = [spacy_word(word) for word in data.tokens.to_list()]
+    words = [to_spacy_word(word) for word in data.tokens.to_list()]
     return (words[start:end] for start, end in pairwise(data.offsets.tolist()))
 
 
-def _doc(nlp: Any, words: list[str]) -> Any:
-    return spacy("spacy.tokens").Doc(nlp.vocab, words=words)
+def _make_doc(nlp: Any, words: list[str]) -> Any:
+    return import_spacy("spacy.tokens").Doc(nlp.vocab, words=words)
 
 
 def _examples(nlp: Any, targets: Targets) -> Iterator[Any]:
     """Sentences with their entities, without the empty ones."""
-    tokens, example = spacy("spacy.tokens"), spacy("spacy.training").Example
+    spacy_tokens, example_class = (
+        import_spacy("spacy.tokens"),
+        import_spacy("spacy.training").Example,
+    )
     tags, data = targets.data.tags, targets.data
     spans = tags.spans(targets.labels, data.offsets).by_sentence(len(data))
-    for words, row in zip(_sentences(data), spans, strict=True):
+    for words, row in zip(_sentence_words(data), spans, strict=True):
         if not words:
             continue
-        doc, blank = _doc(nlp, words), np.array([word.isspace() for word in words])
-        kept = [(*_trimmed(start, end, blank), kind) for start, end, kind in row]
+        doc, is_space = _make_doc(nlp, words), np.array([word.isspace() for word in words])
+        trimmed = [(*_trim_whitespace(start, end, is_space), kind) for start, end, kind in row]
         entities = [
-            tokens.Span(doc, start, end, label=tags.types[kind])
-            for start, end, kind in kept
-            if start < end
+            spacy_tokens.Span(doc, start, end, label=tags.types[kind]) for start, end, kind in trimmed if start < end
         ]
         doc.set_ents(entities, default="outside")
-        yield example(_doc(nlp, words), doc)
+        yield example_class(_make_doc(nlp, words), doc)
 
 
-def _trimmed(start: int, end: int, blank: NDArray[np.bool_]) -> tuple[int, int]:
+def _trim_whitespace(start: int, end: int, is_space: NDArray[np.bool_]) -> tuple[int, int]:
     """A span without white space at its edges."""
-    while start < end and blank[start]:
+    while start < end and is_space[start]:
         start += 1
-    while start < end and blank[end - 1]:
+    while start < end and is_space[end - 1]:
         end -= 1
     return start, end
 
 
 @contextmanager
-def _seeded(seed: int) -> Iterator[None]:
+def _fixed_seed(seed: int) -> Iterator[None]:
     """SpaCy draws from Python's and numpy's generators: seeded inside, as before outside."""
-    before = random.getstate(), np.random.get_state()
-    spacy("spacy.util").fix_random_seed(seed)
+    rng_states = random.getstate(), np.random.get_state()
+    import_spacy("spacy.util").fix_random_seed(seed)
     try:
         yield
     finally:
-        random.setstate(before[0])
-        np.random.set_state(before[1])
+        random.setstate(rng_states[0])
+        np.random.set_state(rng_states[1])

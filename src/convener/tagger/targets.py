@@ -13,15 +13,15 @@ from convener import expect
 from convener.data import Dataset
 from convener.errors import ConfigError, DataError, check_known
 from convener.features import Features
-from convener.packed import Strings
-from convener.predictions import SAW_GOLD, Predictions
-from convener.sentences import BySentence
+from convener.packed import StringArray
+from convener.predictions import USED_GOLD, Predictions
+from convener.sentences import SentenceIndexed
 
-Weights = Literal["balanced"] | Mapping[str, float] | None
+ClassWeights = Literal["balanced"] | Mapping[str, float] | None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Targets(BySentence):
+class Targets(SentenceIndexed):
     """Labels to learn, on text alone: votes and gold are not there.
 
     data           the text
@@ -30,43 +30,43 @@ class Targets(BySentence):
     gold           whether they are true labels: what learns from them is a reference
 
     >>> data = Dataset.from_spans(["PER"], [["Ada", "wrote"]], {}, gold=[[(0, 1, "PER")]])
-    >>> Targets.of_gold(data).shares().tolist()
+    >>> Targets.from_gold(data).label_probs().tolist()
     [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]
     """
 
     data: Dataset
     labels: NDArray[np.int16]
     probabilities: NDArray[np.float32] | None = None
-    gold: bool = False
+    uses_gold: bool = False
 
     def __post_init__(self) -> None:
-        text = self.data.select_sources(()).without_gold().fine()
+        text = self.data.select_sources(()).without_gold().without_coarse()
         object.__setattr__(self, "data", text)
-        expect.shape("labels", self.labels.shape, (len(text.tokens),))
-        expect.labels("labels", self.labels, 0, len(text.tags))
+        expect.check_shape("labels", self.labels.shape, (len(text.tokens),))
+        expect.check_labels("labels", self.labels, 0, len(text.tags))
         if self.probabilities is not None:
             shape = (len(text.tokens), len(text.tags))
-            expect.shape("probabilities", self.probabilities.shape, shape)
+            expect.check_shape("probabilities", self.probabilities.shape, shape)
 
     @classmethod
-    def soft(cls, labels: Predictions) -> Self:
+    def from_soft_labels(cls, predictions: Predictions) -> Self:
         """A label model's probabilities."""
-        if labels.probabilities is None:
+        if predictions.probabilities is None:
             raise DataError("soft targets need probabilities, and these labels came without them")
-        return replace(cls.hard(labels), probabilities=labels.probabilities)
+        return replace(cls.from_hard_labels(predictions), probabilities=predictions.probabilities)
 
     @classmethod
-    def hard(cls, labels: Predictions) -> Self:
+    def from_hard_labels(cls, predictions: Predictions) -> Self:
         """A label model's labels."""
-        gold = bool(labels.settings.get(SAW_GOLD))
-        return cls(data=labels.data, labels=labels.labels, gold=gold)
+        uses_gold = bool(predictions.settings.get(USED_GOLD))
+        return cls(data=predictions.data, labels=predictions.labels, uses_gold=uses_gold)
 
     @classmethod
-    def of_gold(cls, data: Dataset) -> Self:
+    def from_gold(cls, data: Dataset) -> Self:
         """The true labels, repaired where they are no legal BIO."""
         if data.gold is None:
             raise DataError("gold is to be learned, and there is none")
-        return cls(data=data, labels=data.tags.repair(data.gold, data.offsets)[0], gold=True)
+        return cls(data=data, labels=data.tags.repair(data.gold, data.offsets)[0], uses_gold=True)
 
     @property
     def offsets(self) -> NDArray[np.int64]:  # type: ignore[override]
@@ -74,31 +74,31 @@ class Targets(BySentence):
         return self.data.offsets
 
     @property
-    def documents(self) -> Strings | None:  # type: ignore[override]
+    def doc_ids(self) -> StringArray | None:  # type: ignore[override]
         """The id of each sentence's document, if known.  -> (M,)"""
-        return self.data.documents
+        return self.data.doc_ids
 
     @property
     def types(self) -> tuple[str, ...]:
         """The entity types."""
         return self.data.tags.types
 
-    def part(
+    def subset(
         self,
         sentences: slice | NDArray[np.int64],
         tokens: slice | NDArray[np.int64],
         offsets: NDArray[np.int64],
     ) -> Self:
         """These sentences, whose tokens are these; slices give views."""
-        soft = self.probabilities
+        probabilities = self.probabilities
         return replace(
             self,
-            data=self.data.part(sentences, tokens, offsets),
+            data=self.data.subset(sentences, tokens, offsets),
             labels=self.labels[tokens],
-            probabilities=None if soft is None else soft[tokens],
+            probabilities=None if probabilities is None else probabilities[tokens],
         )
 
-    def shares(self) -> NDArray[np.float32]:
+    def label_probs(self) -> NDArray[np.float32]:
         """How much of each token is of each label; rows sum to one.  -> (N, L)"""
         if self.probabilities is not None:
             return self.probabilities
@@ -108,7 +108,7 @@ class Targets(BySentence):
         """The same targets, their text with these features."""
         return replace(self, data=self.data.with_features(features))
 
-    def class_weights(self, how: Weights) -> NDArray[np.float32]:
+    def class_weights(self, weighting: ClassWeights) -> NDArray[np.float32]:
         """What an error on each label counts.  -> (L,)
 
         "balanced": as much as the label is rarer than if all were equally frequent, N / (L n_l),
@@ -116,36 +116,36 @@ class Targets(BySentence):
         it says, 1 for others.
 
         >>> data = Dataset.from_spans(["PER"], [["Ada", "wrote"] * 3], {}, gold=[[(0, 1, "PER")]])
-        >>> targets = Targets.of_gold(data)
+        >>> targets = Targets.from_gold(data)
         >>> targets.class_weights("balanced").round(2)
         array([0.6, 3. , 1. ], dtype=float32)
         >>> targets.class_weights({"PER": 2}).tolist()
         [1.0, 2.0, 2.0]
         """
         weights = np.ones(len(self.data.tags), np.float32)
-        if how == "balanced":
-            counts = self.shares().sum(axis=0, dtype=np.float64)
-            there = counts > 0
-            weights[there] = counts.sum() / (there.sum() * counts[there])
-        elif how is not None:
-            check_known("type with a weight", how, ("O", *self.types))
-            for name, weight in how.items():
+        if weighting == "balanced":
+            counts = self.label_probs().sum(axis=0, dtype=np.float64)
+            occurs = counts > 0
+            weights[occurs] = counts.sum() / (occurs.sum() * counts[occurs])
+        elif weighting is not None:
+            check_known("type with a weight", weighting, ("O", *self.types))
+            for name, weight in weighting.items():
                 if name == "O":
                     weights[0] = weight
                 else:
-                    first = 2 * self.types.index(name) + 1
-                    weights[first : first + 2] = weight
+                    b_label = 2 * self.types.index(name) + 1
+                    weights[b_label : b_label + 2] = weight
         return weights
 
 
-def checked_weights(how: Weights) -> Weights:
+def validate_class_weights(class_weights: ClassWeights) -> ClassWeights:
     """Weights by type as numbers; an error where one is no positive number."""
-    if how is None or how == "balanced":
-        return how
+    if class_weights is None or class_weights == "balanced":
+        return class_weights
     try:
-        weights = {name: float(weight) for name, weight in how.items()}
+        weights = {name: float(weight) for name, weight in class_weights.items()}
     except (TypeError, ValueError):
-        raise ConfigError(f"class_weights must be numbers by type, got {how!r}") from None
+        raise ConfigError(f"class_weights must be numbers by type, got {class_weights!r}") from None
     if not all(0 < weight < float("inf") for weight in weights.values()):
         raise ConfigError(f"class_weights must be above 0, got {weights}")
     return weights

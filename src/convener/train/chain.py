@@ -10,108 +10,118 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener.data import Dataset
-from convener.kernels.chain import posterior
-from convener.kernels.coarse import widened
+from convener.kernels.chain import forward_backward
+from convener.kernels.coarse import coarse_emission
 from convener.kernels.compiled import Array
-from convener.kernels.decode import span_marginals, viterbi
+from convener.kernels.decode import span_posteriors, viterbi
 
-BEGINS_OUTSIDE = 1 - 1e-4
+P_INITIAL_O = 1 - 1e-4
 """Probability that the hidden label before a sentence is O."""
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Chain:
+class HMMParams:
     """Parameters of a chain, as counts or normalised.
 
     moves (L, L); emissions (K, L, L) [source, truth, said]; mass (L,) how often each label is
     true; silence (K,) the weight of each source's O as evidence.
     """
 
-    moves: Floats
-    emissions: Floats
-    mass: Floats
-    silence: Floats
+    transition: Floats
+    emission: Floats
+    label_counts: Floats
+    unmarked_weight: Floats
 
     @classmethod
-    def of(cls, params: Mapping[str, NDArray[Any]]) -> Chain:
+    def from_arrays(cls, params: Mapping[str, NDArray[Any]]) -> HMMParams:
         """The chain in a model's parameters."""
         return cls(params["moves"], params["emissions"], params["mass"], params["silence"])
 
-    def params(self) -> dict[str, NDArray[Any]]:
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
         """As a model's parameters."""
-        return dict(vars(self))
+        return {
+            "moves": self.transition,
+            "emissions": self.emission,
+            "mass": self.label_counts,
+            "silence": self.unmarked_weight,
+        }
 
-    def log_emissions(self, allowed: NDArray[np.bool_]) -> Floats:
+    def log_emission(self, allowed: NDArray[np.bool_]) -> Floats:
         """Logarithms of the emissions of all that is said, those of O weighted.
 
         allowed (S, L), see `kernels.coarse` -> (K, L, S)
         """
-        logs = log_of(widened(self.emissions, allowed))
-        logs[:, :, 0] *= self.silence[:, None]
-        return logs
+        log_emission = safe_log(coarse_emission(self.emission, allowed))
+        log_emission[:, :, 0] *= self.unmarked_weight[:, None]
+        return log_emission
 
-    def normalised(self, allowed: NDArray[np.bool_]) -> Chain:
+    def normalize(self, allowed_transitions: NDArray[np.bool_]) -> HMMParams:
         """Counts as probabilities; one count is added for every allowed move."""
-        moves = np.where(allowed, self.moves + 1, 0.0)
-        emissions = self.emissions / self.emissions.sum(axis=2, keepdims=True)
-        return replace(self, moves=moves / moves.sum(axis=1, keepdims=True), emissions=emissions)
+        transition = np.where(allowed_transitions, self.transition + 1, 0.0)
+        emission = self.emission / self.emission.sum(axis=2, keepdims=True)
+        return replace(self, transition=transition / transition.sum(axis=1, keepdims=True), emission=emission)
 
 
-class Decoded(NamedTuple):
+class DecodeResult(NamedTuple):
     """Labels (N,), marginals (N, L), and the posterior probability of each span found."""
 
     labels: NDArray[np.int16]
-    marginals: NDArray[np.float32]
-    scores: NDArray[np.float32]
+    probabilities: NDArray[np.float32]
+    span_scores: NDArray[np.float32]
 
     @classmethod
-    def joined(cls, parts: Iterable[Decoded], labels: int) -> Decoded:
+    def concat(cls, parts: Iterable[DecodeResult], num_labels: int) -> DecodeResult:
         """Consecutive parts of a dataset with so many labels as one."""
-        none = np.zeros(0, np.float32)
-        nothing = cls(np.zeros(0, np.int16), np.zeros((0, labels), np.float32), none)
-        return cls(*(np.concatenate(arrays) for arrays in zip(nothing, *parts, strict=True)))
+        empty_scores = np.zeros(0, np.float32)
+        empty = cls(np.zeros(0, np.int16), np.zeros((0, num_labels), np.float32), empty_scores)
+        return cls(*(np.concatenate(arrays) for arrays in zip(empty, *parts, strict=True)))
 
 
-def decoded(
-    trans: Array,
-    log_like: NDArray[np.float32],
+def decode(
+    transition: Array,
+    log_evidence: NDArray[np.float32],
     data: Dataset,
     threads: int,
-    begin: Array | None = None,
-) -> Decoded:
+    log_initial: Array | None = None,
+) -> DecodeResult:
     """Best legal paths, marginals and span probabilities; trans as `kernels.chain` takes it.
 
     begin (L,): log-probabilities of the hidden label before a sentence, O unless given.
     """
     tags = data.fine_tags
-    begin = log_begin(len(tags)) if begin is None else begin
-    chain = (begin, trans, log_like, data.offsets)
-    marginals = posterior(*chain, threads=threads).marginals
-    path = viterbi(*chain, legal=tags.legal, legal_start=tags.legal_start, threads=threads)
+    log_initial = default_log_initial(len(tags)) if log_initial is None else log_initial
+    potentials = (log_initial, transition, log_evidence, data.offsets)
+    marginals = forward_backward(*potentials, num_threads=threads).marginals
+    path = viterbi(
+        *potentials,
+        legal_transitions=tags.legal_transitions,
+        legal_first=tags.legal_first,
+        num_threads=threads,
+    )
     labels, _ = tags.repair(path.labels, data.offsets)
     spans = tags.spans(labels, data.offsets)
-    scores = span_marginals(
-        *chain,
+    span_scores = span_posteriors(
+        *potentials,
         sentence=spans.sentence,
         start=spans.start,
         end=spans.end,
         type=spans.type,
         marginals=marginals,
-        threads=threads,
+        num_threads=threads,
     )
     marginals /= marginals.sum(axis=1, keepdims=True)
-    return Decoded(labels, marginals, np.clip(scores, 0, 1).astype(np.float32))
+    return DecodeResult(labels, marginals, np.clip(span_scores, 0, 1).astype(np.float32))
 
 
-def log_begin(size: int) -> Floats:
+def default_log_initial(num_labels: int) -> Floats:
     """Log-probabilities of the hidden label before a sentence: almost surely O.  -> (L,)"""
-    begin = np.full(size, (1 - BEGINS_OUTSIDE) / (size - 1))
-    begin[0] = BEGINS_OUTSIDE
-    return log_of(begin)
+    probabilities = np.full(num_labels, (1 - P_INITIAL_O) / (num_labels - 1))
+    probabilities[0] = P_INITIAL_O
+    return safe_log(probabilities)
 
 
-def log_of(probabilities: Floats) -> Floats:
+def safe_log(probabilities: Floats) -> Floats:
     """Logarithms, -inf where a probability is 0."""
     with np.errstate(divide="ignore"):
         logs: Floats = np.log(probabilities)

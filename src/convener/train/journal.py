@@ -17,71 +17,69 @@ from torch import Tensor
 
 from convener.data import Dataset
 
-FACTS, WORK, FILE = "facts", "work", "training.safetensors"
+METADATA, FINGERPRINT, FILE_NAME = "facts", "work", "training.safetensors"
 
 
-class Journal:
+class TrainingCheckpoint:
     """One file in a folder, replaced whole: tensors, and facts fit for JSON.
 
     `work` names what is trained, on what: a journal of other work is not gone on with.
     """
 
-    def __init__(self, folder: Path, work: str) -> None:
-        self.path, self.work = folder / FILE, work
+    def __init__(self, folder: Path, fingerprint: str) -> None:
+        self.path, self.fingerprint = folder / FILE_NAME, fingerprint
 
-    def write(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+    def write(self, tensors: Mapping[str, Tensor], metadata: Mapping[str, Any]) -> None:
         """Replace what was kept."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        draft = self.path.with_suffix(".new")
-        whole = {name: tensor.contiguous() for name, tensor in tensors.items()}
-        said = {FACTS: json.dumps(facts), WORK: self.work}
-        with draft.open("wb") as file:
-            file.write(safetensors.save(whole, metadata=said))
+        temporary = self.path.with_suffix(".new")
+        contiguous = {name: tensor.contiguous() for name, tensor in tensors.items()}
+        header = {METADATA: json.dumps(metadata), FINGERPRINT: self.fingerprint}
+        with temporary.open("wb") as file:
+            file.write(safetensors.save(contiguous, metadata=header))
             file.flush()
             os.fsync(file.fileno())
-        draft.replace(self.path)
+        temporary.replace(self.path)
 
     def read(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
         """What was kept; None where there is nothing one can use."""
         try:
             with safe_open(self.path, framework="pt") as file:
-                said = file.metadata() or {}
-                if said[WORK] != self.work:
+                header = file.metadata() or {}
+                if header[FINGERPRINT] != self.fingerprint:
                     return None
-                facts = json.loads(said[FACTS])
+                metadata = json.loads(header[METADATA])
                 tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
         except (OSError, SafetensorError, LookupError, ValueError):
             return None
-        return tensors, facts
+        return tensors, metadata
 
     def remove(self) -> None:
         """Forget all: the work is done."""
         self.path.unlink(missing_ok=True)
 
 
-def journal_of(folder: Path | None, settings: Any, *data: Dataset) -> Journal | None:
+def checkpoint_for(folder: Path | None, settings: Any, *data: Dataset) -> TrainingCheckpoint | None:
     """A journal for a fit with these settings on these data; none without a folder."""
     if folder is None:
         return None
-    work = hashlib.sha256(repr(settings).encode())
-    for part in data:
-        words = part.tokens.compact()
-        features = "" if part.features is None else part.features.encoding.digest
-        for array in (words.data, words.offsets, part.offsets, part.votes, part.gold):
+    hasher = hashlib.sha256(repr(settings).encode())
+    for dataset in data:
+        tokens = dataset.tokens.compact()
+        features = "" if dataset.features is None else dataset.features.encoder_spec.digest
+        for array in (tokens.data, tokens.offsets, dataset.offsets, dataset.votes, dataset.gold):
             if array is not None:
-                work.update(np.ascontiguousarray(array).data)
-        stated = part.sources, part.precision, part.tags.types, part.coarse
-        work.update(f"{stated} {features}".encode())
-    return Journal(folder, work.hexdigest())
+                hasher.update(np.ascontiguousarray(array).data)
+        description = dataset.sources, dataset.prior_precision, dataset.tags.types, dataset.coarse
+        hasher.update(f"{description} {features}".encode())
+    return TrainingCheckpoint(folder, hasher.hexdigest())
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """The moments of Adam, by number and name."""
     state = optimizer.state_dict()["state"]
     return {
-        f"{number}.{name}": torch.as_tensor(value)
-        for number, values in state.items()
-        for name, value in values.items()
+        f"{number}.{name}": torch.as_tensor(value) for number, values in state.items() for name, value in values.items()
     }
 
 

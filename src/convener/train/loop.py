@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from torch import Generator, Tensor, nn
 
 from convener import progress
-from convener.insides import curve
-from convener.train.journal import Journal, optimizer_tensors, restore_optimizer
+from convener.insides import learning_curve
+from convener.train.journal import TrainingCheckpoint, optimizer_tensors, restore_optimizer
 
 LOG = logging.getLogger(__name__)
-Weights = dict[str, Tensor]
+StateDict = dict[str, Tensor]
 
 
-class Batches(Protocol):
+class BatchIterable(Protocol):
     """What is learned from, as `train.packing.Packing` has it: so many sentences, in batches."""
 
     def __len__(self) -> int: ...
@@ -35,51 +35,51 @@ class Stage:
     name: str
     loss: Callable[[Any, Generator], Tensor]
     """Of one of the batches."""
-    packing: Batches
+    data: BatchIterable
     trains: tuple[str, ...]
     """Names of the network's parts."""
-    lr: float
-    epochs: int
+    learning_rate: float
+    max_epochs: int
     patience: int
     """Stop when so many epochs brought nothing better."""
-    smooth: int = 1
+    score_window: int = 1
     """Scores are averaged over so many epochs before they are compared."""
-    rates: Mapping[str, float] = field(default_factory=dict)
+    learning_rates: Mapping[str, float] = field(default_factory=dict)
     """Learning rates of parts that have their own."""
-    before: Callable[[], None] | None = None
+    on_start: Callable[[], None] | None = None
     """Done once, before the first epoch."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Schedule:
+class TrainingRun:
     """What all stages share."""
 
     name: str
     seed: int
-    batch: int
-    decay: float
-    score: Callable[[], float] | None = None
+    batch_size: int
+    weight_decay: float
+    validation_score: Callable[[], float] | None = None
     """How good the network is on held-out data; higher is better. None: train to the end."""
-    journal: Journal | None = None
-    pace: Callable[[float], float] | None = None
+    checkpoint: TrainingCheckpoint | None = None
+    lr_schedule: Callable[[float], float] | None = None
     """A factor of all learning rates, by the share of a stage's steps that are done. With it,
     weights decay apart from the gradient (AdamW)."""
-    clip: float | None = None
+    max_grad_norm: float | None = None
     """Gradients that are longer than this are shortened to it."""
 
 
-def warmed(share: float) -> Callable[[float], float]:
+def linear_warmup(warmup_ratio: float) -> Callable[[float], float]:
     """A pace that rises in this share of the steps, and falls to zero in the others.
 
-    >>> pace = warmed(0.1)
+    >>> pace = linear_warmup(0.1)
     >>> [round(pace(done), 3) for done in (0.0, 0.05, 0.1, 0.55, 1.0)]
     [0.0, 0.5, 1.0, 0.5, 0.0]
     """
-    return lambda done: done / share if done < share else (1 - done) / (1 - share)
+    return lambda done: done / warmup_ratio if done < warmup_ratio else (1 - done) / (1 - warmup_ratio)
 
 
 @dataclass(frozen=True)
-class Epoch:
+class EpochRecord:
     """What was seen in one epoch; epoch 0 is the state before the first."""
 
     stage: str
@@ -88,180 +88,196 @@ class Epoch:
     score: float | None
 
 
-def curves(history: Sequence[Epoch]) -> dict[str, NDArray[Any]]:
+def learning_curves(history: Sequence[EpochRecord]) -> dict[str, NDArray[Any]]:
     """What was seen in all epochs, stage by stage, to be kept among a model's parameters."""
-    found: dict[str, NDArray[Any]] = {}
-    for number, stage in enumerate(dict.fromkeys(item.stage for item in history), start=1):
+    result: dict[str, NDArray[Any]] = {}
+    for number, stage in enumerate(dict.fromkeys(record.stage for record in history), start=1):
         points = [(item.loss, item.score) for item in history if item.stage == stage]
-        found |= curve(f"{number} {stage}", points)
-    return found
+        result |= learning_curve(f"{number} {stage}", points)
+    return result
 
 
-def run(net: nn.Module, stages: Sequence[Stage], schedule: Schedule) -> list[Epoch]:
+def train_network(net: nn.Module, stages: Sequence[Stage], settings: TrainingRun) -> list[EpochRecord]:
     """Train stage by stage; the best weights of each go on to the next.
 
     Everything random in an epoch depends on the seed, the stage and the epoch alone, so that a
     run that was killed ends with the weights of one that was not.
     """
-    kept = None if schedule.journal is None else schedule.journal.read()
-    history = [] if kept is None else [Epoch(**item) for item in kept[1]["history"]]
-    for number, stage in enumerate(stages):
-        resumed = kept if kept is not None and kept[1]["stage"] == number else None
-        if kept is not None and number < kept[1]["stage"]:
+    saved = None if settings.checkpoint is None else settings.checkpoint.read()
+    history = [] if saved is None else [EpochRecord(**record) for record in saved[1]["history"]]
+    for index, stage in enumerate(stages):
+        resumed = saved if saved is not None and saved[1]["stage"] == index else None
+        if saved is not None and index < saved[1]["stage"]:
             continue
-        work = _Work(net, stage, number, schedule, history)
+        stage_run = _StageRun(net, stage, index, settings, history)
         if resumed is not None:
-            work.restore(*resumed)
+            stage_run.restore(*resumed)
         else:
-            work.begin()
-        work.finish()
-    if schedule.journal is not None:
-        schedule.journal.remove()
+            stage_run.start()
+        stage_run.finish()
+    if settings.checkpoint is not None:
+        settings.checkpoint.remove()
     return history
 
 
-class _Work:
+class _StageRun:
     """One stage in progress."""
 
     def __init__(
-        self, net: nn.Module, stage: Stage, number: int, schedule: Schedule, history: list[Epoch]
+        self,
+        net: nn.Module,
+        stage: Stage,
+        index: int,
+        settings: TrainingRun,
+        history: list[EpochRecord],
     ) -> None:
-        self.net, self.stage, self.number = net, stage, number
-        self.schedule, self.history = schedule, history
-        self.optimizer = _optimizer(net, stage, schedule)
-        self.steps = -(-len(stage.packing) // schedule.batch)
-        self.best: Weights = {}
-        self.best_score, self.waited, self.done = -np.inf, 0, 0
+        self.net, self.stage, self.index = net, stage, index
+        self.settings, self.history = settings, history
+        self.optimizer = _build_optimizer(net, stage, settings)
+        self.steps_per_epoch = -(-len(stage.data) // settings.batch_size)
+        self.best_weights: StateDict = {}
+        self.best_score, self.epochs_since_best, self.epochs_done = -np.inf, 0, 0
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Prepare, and look where the stage starts from: it may be the best already."""
-        if self.stage.before is not None:
-            self.stage.before()
-        self.best = _weights(self.net)
-        self._judge(0, None)
+        if self.stage.on_start is not None:
+            self.stage.on_start()
+        self.best_weights = _copy_state_dict(self.net)
+        self._record_epoch(0, None)
 
     def finish(self) -> None:
         """All epochs that are left; then the best weights."""
         stage = self.stage
-        title = f"{self.schedule.name}: {stage.name}"
-        total, done, said = stage.epochs * self.steps, self.done * self.steps, ""
-        with progress.bar(title, total, done=done) as advance:
-            while self.done < stage.epochs and self.waited < stage.patience:
-                epoch = f"epoch {self.done + 1}/{stage.epochs}{said}"
-                loss = self._epoch(lambda epoch=epoch: advance(epoch))  # type: ignore[misc]
-                self.done += 1
-                score = self._judge(self.done, loss)
-                said = f", loss {loss:.4f}" + ("" if score is None else f", held out {score:.4f}")
-                self._keep()
-        if self.schedule.score is not None:
-            self.net.load_state_dict(self.best)
-        LOG.info("%s: %s: %d epochs", self.schedule.name, stage.name, self.done)
+        title = f"{self.settings.name}: {stage.name}"
+        total_steps, steps_done, status = (
+            stage.max_epochs * self.steps_per_epoch,
+            self.epochs_done * self.steps_per_epoch,
+            "",
+        )
+        with progress.progress_bar(title, total_steps, completed=steps_done) as advance:
+            while self.epochs_done < stage.max_epochs and self.epochs_since_best < stage.patience:
+                epoch = f"epoch {self.epochs_done + 1}/{stage.max_epochs}{status}"
+                loss = self._train_epoch(lambda epoch=epoch: advance(epoch))  # type: ignore[misc]
+                self.epochs_done += 1
+                score = self._record_epoch(self.epochs_done, loss)
+                status = f", loss {loss:.4f}" + ("" if score is None else f", held out {score:.4f}")
+                self._save_checkpoint()
+        if self.settings.validation_score is not None:
+            self.net.load_state_dict(self.best_weights)
+        LOG.info("%s: %s: %d epochs", self.settings.name, stage.name, self.epochs_done)
 
-    def restore(self, tensors: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
+    def restore(self, tensors: Mapping[str, Tensor], metadata: Mapping[str, Any]) -> None:
         """Go on from where a journal was kept."""
-        self.net.load_state_dict(_under("net.", tensors))
-        self.best = _under("best.", tensors)
-        restore_optimizer(self.optimizer, _under("adam.", tensors))
-        self.best_score, self.waited, self.done = (
-            facts[name] for name in ("best_score", "waited", "done")
+        self.net.load_state_dict(_strip_prefix("net.", tensors))
+        self.best_weights = _strip_prefix("best.", tensors)
+        restore_optimizer(self.optimizer, _strip_prefix("adam.", tensors))
+        self.best_score, self.epochs_since_best, self.epochs_done = (
+            metadata[name] for name in ("best_score", "waited", "done")
         )
 
-    def _keep(self) -> None:
-        if self.schedule.journal is None:
+    def _save_checkpoint(self) -> None:
+        if self.settings.checkpoint is None:
             return
-        parts = {
-            "net.": _weights(self.net),
-            "best.": self.best,
+        state_dicts = {
+            "net.": _copy_state_dict(self.net),
+            "best.": self.best_weights,
             "adam.": optimizer_tensors(self.optimizer),
         }
-        tensors = {prefix + name: t for prefix, part in parts.items() for name, t in part.items()}
-        facts = {
-            "stage": self.number,
-            "best_score": self.best_score,
-            "waited": self.waited,
-            "done": self.done,
-            "history": [asdict(item) for item in self.history],
+        tensors = {
+            prefix + name: tensor for prefix, state_dict in state_dicts.items() for name, tensor in state_dict.items()
         }
-        self.schedule.journal.write(tensors, facts)
+        metadata = {
+            "stage": self.index,
+            "best_score": self.best_score,
+            "waited": self.epochs_since_best,
+            "done": self.epochs_done,
+            "history": [asdict(record) for record in self.history],
+        }
+        self.settings.checkpoint.write(tensors, metadata)
 
-    def _judge(self, epoch: int, loss: float | None) -> float | None:
+    def _record_epoch(self, epoch: int, loss: float | None) -> float | None:
         """Note the epoch, and whether it is the best so far."""
-        score = None if self.schedule.score is None else self.schedule.score()
-        self.history.append(Epoch(self.stage.name, epoch, loss, score))
+        score = None if self.settings.validation_score is None else self.settings.validation_score()
+        self.history.append(EpochRecord(self.stage.name, epoch, loss, score))
         if score is None:
             return None
         recent = [
-            item.score
-            for item in self.history[-self.stage.smooth :]
-            if item.stage == self.stage.name and item.score is not None
+            record.score
+            for record in self.history[-self.stage.score_window :]
+            if record.stage == self.stage.name and record.score is not None
         ]
         smoothed = float(np.mean(recent))
-        self.waited += 1
+        self.epochs_since_best += 1
         if smoothed > self.best_score:
-            self.best, self.best_score, self.waited = _weights(self.net), smoothed, 0
+            self.best_weights, self.best_score, self.epochs_since_best = (
+                _copy_state_dict(self.net),
+                smoothed,
+                0,
+            )
         return score
 
-    def _epoch(self, step: Callable[[], None]) -> float:
+    def _train_epoch(self, on_step: Callable[[], None]) -> float:
         """One epoch, with a step told after each batch; the mean loss of its sentences."""
-        rng = np.random.default_rng((self.schedule.seed, self.number, self.done))
+        rng = np.random.default_rng((self.settings.seed, self.index, self.epochs_done))
         generator = torch.Generator().manual_seed(int(rng.integers(1 << 62)))
         total, count = 0.0, 0
-        batches = self.stage.packing.batches(self.schedule.batch, rng)
+        batches = self.stage.data.batches(self.settings.batch_size, rng)
         for number, batch in enumerate(batches):
-            self._set_pace(self.done * self.steps + number + 1)
+            self._set_learning_rates(self.epochs_done * self.steps_per_epoch + number + 1)
             self.optimizer.zero_grad(set_to_none=True)
             loss = self.stage.loss(batch, generator)
             loss.backward()  # type: ignore[no-untyped-call]
-            if self.schedule.clip is not None:
-                nn.utils.clip_grad_norm_(self.net.parameters(), self.schedule.clip)
+            if self.settings.max_grad_norm is not None:
+                nn.utils.clip_grad_norm_(self.net.parameters(), self.settings.max_grad_norm)
             self.optimizer.step()
             total += float(loss.detach()) * len(batch)
             count += len(batch)
-            step()
+            on_step()
         return total / max(count, 1)
 
-    def _set_pace(self, step: int) -> None:
+    def _set_learning_rates(self, step: int) -> None:
         """Learning rates for the step of this number, counted from 1 over the whole stage."""
-        if self.schedule.pace is None:
+        if self.settings.lr_schedule is None:
             return
         # The last step must not be for nothing: half a step back.
-        factor = self.schedule.pace((step - 0.5) / (self.stage.epochs * self.steps))
+        factor = self.settings.lr_schedule((step - 0.5) / (self.stage.max_epochs * self.steps_per_epoch))
         for group in self.optimizer.param_groups:
             group["lr"] = group["peak"] * factor
 
 
-def _optimizer(net: nn.Module, stage: Stage, schedule: Schedule) -> torch.optim.Optimizer:
+def _build_optimizer(net: nn.Module, stage: Stage, settings: TrainingRun) -> torch.optim.Optimizer:
     """Adam over the parts that the stage trains; matrices decay, biases do not."""
     groups: dict[tuple[float, float], list[nn.Parameter]] = {}
     for name, parameter in net.named_parameters():
-        part = name.partition(".")[0]
-        parameter.requires_grad_(part in stage.trains)
-        if part in stage.trains:
-            decay = schedule.decay if parameter.ndim > 1 else 0.0
-            groups.setdefault((stage.rates.get(part, stage.lr), decay), []).append(parameter)
-    kind = torch.optim.Adam if schedule.pace is None else torch.optim.AdamW
+        group_name = name.partition(".")[0]
+        parameter.requires_grad_(group_name in stage.trains)
+        if group_name in stage.trains:
+            decay = settings.weight_decay if parameter.ndim > 1 else 0.0
+            groups.setdefault((stage.learning_rates.get(group_name, stage.learning_rate), decay), []).append(parameter)
+    optimizer_class = torch.optim.Adam if settings.lr_schedule is None else torch.optim.AdamW
     # One pass over each matrix instead of a dozen: with many labels that is a third of a step.
-    return kind(
+    return optimizer_class(
         [
-            {"params": found, "lr": lr, "peak": lr, "weight_decay": decay}
-            for (lr, decay), found in groups.items()
+            {
+                "params": parameters,
+                "lr": learning_rate,
+                "peak": learning_rate,
+                "weight_decay": decay,
+            }
+            for (learning_rate, decay), parameters in groups.items()
         ],
         fused=True,
     )
 
 
-def parts_of(net: nn.Module) -> tuple[str, ...]:
+def parameter_groups(net: nn.Module) -> tuple[str, ...]:
     """Names of all parts of a network, for a stage that trains them all."""
     return tuple(dict.fromkeys(name.partition(".")[0] for name, _ in net.named_parameters()))
 
 
-def _weights(net: nn.Module) -> Weights:
+def _copy_state_dict(net: nn.Module) -> StateDict:
     return {name: tensor.detach().clone() for name, tensor in net.state_dict().items()}
 
 
-def _under(prefix: str, tensors: Mapping[str, Tensor]) -> Weights:
-    return {
-        name.removeprefix(prefix): tensor
-        for name, tensor in tensors.items()
-        if name.startswith(prefix)
-    }
+def _strip_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> StateDict:
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}

@@ -14,28 +14,28 @@ from torch import Generator, Tensor
 
 from convener.data import ABSTAIN, Dataset
 from convener.evaluate.metrics import score_labels
-from convener.kernels.chain_torch import objective
+from convener.kernels.chain_torch import chain_objective
 from convener.kernels.compiled import Array
 from convener.kernels.vote import type_counts
-from convener.packed import stretches
-from convener.train.chain import Decoded, decoded
-from convener.train.heard import marks
-from convener.train.packing import Batch, Packing
+from convener.packed import chunk_bounds
+from convener.train.chain import DecodeResult, decode
+from convener.train.heard import entity_votes
+from convener.train.packing import Batch, PackedDataset
 
-BLOCK = 1 << 16
+BLOCK_TOKENS = 1 << 16
 """Tokens that are inferred together."""
 
 
-class ChainNet(Protocol):
+class ChainNetwork(Protocol):
     """A network that gives a chain its start, its moves and its evidence."""
 
     def log_initial(self) -> Tensor: ...
-    def moves(self, batch: Batch, generator: Generator | None = None) -> Tensor: ...
-    def log_like(self, batch: Batch, generator: Generator | None = None) -> Tensor: ...
+    def transition_logits(self, batch: Batch, generator: Generator | None = None) -> Tensor: ...
+    def log_evidence(self, batch: Batch, generator: Generator | None = None) -> Tensor: ...
 
 
 @dataclass(frozen=True)
-class Reading:
+class VoteEvidence:
     """How votes of sources whose silence is O become evidence.
 
     Such a source says O nearly everywhere, and mostly it means nothing. Training counts it all:
@@ -52,159 +52,167 @@ class Reading:
     - 1) / (1 - s). (1, 0, 0, 0) is the plain chain.
     """
 
-    silence: float = 1.0
-    edge: float = 0.0
-    clash: float = 0.0
-    doubt: float = 0.0
+    unmarked_weight: float = 1.0
+    boundary_penalty: float = 0.0
+    type_penalty: float = 0.0
+    new_span_penalty: float = 0.0
 
-    def given(self, data: Dataset) -> NDArray[np.float32]:
+    def offset(self, data: Dataset) -> NDArray[np.float32]:
         """The evidence of edges, and of types that nobody names or somebody denies.  -> (N, L)"""
-        known = np.zeros((len(data.tokens), len(data.fine_tags)), np.float32)
-        known[edges(data), 1:] = -self.edge
-        known[unnamed(data) | denied(data)] -= self.clash
-        return known
+        offset = np.zeros((len(data.tokens), len(data.fine_tags)), np.float32)
+        offset[boundary_tokens(data), 1:] = -self.boundary_penalty
+        offset[unsupported_types(data) | negated_types(data)] -= self.type_penalty
+        return offset
 
-    def joined(self, moves: Array, data: Dataset) -> Array:
+    def penalize_splits(self, transition_logits: Array, data: Dataset) -> Array:
         """The moves, less likely to begin a span where some source's goes on.  -> (N, L, L)"""
-        moves = moves.copy()
-        for inside in range(2, len(data.fine_tags), 2):
-            goes_on = (data.votes == inside).any(axis=1)
-            moves[goes_on, inside - 1 : inside + 1, inside - 1] -= self.edge
-        return moves
+        transition_logits = transition_logits.copy()
+        for inside_label in range(2, len(data.fine_tags), 2):
+            continues = (data.votes == inside_label).any(axis=1)
+            transition_logits[continues, inside_label - 1 : inside_label + 1, inside_label - 1] -= self.boundary_penalty
+        return transition_logits
 
 
-def edges(data: Dataset) -> NDArray[np.bool_]:
+def boundary_tokens(data: Dataset) -> NDArray[np.bool_]:
     """Tokens that no source marks, beside one that some source does.  -> (N,)
 
     >>> data = Dataset.from_spans(["X"], [["a", "b", "c"]], {"s": [[(0, 1, "X")]]})
-    >>> edges(data).tolist()
+    >>> boundary_tokens(data).tolist()
     [False, True, False]
     """
-    said = marked(data)
+    is_marked = marked_tokens(data)
     sentence = data.sentence_of_token()
-    together = sentence[1:] == sentence[:-1]
-    beside = np.zeros(len(said), bool)
-    beside[1:] |= said[:-1] & together
-    beside[:-1] |= said[1:] & together
-    return beside & ~said
+    same_sentence = sentence[1:] == sentence[:-1]
+    next_to_marked = np.zeros(len(is_marked), bool)
+    next_to_marked[1:] |= is_marked[:-1] & same_sentence
+    next_to_marked[:-1] |= is_marked[1:] & same_sentence
+    return next_to_marked & ~is_marked
 
 
-def unnamed(data: Dataset) -> NDArray[np.bool_]:
+def unsupported_types(data: Dataset) -> NDArray[np.bool_]:
     """Entity labels of types that no source names, at tokens where one is named.  -> (N, L)
 
     >>> data = Dataset.from_spans(["X", "Y"], [["a", "b"]], {"s": [[(0, 1, "X")]]})
-    >>> unnamed(data).astype(int).tolist()
+    >>> unsupported_types(data).astype(int).tolist()
     [[0, 0, 0, 1, 1], [0, 0, 0, 0, 0]]
     """
-    fine = data.fine()
-    named = type_counts(fine.votes, fine.votes > 0, len(fine.tags.types))[:, 1:] > 0
-    strange = np.zeros((len(named), len(fine.tags)), bool)
-    strange[:, 1:] = np.repeat(~named & named.any(axis=1, keepdims=True), 2, axis=1)
-    return strange
+    fine = data.without_coarse()
+    voted = type_counts(fine.votes, fine.votes > 0, len(fine.tags.types))[:, 1:] > 0
+    unsupported = np.zeros((len(voted), len(fine.tags)), bool)
+    unsupported[:, 1:] = np.repeat(~voted & voted.any(axis=1, keepdims=True), 2, axis=1)
+    return unsupported
 
 
-def denied(data: Dataset) -> NDArray[np.bool_]:
+def negated_types(data: Dataset) -> NDArray[np.bool_]:
     """Entity labels that a coarse vote denies which may be no entity at all.  -> (N, L)
 
     >>> data = Dataset.from_spans(["X", "Y", "NOT-X"], [["a", "b"]], {"s": [[(0, 1, "NOT-X")]]})
-    >>> denied(data.with_coarse({"NOT-X": "not X"})).astype(int).tolist()
+    >>> negated_types(data.with_coarse({"NOT-X": "not X"})).astype(int).tolist()
     [[0, 1, 1, 0, 0], [0, 0, 0, 0, 0]]
     """
-    allowed = data.allowed()
-    strange = np.zeros((len(data.tokens), allowed.shape[1]), bool)
+    allowed = data.allowed_labels()
+    negated = np.zeros((len(data.tokens), allowed.shape[1]), bool)
     for symbol in np.flatnonzero(allowed[:, 0])[1:]:
-        strange[(data.votes == symbol).any(axis=1)] |= ~allowed[symbol]
-    return strange
+        negated[(data.votes == symbol).any(axis=1)] |= ~allowed[symbol]
+    return negated
 
 
-def marked(data: Dataset) -> NDArray[np.bool_]:
+def marked_tokens(data: Dataset) -> NDArray[np.bool_]:
     """Tokens that some source marks as part of an entity.  -> (N,)"""
-    said: NDArray[np.bool_] = np.logical_or.reduce(marks(data), axis=1)
-    return said
+    is_marked: NDArray[np.bool_] = np.logical_or.reduce(entity_votes(data), axis=1)
+    return is_marked
 
 
-def speaking(data: Dataset) -> NDArray[np.int16]:
+def explicit_votes(data: Dataset) -> NDArray[np.int16]:
     """Votes with the O of sources whose silence is O taken for an abstention.  -> (N, K)"""
     return np.where(data.opinions(), data.votes, np.int16(ABSTAIN))
 
 
 Loss = Callable[[Batch, Generator], Tensor]
-Unexplained = Callable[[Batch], Tensor]
+HeldOutLoss = Callable[[Batch], Tensor]
 """Minus the mean log-likelihood of sentences, nothing drawn."""
 
 
-def chain_loss(net: ChainNet, tau: float, *, sample: bool) -> Loss:
+def chain_loss(net: ChainNetwork, tau: float, *, sample: bool) -> Loss:
     """Minus the mean of log p(x) - tau H(z|x) over sentences."""
 
     def loss(batch: Batch, generator: Generator) -> Tensor:
-        log_like = net.log_like(batch, generator if sample else None) + batch.given
-        value, _ = objective(
-            net.log_initial(), net.moves(batch, generator), log_like, batch.offsets, tau=tau
+        log_evidence = net.log_evidence(batch, generator if sample else None) + batch.log_evidence_offset
+        value, _ = chain_objective(
+            net.log_initial(),
+            net.transition_logits(batch, generator),
+            log_evidence,
+            batch.offsets,
+            tau=tau,
         )
         return -value.mean()
 
     return loss
 
 
-class Judge:
+class ValidationScore:
     """How good a network is on held-out data: F1 with gold, or else the likelihood of votes."""
 
-    def __init__(
-        self, net: ChainNet, data: Dataset, reading: Reading, unexplained: Unexplained
-    ) -> None:
-        self.net, self.data, self.reading = net, data, reading
-        self.unexplained = unexplained
-        self.packings = list(packings(data, reading))
+    def __init__(self, net: ChainNetwork, data: Dataset, evidence: VoteEvidence, held_out_loss: HeldOutLoss) -> None:
+        self.net, self.data, self.evidence = net, data, evidence
+        self.held_out_loss = held_out_loss
+        self.blocks = list(prediction_blocks(data, evidence))
 
     def __call__(self) -> float:
         """Higher is better."""
         if self.data.gold is not None:
             labels = np.concatenate(
-                [infer(self.net, parts, self.reading, part).labels for part, parts in self.packings]
+                [predict_block(self.net, packed, self.evidence, block).labels for block, packed in self.blocks]
                 or [np.zeros(0, np.int16)]
             )
             gold, offsets, tags = self.data.gold, self.data.offsets, self.data.fine_tags
             return score_labels(labels, gold, offsets, tags).micro.f1
         total = 0.0
         with torch.no_grad():
-            for part, parts in self.packings:
-                total -= float(self.unexplained(parts[0].batch())) * len(part)
+            for part, parts in self.blocks:
+                total -= float(self.held_out_loss(parts[0].batch())) * len(part)
         return total / max(1, len(self.data.tokens))
 
 
-def packings(data: Dataset, reading: Reading) -> Iterator[tuple[Dataset, tuple[Packing, Packing]]]:
+def prediction_blocks(
+    data: Dataset, evidence: VoteEvidence
+) -> Iterator[tuple[Dataset, tuple[PackedDataset, PackedDataset]]]:
     """Blocks of a dataset, laid out twice: with all votes, and without mere silence."""
-    for start, stop in pairwise(stretches(data.offsets, BLOCK).tolist()):
-        part = data[start:stop]
-        packing = Packing.of(part, reading.given(part))
-        yield part, (packing, packing.with_votes(speaking(part)))
+    for start, stop in pairwise(chunk_bounds(data.offsets, BLOCK_TOKENS).tolist()):
+        block = data[start:stop]
+        packed = PackedDataset.from_dataset(block, evidence.offset(block))
+        yield block, (packed, packed.replace_votes(explicit_votes(block)))
 
 
-def infer(
-    net: ChainNet,
-    parts: tuple[Packing, Packing],
-    reading: Reading,
+def predict_block(
+    net: ChainNetwork,
+    packed: tuple[PackedDataset, PackedDataset],
+    evidence: VoteEvidence,
     data: Dataset,
     *,
     threads: int = 1,
-) -> Decoded:
+) -> DecodeResult:
     """Best legal paths, marginals and scored spans of one block."""
     with torch.no_grad():
-        whole, spoken = (part.batch() for part in parts)
-        log_like: Array = np.zeros((len(data.tokens), len(data.fine_tags)), np.float32)
-        for weight, batch in ((reading.silence, whole), (1 - reading.silence, spoken)):
+        all_votes, without_unmarked = (version.batch() for version in packed)
+        log_evidence: Array = np.zeros((len(data.tokens), len(data.fine_tags)), np.float32)
+        for weight, batch in (
+            (evidence.unmarked_weight, all_votes),
+            (1 - evidence.unmarked_weight, without_unmarked),
+        ):
             if weight:
-                log_like = log_like + weight * net.log_like(batch).numpy()
-        log_like = np.asarray(log_like + whole.given.numpy(), np.float32)
-        log_like[~marked(data), 1::2] -= reading.doubt
-        moves = reading.joined(net.moves(whole).numpy(), data)
-        begin = net.log_initial().numpy()
-    return decoded(moves, log_like, data, threads, begin=begin)
+                log_evidence = log_evidence + weight * net.log_evidence(batch).numpy()
+        log_evidence = np.asarray(log_evidence + all_votes.log_evidence_offset.numpy(), np.float32)
+        log_evidence[~marked_tokens(data), 1::2] -= evidence.new_span_penalty
+        transition_logits = evidence.penalize_splits(net.transition_logits(all_votes).numpy(), data)
+        log_initial = net.log_initial().numpy()
+    return decode(transition_logits, log_evidence, data, threads, log_initial=log_initial)
 
 
-def infer_all(net: ChainNet, data: Dataset, reading: Reading, *, threads: int = 1) -> Decoded:
+def predict_all(net: ChainNetwork, data: Dataset, evidence: VoteEvidence, *, threads: int = 1) -> DecodeResult:
     """The same for a dataset of any size, a block at a time."""
-    found = (
-        infer(net, parts, reading, part, threads=threads) for part, parts in packings(data, reading)
+    outputs = (
+        predict_block(net, packed, evidence, block, threads=threads)
+        for block, packed in prediction_blocks(data, evidence)
     )
-    return Decoded.joined(found, len(data.fine_tags))
+    return DecodeResult.concat(outputs, len(data.fine_tags))

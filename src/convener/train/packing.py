@@ -13,9 +13,9 @@ from torch import Tensor
 from convener.data import Dataset
 from convener.errors import DataError
 from convener.features import Features
-from convener.kernels.parts import Parts, parts_of
-from convener.kernels.said import Said, said_cells
-from convener.packed import offsets_of, ranges
+from convener.kernels.parts import CoarseCells, build_coarse_cells
+from convener.kernels.said import VoteCells, build_vote_cells
+from convener.packed import concat_ranges, lengths_to_offsets
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,66 +31,66 @@ class Batch:
     sentences: Tensor
     offsets: Tensor
     votes: Tensor
-    said: Said
-    given: Tensor
+    cells: VoteCells
+    log_evidence_offset: Tensor
     allowed: Tensor
-    parts: Parts | None
+    coarse_cells: CoarseCells | None
 
     def __len__(self) -> int:
         return len(self.sentences)
 
 
 @dataclass(frozen=True, eq=False)
-class Packing:
+class PackedDataset:
     """All sentences of a dataset in one order, their features standardised and in memory."""
 
     tokens: Tensor
     sentences: Tensor
     offsets: NDArray[np.int64]
     votes: NDArray[np.int16]
-    said: Said
-    given: Tensor
+    cells: VoteCells
+    log_evidence_offset: Tensor
     allowed: NDArray[np.bool_]
-    parts: Parts | None
+    coarse_cells: CoarseCells | None
 
     @classmethod
-    def of(
+    def from_dataset(
         cls,
         data: Dataset,
-        given: NDArray[np.float32] | None = None,
+        log_evidence_offset: NDArray[np.float32] | None = None,
         *,
         seed: int | None = None,
-    ) -> Packing:
+    ) -> PackedDataset:
         """Laid out in the data's order or, with a seed, shuffled.
 
         given (N, L): nothing unless given.
         """
-        features = features_of(data)
+        features = require_features(data)
         order = np.arange(len(data))
         if seed is not None:
             order = np.random.default_rng(seed).permutation(len(data))
-        lengths, allowed = data.lengths[order], data.allowed()
-        rows = ranges(data.offsets[:-1][order], lengths)
-        offsets = offsets_of(lengths)
+        lengths, allowed = data.lengths[order], data.allowed_labels()
+        rows = concat_ranges(data.offsets[:-1][order], lengths)
+        offsets = lengths_to_offsets(lengths)
         votes = data.votes[rows]
-        empty = np.zeros((len(rows), allowed.shape[1]), np.float32)
-        known = empty if given is None else given[rows]
-        said = said_cells(votes, offsets, len(allowed))
+        zeros = np.zeros((len(rows), allowed.shape[1]), np.float32)
+        offset = zeros if log_evidence_offset is None else log_evidence_offset[rows]
+        cells = build_vote_cells(votes, offsets, len(allowed))
         return cls(
-            torch.from_numpy(features.token_rows(rows)),
-            torch.from_numpy(features.sentence_rows(order)),
+            torch.from_numpy(features.token_vectors(rows)),
+            torch.from_numpy(features.sentence_vectors(order)),
             offsets,
             votes,
-            said,
-            torch.from_numpy(known),
+            cells,
+            torch.from_numpy(offset),
             allowed,
-            parts_of(said, allowed),
+            build_coarse_cells(cells, allowed),
         )
 
-    def with_votes(self, votes: NDArray[np.int16]) -> Packing:
+    def replace_votes(self, votes: NDArray[np.int16]) -> PackedDataset:
         """The same sentences with other votes (N, K), in this order; features are shared."""
-        said = said_cells(votes, self.offsets, len(self.allowed))
-        return replace(self, votes=votes, said=said, parts=parts_of(said, self.allowed))
+        cells = build_vote_cells(votes, self.offsets, len(self.allowed))
+        return replace(self, votes=votes, cells=cells, coarse_cells=build_coarse_cells(cells, self.allowed))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -105,10 +105,10 @@ class Packing:
             self.sentences[first:last],
             torch.from_numpy(offsets - offsets[0]),
             torch.from_numpy(self.votes[tokens]),
-            self.said[first:last],
-            self.given[tokens],
+            self.cells[first:last],
+            self.log_evidence_offset[tokens],
             torch.from_numpy(self.allowed),
-            None if self.parts is None else self.parts[first:last],
+            None if self.coarse_cells is None else self.coarse_cells[first:last],
         )
 
     def batches(self, size: int, rng: np.random.Generator | None = None) -> Iterator[Batch]:
@@ -120,10 +120,10 @@ class Packing:
 
 def sentence_features(data: Dataset) -> Tensor:
     """Features of all sentences, as they are read.  -> (M, D)"""
-    return torch.from_numpy(features_of(data).sentence_rows())
+    return torch.from_numpy(require_features(data).sentence_vectors())
 
 
-def features_of(data: Dataset) -> Features:
+def require_features(data: Dataset) -> Features:
     """The features, where they cannot be done without."""
     if data.features is None:
         raise DataError("features are needed here, and there are none")

@@ -12,208 +12,220 @@ from torch.nn import functional
 
 from convener.data import ABSTAIN, Dataset
 from convener.kernels import expansion, priors
-from convener.kernels.wxor import Disagreement, disagreement
-from convener.nets.sparse import SparseNet
-from convener.train.heard import Fillings, said_counts, with_source
+from convener.kernels.wxor import WXORSums, wxor_sums
+from convener.nets.sparse import SparseCHMMNetwork
+from convener.train.heard import WeightedLabels, add_source, emission_counts
 from convener.train.loop import Stage
-from convener.train.neural import Reading, chain_loss
-from convener.train.packing import Batch, Packing, sentence_features
+from convener.train.neural import VoteEvidence, chain_loss
+from convener.train.packing import Batch, PackedDataset, sentence_features
 from convener.train.start import (
-    LEAST,
-    logs,
-    paper_emissions,
-    paper_moves,
-    prepared,
-    shares,
-    sizes,
-    vote_moves,
+    MIN_PROBABILITY,
+    floored_log,
+    initialize_chain,
+    network_sizes,
+    normalize_rows,
+    paper_emission,
+    paper_transition,
+    transition_from_votes,
 )
 
-PLAN = {"1": (1,), "1-2": (1, 2), "1-3": (1, 3), "1-2-3": (1, 2, 3), "1-23": (1, 23)}
-PRETRAINING_EPOCHS, PRETRAINING_RATE = 5, 5e-4
+STAGE_PLANS = {"1": (1,), "1-2": (1, 2), "1-3": (1, 3), "1-2-3": (1, 2, 3), "1-23": (1, 23)}
+PRETRAINING_EPOCHS, PRETRAINING_LEARNING_RATE = 5, 5e-4
 """Of the paper's pre-training by squared error."""
-BLEND = 0.2
+INITIAL_EMISSION_WEIGHT = 0.2
 """Share of the starting emissions in what the addon prior is pre-trained on."""
-SMALL = -4.0
+ADDON_SCALE_INIT = -4.0
 """Logit of the addon prior's scales at first: to be raised where the emissions ask for it."""
-MAJORITY = "majority-vote"
-FREE = ("initial", "transition", "around")
+MAJORITY_SOURCE = "majority-vote"
+TRANSITION_PARAMETERS = ("initial_logits", "transition_layer", "context_weight")
 
 
-def with_majority(data: Dataset, labels: NDArray[np.int16]) -> Dataset:
+def add_majority_source(data: Dataset, labels: NDArray[np.int16]) -> Dataset:
     """The data with these labels as the votes of one more source."""
-    return with_source(data, MAJORITY, labels, "O")
+    return add_source(data, MAJORITY_SOURCE, labels, "O")
 
 
-def without_last(votes: NDArray[np.int16]) -> NDArray[np.int16]:
+def mask_last_source(votes: NDArray[np.int16]) -> NDArray[np.int16]:
     """Votes with the last source silenced.  -> (N, K)"""
     votes = votes.copy()
     votes[:, -1] = ABSTAIN
     return votes
 
 
-class Start:
+class SparseInitialMatrices:
     """Starting matrices: moves (L, L) and, by source, scores (K, C) and emissions (K, L, L)."""
 
     def __init__(
-        self, config: Any, data: Dataset, labels: Fillings, columns: int, base: float
+        self,
+        config: Any,
+        data: Dataset,
+        weighted_labels: WeightedLabels,
+        num_scores: int,
+        nu_base: float,
     ) -> None:
-        size = len(data.fine_tags)
+        num_labels = len(data.fine_tags)
         if config.start == "paper":
-            self.moves = paper_moves(data, legal=config.legal)
-            self.emissions = paper_emissions(data)
-            scores = np.einsum("kii->ki", self.emissions)
+            self.transition = paper_transition(data, legal=config.legal)
+            self.emission = paper_emission(data)
+            scores = np.einsum("kii->ki", self.emission)
         else:
-            counts = said_counts(data, labels, precision=config.precision)
-            self.moves = vote_moves(data, labels)
-            smooth = priors.smoothed_emissions(
-                counts, false_votes=1 - config.precision, precision=data.presumed(np.nan)
+            counts = emission_counts(data, weighted_labels, default_precision=config.precision)
+            self.transition = transition_from_votes(data, weighted_labels)
+            smoothed = priors.smoothed_emission_counts(
+                counts, false_votes=1 - config.precision, precision=data.prior_precision_or(np.nan)
             )
-            self.emissions = shares(smooth)
-            precision = data.presumed(config.precision)
-            scores = priors.vote_scores(counts, counts.sum(axis=1), precision=precision)
+            self.emission = normalize_rows(smoothed)
+            precision = data.prior_precision_or(config.precision)
+            scores = priors.initial_reliability(counts, counts.sum(axis=1), precision=precision)
         # An emission is its prior, diluted: ask for the prior that gives the wanted one.
-        whole = config.expand + size * base
-        wanted = np.clip((scores * whole - base) / config.expand, LEAST, 1 - LEAST)
-        if columns != size:
-            both = (wanted[:, 1::2] + wanted[:, 2::2]) / 2
-            wanted = np.concatenate([wanted[:, :1], both], axis=1)
-        self.scores = wanted
+        total = config.expand + num_labels * nu_base
+        target = np.clip((scores * total - nu_base) / config.expand, MIN_PROBABILITY, 1 - MIN_PROBABILITY)
+        if num_scores != num_labels:
+            type_target = (target[:, 1::2] + target[:, 2::2]) / 2
+            target = np.concatenate([target[:, :1], type_target], axis=1)
+        self.reliability = target
 
-    def give(self, net: SparseNet) -> None:
+    def initialize(self, net: SparseCHMMNetwork) -> None:
         """Set the network's biases, so that with zero weights it starts here."""
         prior = net.prior
-        logits = expansion.logits_for(
-            torch.from_numpy(self.scores).float(),
-            steepness=prior.steepness,
-            root=prior.root,
+        logits = expansion.reliability_logits(
+            torch.from_numpy(self.reliability).float(),
+            h_n=prior.h_n,
+            h_s=prior.h_s,
             softmax=prior.softmax,
         )
         with torch.no_grad():
-            net.transition.bias.copy_(logs(self.moves).reshape(-1))
-            net.reliability.bias.copy_(logits.reshape(-1))
-            net.expansion.bias.fill_(SMALL)
+            net.transition_layer.bias.copy_(floored_log(self.transition).reshape(-1))
+            net.reliability_layer.bias.copy_(logits.reshape(-1))
+            net.addon_layer.bias.fill_(ADDON_SCALE_INIT)
 
 
-class Stages:
+class StageBuilder:
     """The stages of one fit: values for `train.loop.run`."""
 
     def __init__(
-        self, config: Any, net: SparseNet, start: Start, train: Dataset, valid: Dataset
+        self,
+        config: Any,
+        net: SparseCHMMNetwork,
+        initial: SparseInitialMatrices,
+        train: Dataset,
+        valid: Dataset,
     ) -> None:
-        self.config, self.net, self.start = config, net, start
+        self.config, self.net, self.initial = config, net, initial
         self.train, self.valid = train, valid
-        reading = Reading(edge=config.edge, clash=config.clash)
-        self.packing = Packing.of(train, reading.given(train), seed=config.seed)
-        self.alone = self.packing
+        evidence = VoteEvidence(boundary_penalty=config.edge, type_penalty=config.clash)
+        self.packed = PackedDataset.from_dataset(train, evidence.offset(train), seed=config.seed)
+        self.without_majority = self.packed
         if config.use_mv:
-            self.alone = self.packing.with_votes(without_last(self.packing.votes))
+            self.without_majority = self.packed.replace_votes(mask_last_source(self.packed.votes))
 
-    def all(self) -> list[Stage]:
+    def build(self) -> list[Stage]:
         """As the settings have it."""
-        chosen = [self._pretraining()] if self.config.pretraining else []
-        for number in PLAN[self.config.stages]:
+        stages = [self._pretraining_stage()] if self.config.pretraining else []
+        for number in STAGE_PLANS[self.config.stages]:
             if number == 1:
-                trains = (*FREE, "reliability")
-                chosen.append(self._stage("reliability", trains, smooth=self.config.smooth))
+                trains = (*TRANSITION_PARAMETERS, "reliability_layer")
+                stages.append(self._stage("reliability", trains, score_window=self.config.smooth))
             elif number == 3:
-                chosen.append(self._stage("transition", FREE, packing=self.alone))
+                stages.append(self._stage("transition", TRANSITION_PARAMETERS, data=self.without_majority))
             else:
-                chosen += self._expansion(merged=number == 23)
-        return chosen
+                stages += self._addon_stages(with_transition=number == 23)
+        return stages
 
-    def _stage(self, name: str, trains: tuple[str, ...], **others: Any) -> Stage:
+    def _stage(self, name: str, trains: tuple[str, ...], **overrides: Any) -> Stage:
         config = self.config
-        default: dict[str, Any] = {
+        defaults: dict[str, Any] = {
             "loss": chain_loss(self.net, config.tau, sample=config.dirichlet),
-            "packing": self.packing,
-            "lr": config.lr,
-            "epochs": config.epochs,
+            "data": self.packed,
+            "learning_rate": config.lr,
+            "max_epochs": config.epochs,
             "patience": config.patience,
-            "rates": {"initial": config.initial_lr},
-            "before": self._turn if name == "transition" else None,
+            "learning_rates": {"initial_logits": config.initial_lr},
+            "on_start": self._set_g_r if name == "transition" else None,
         }
-        return Stage(name=name, trains=trains, **(default | others))
+        return Stage(name=name, trains=trains, **(defaults | overrides))
 
-    def _expansion(self, *, merged: bool) -> list[Stage]:
+    def _addon_stages(self, *, with_transition: bool) -> list[Stage]:
         """Stage 2: the table of weighted XOR, scales near the emissions so far, then the scales."""
         config, net = self.config, self.net
 
-        def before() -> None:
-            self._turn()
-            mean = net.mean_emissions(self.packing.sentences)
-            first = torch.from_numpy(self.start.emissions).float()
-            net.target.copy_(BLEND * first + (1 - BLEND) * mean)
-            net.wxor.copy_(torch.from_numpy(self._table()))
+        def on_start() -> None:
+            self._set_g_r()
+            mean_emission = net.mean_emission(self.packed.sentences)
+            initial = torch.from_numpy(self.initial.emission).float()
+            net.addon_target.copy_(INITIAL_EMISSION_WEIGHT * initial + (1 - INITIAL_EMISSION_WEIGHT) * mean_emission)
+            net.wxor.copy_(torch.from_numpy(self._wxor_scores()))
 
-        def near(batch: Batch, _: Generator) -> Tensor:
-            found = net.emissions(batch.sentences)
-            return functional.mse_loss(found, net.target.expand_as(found))
+        def mse_loss(batch: Batch, _: Generator) -> Tensor:
+            emission = net.emission(batch.sentences)
+            return functional.mse_loss(emission, net.addon_target.expand_as(emission))
 
-        scales = ("initial", "expansion")
+        trained = ("initial_logits", "addon_layer")
         return [
             self._stage(
                 "addon prior, start",
-                ("expansion",),
-                loss=near,
-                lr=PRETRAINING_RATE,
-                epochs=PRETRAINING_EPOCHS,
+                ("addon_layer",),
+                loss=mse_loss,
+                learning_rate=PRETRAINING_LEARNING_RATE,
+                max_epochs=PRETRAINING_EPOCHS,
                 patience=PRETRAINING_EPOCHS,
-                smooth=PRETRAINING_EPOCHS + 1,
-                before=before,
+                score_window=PRETRAINING_EPOCHS + 1,
+                on_start=on_start,
             ),
             self._stage(
                 "addon prior",
-                (*scales, *FREE) if merged else scales,
-                lr=config.expansion_lr,
+                (*trained, *TRANSITION_PARAMETERS) if with_transition else trained,
+                learning_rate=config.expansion_lr,
                 patience=max(1, config.patience // 4),
             ),
         ]
 
-    def _turn(self) -> None:
+    def _set_g_r(self) -> None:
         """The turning point of later stages."""
         if self.config.later_turn is not None:
-            self.net.turn.fill_(self.config.later_turn / self.net.labels)
+            self.net.g_r.fill_(self.config.later_turn / self.net.num_labels)
 
-    def _table(self) -> NDArray[np.float64]:
+    def _wxor_scores(self) -> NDArray[np.float64]:
         """Weighted XOR over the sentences that the settings name."""
-        chosen = {"both": (self.train, self.valid), "train": (self.train,), "valid": (self.valid,)}
-        total: Disagreement | None = None
-        for data in (data.fine() for data in chosen[self.config.wxor]):
+        splits = {"both": (self.train, self.valid), "train": (self.train,), "valid": (self.valid,)}
+        total: WXORSums | None = None
+        for data in (data.without_coarse() for data in splits[self.config.wxor]):
             with torch.no_grad():
-                scores = self.net.scores(sentence_features(data))
-            found = disagreement(
-                data.votes, data.offsets, scores.numpy(), published=self.config.published_wxor
-            )
-            total = found if total is None else total + found
-        return np.zeros(tuple(self.net.wxor.shape)) if total is None else total.table()
+                scores = self.net.reliability_scores(sentence_features(data))
+            sums = wxor_sums(data.votes, data.offsets, scores.numpy(), published=self.config.published_wxor)
+            total = sums if total is None else total + sums
+        return np.zeros(tuple(self.net.wxor.shape)) if total is None else total.scores()
 
-    def _pretraining(self) -> Stage:
+    def _pretraining_stage(self) -> Stage:
         """The paper's way to the starting matrices."""
-        moves = torch.from_numpy(self.start.moves).float()
-        emissions = torch.from_numpy(self.start.emissions).float()
+        transition = torch.from_numpy(self.initial.transition).float()
+        emission = torch.from_numpy(self.initial.emission).float()
 
         def loss(batch: Batch, _: Generator) -> Tensor:
-            psi = self.net.moves(batch).softmax(-1)
-            phi = self.net.emissions(batch.sentences)
-            return functional.mse_loss(psi, moves.expand_as(psi)) + functional.mse_loss(
-                phi, emissions.expand_as(phi)
+            psi = self.net.transition_logits(batch).softmax(-1)
+            phi = self.net.emission(batch.sentences)
+            return functional.mse_loss(psi, transition.expand_as(psi)) + functional.mse_loss(
+                phi, emission.expand_as(phi)
             )
 
         return self._stage(
             "pre-training",
-            ("transition", "reliability"),
+            ("transition_layer", "reliability_layer"),
             loss=loss,
-            lr=PRETRAINING_RATE,
-            epochs=PRETRAINING_EPOCHS,
+            learning_rate=PRETRAINING_LEARNING_RATE,
+            max_epochs=PRETRAINING_EPOCHS,
             patience=PRETRAINING_EPOCHS,
-            smooth=PRETRAINING_EPOCHS + 1,
+            score_window=PRETRAINING_EPOCHS + 1,
         )
 
 
-def new_net(config: Any, data: Dataset, columns: int) -> SparseNet:
+def build_network(config: Any, data: Dataset, num_scores: int) -> SparseCHMMNetwork:
     """A network for these sources and labels, as it is before it knows anything."""
-    net = SparseNet(
-        *sizes(data), columns, config.prior(), config.turn / len(data.fine_tags), config.look()
+    net = SparseCHMMNetwork(
+        *network_sizes(data),
+        num_scores,
+        config.prior(),
+        config.turn / len(data.fine_tags),
+        config.context_config(),
     )
-    return prepared(net, data, legal=config.legal, uniform=config.uniform_start)
+    return initialize_chain(net, data, legal=config.legal, uniform_initial=config.uniform_start)

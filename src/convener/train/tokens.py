@@ -8,13 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener.data import Dataset
-from convener.kernels.vote import label_probabilities, runs
+from convener.kernels.vote import type_runs_to_bio, type_to_label_probabilities
 
 Scheme = Literal["io", "bio"]
 
 
-def labelled(
-    best: NDArray[np.int64], shares: NDArray[np.floating[Any]], data: Dataset, scheme: Scheme
+def labels_from_classes(
+    best_class: NDArray[np.int64],
+    class_probabilities: NDArray[np.floating[Any]],
+    data: Dataset,
+    scheme: Scheme,
 ) -> tuple[NDArray[np.int16], NDArray[np.float32]]:
     """Legal labels (N,) and probabilities (N, L) of tokens whose best class (N,) is known.
 
@@ -22,7 +25,7 @@ def labelled(
     are spans, of labels in BIO, where a stray I- begins a span.
     """
     if scheme == "bio":
-        labels, _ = data.tags.repair(best.astype(np.int16), data.offsets)
-        return labels, shares.astype(np.float32)
-    labels = runs(best, data.offsets)
-    return labels, label_probabilities(shares, labels)
+        labels, _ = data.tags.repair(best_class.astype(np.int16), data.offsets)
+        return labels, class_probabilities.astype(np.float32)
+    labels = type_runs_to_bio(best_class, data.offsets)
+    return labels, type_to_label_probabilities(class_probabilities, labels)

@@ -14,10 +14,10 @@ import pytest
 
 import convener as cv
 from convener.errors import ConfigError, DataError
-from convener.lf import ABSTAIN, View
-from convener.lf.apply import Settings, applied
-from convener.lf.llm import LanguageModel, llm
-from convener.lf.version import Unversioned
+from convener.lf import ABSTAIN, Doc
+from convener.lf.apply import ApplyOptions, apply_with_report
+from convener.lf.llm import LLMSource, llm
+from convener.lf.version import NotFingerprintable
 
 from .server import Response, Server, says
 
@@ -34,19 +34,19 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def source(server: Server, **settings: Any) -> LanguageModel:
+def source(server: Server, **settings: Any) -> LLMSource:
     """A quick one."""
     quick = {"backoff": 0.01, "timeout": 5.0, "base_url": server.url}
     return llm("toy", TYPES, **{**quick, **settings})
 
 
-def views(*texts: str) -> list[View]:
-    return [View.of(text) for text in texts]
+def views(*texts: str) -> list[Doc]:
+    return [Doc.from_input(text) for text in texts]
 
 
-def found(function: LanguageModel, *texts: str) -> list[Any]:
-    assert function.find_all is not None
-    return list(function.find_all(views(*texts)))
+def found(function: LLMSource, *texts: str) -> list[Any]:
+    assert function.batch_func is not None
+    return list(function.batch_func(views(*texts)))
 
 
 # What comes back
@@ -56,8 +56,8 @@ def test_quotes_become_spans_of_our_words() -> None:
     with Server(lambda text, n: says(("Ada Lovelace", "PER"), ("london", "loc"))) as server:
         function = source(server)
         assert function("Ada  Lovelace left London.") == [(0, 2, "PER"), (3, 4, "LOC")]
-    counts = function.counts
-    assert (counts.texts, counts.requests, counts.cached, counts.failed) == (1, 1, 0, 0)
+    counts = function.usage
+    assert (counts.texts, counts.requests, counts.cache_hits, counts.failed) == (1, 1, 0, 0)
     assert (counts.prompt_tokens, counts.completion_tokens) == (7, 3)
     assert (counts.quotes, counts.spans) == (2, 2)
     assert function.labels == ("PER", "LOC")
@@ -95,12 +95,12 @@ def test_quotes_that_cannot_be_placed_are_refused_and_counted() -> None:
     with Server(lambda text, n: says(*answer)) as server:
         function = source(server)
         (view,) = views("Oslo or New York")
-        assert list(function.find_all([view])) == [[(2, 4, "LOC")]]  # type: ignore[misc]
-    counts = function.counts
+        assert list(function.batch_func([view])) == [[(2, 4, "LOC")]]  # type: ignore[misc]
+    counts = function.usage
     assert (counts.quotes, counts.spans) == (4, 1)
-    assert (counts.missing, counts.strange, counts.inside) == (1, 1, 1)
-    assert [note.kind for note in view.notes] == ["refused"] * 3
-    assert "'Paris' 'LOC' is not in the text" in [note.detail for note in view.notes]
+    assert (counts.not_in_text, counts.unknown_types, counts.overlapped) == (1, 1, 1)
+    assert [note.kind for note in view.issues] == ["refused"] * 3
+    assert "'Paris' 'LOC' is not in the text" in [note.detail for note in view.issues]
 
 
 @pytest.mark.parametrize(
@@ -124,11 +124,11 @@ def test_a_malformed_answer_abstains_and_is_an_answer(content: str) -> None:
     with Server(lambda text, n: Response(content)) as server:
         function = source(server)
         (view,) = views("to Oslo")
-        assert list(function.find_all([view])) == [ABSTAIN]  # type: ignore[misc]
-        assert [note.kind for note in view.notes] == ["malformed"]
+        assert list(function.batch_func([view])) == [ABSTAIN]  # type: ignore[misc]
+        assert [note.kind for note in view.issues] == ["malformed"]
         assert found(function, "to Oslo") == [ABSTAIN]
         assert server.requests == 1
-    assert (function.counts.malformed, function.counts.cached) == (2, 1)
+    assert (function.usage.malformed_responses, function.usage.cache_hits) == (2, 1)
 
 
 def test_entries_that_are_no_quotes_are_counted_and_the_others_used() -> None:
@@ -136,7 +136,7 @@ def test_entries_that_are_no_quotes_are_counted_and_the_others_used() -> None:
     with Server(lambda text, n: Response(content)) as server:
         function = source(server)
         assert function("to Oslo") == [(1, 2, "LOC")]
-    assert (function.counts.quotes, function.counts.unreadable) == (1, 3)
+    assert (function.usage.quotes, function.usage.invalid_entries) == (1, 3)
 
 
 @pytest.mark.parametrize(
@@ -149,14 +149,12 @@ def test_entries_that_are_no_quotes_are_counted_and_the_others_used() -> None:
         (Response(body=b"{broken"), "JSONDecodeError"),
     ],
 )
-def test_a_reply_that_is_no_completion_fails_and_is_not_kept(
-    response: Response, reason: str
-) -> None:
+def test_a_reply_that_is_no_completion_fails_and_is_not_kept(response: Response, reason: str) -> None:
     with Server(lambda text, n: response if n == 1 else says(("Oslo", "LOC"))) as server:
         function = source(server)
         assert found(function, "to Oslo") == [ABSTAIN]
-        assert function.counts.failed == 1
-        assert reason in next(iter(function.counts.failures))
+        assert function.usage.failed == 1
+        assert reason in next(iter(function.usage.failures))
         assert found(function, "to Oslo") == [[(1, 2, "LOC")]]
 
 
@@ -164,7 +162,7 @@ def test_nothing_is_asked_about_nothing() -> None:
     with Server(lambda text, n: says()) as server:
         function = source(server)
         assert found(function, "", "") == [[], []]
-    assert (server.requests, function.counts.texts) == (0, 0)
+    assert (server.requests, function.usage.texts) == (0, 0)
 
 
 # The cache
@@ -181,8 +179,8 @@ def test_a_second_run_makes_no_request() -> None:
         assert server.requests == 3
         assert found(second, "a", "b", "c d") == before
         assert server.requests == 3
-    counts = second.counts
-    assert (counts.texts, counts.cached, counts.requests) == (3, 3, 0)
+    counts = second.usage
+    assert (counts.texts, counts.cache_hits, counts.requests) == (3, 3, 0)
     assert (counts.prompt_tokens, counts.completion_tokens) == (0, 0)
 
 
@@ -209,7 +207,7 @@ def test_the_same_text_is_asked_once_in_a_run() -> None:
     with Server(lambda text, n: says(("Oslo", "LOC"))) as server:
         function = source(server, cache=False)
         assert found(function, *["to Oslo"] * 5) == [[(1, 2, "LOC")]] * 5
-        assert (server.requests, function.counts.texts, function.counts.cached) == (1, 5, 4)
+        assert (server.requests, function.usage.texts, function.usage.cache_hits) == (1, 5, 4)
         found(function, "to Oslo")
         assert server.requests == 2  # without a cache nothing is kept from call to call
 
@@ -222,10 +220,10 @@ def test_answers_can_be_kept_in_a_folder_of_ones_own(tmp_path: Path) -> None:
 
 def test_votes_are_kept_where_answers_are() -> None:
     with Server(lambda text, n: says()) as server:
-        assert source(server).digest() == source(server, concurrency=1).digest()
-        assert source(server).digest() != source(server, system="Mark {types}").digest()
-        with pytest.raises(Unversioned):
-            source(server, cache=False).digest()
+        assert source(server).fingerprint() == source(server, concurrency=1).fingerprint()
+        assert source(server).fingerprint() != source(server, system="Mark {types}").fingerprint()
+        with pytest.raises(NotFingerprintable):
+            source(server, cache=False).fingerprint()
 
 
 # Applied to data
@@ -245,33 +243,33 @@ def data() -> cv.Dataset:
 
 def test_applied_to_data_it_loses_nothing_but_what_failed() -> None:
     with Server(lambda text, n: ANSWERS.get(text, Response(status=500))) as server:
-        function = source(server, attempts=2)
-        result = applied([function], data())
+        function = source(server, max_attempts=2)
+        result = apply_with_report([function], data())
         assert result.data.votes.ravel().tolist() == VOTES
-        assert [(case.kind, case.where) for case in result.report] == [
+        assert [(case.kind, case.where) for case in result.issues] == [
             ("refused", "sentence 0"),
             ("error", "sentence 1"),
             ("malformed", "sentence 3"),
         ]
         assert server.requests == 5
-        applied([source(server, attempts=2)], data())  # asks again for what failed, and only that
+        apply_with_report([source(server, max_attempts=2)], data())  # asks again for what failed, and only that
         assert server.asked == {"Ada left Oslo": 1, "a bad day": 4, "Bo ?": 1, "Rome again": 1}
         with pytest.raises(DataError, match="llm: sentence 1: error: no answer: HTTP 500"):
-            applied([source(server, attempts=1)], data(), Settings(on_error="raise"))
+            apply_with_report([source(server, max_attempts=1)], data(), ApplyOptions(on_error="raise"))
 
 
 def test_a_second_run_over_data_makes_no_request() -> None:
     with Server(lambda text, n: ANSWERS.get(text, says())) as server:
-        first = applied([source(server)], data(), Settings(cache=False))
+        first = apply_with_report([source(server)], data(), ApplyOptions(cache=False))
         asked = server.requests
         again = source(server)
-        second = applied([again], data(), Settings(cache=False))
-        third = applied([source(server)], data())
-        fourth = applied([source(server)], data())
+        second = apply_with_report([again], data(), ApplyOptions(cache=False))
+        third = apply_with_report([source(server)], data())
+        fourth = apply_with_report([source(server)], data())
     assert asked == server.requests == 4
-    assert (again.counts.cached, again.counts.requests) == (4, 0)
+    assert (again.usage.cache_hits, again.usage.requests) == (4, 0)
     assert first.data == second.data == third.data == fourth.data
-    assert [run.how for run in fourth.runs] == ["from the cache"]
+    assert [run.status for run in fourth.stats] == ["from the cache"]
 
 
 # Failures
@@ -279,9 +277,7 @@ def test_a_second_run_over_data_makes_no_request() -> None:
 
 def test_rate_limits_are_waited_for_as_long_as_the_server_says() -> None:
     def behaviour(text: str, n: int) -> Response:
-        return (
-            Response(status=429, headers={"retry-after": "0.3"}) if n < 3 else says((text, "LOC"))
-        )
+        return Response(status=429, headers={"retry-after": "0.3"}) if n < 3 else says((text, "LOC"))
 
     with Server(behaviour) as server:
         function = source(server)
@@ -289,7 +285,7 @@ def test_rate_limits_are_waited_for_as_long_as_the_server_says() -> None:
     waits = [after - before for before, after in zip(server.times, server.times[1:], strict=False)]
     assert len(waits) == 2
     assert min(waits) >= 0.3
-    assert (function.counts.requests, function.counts.failed) == (3, 0)
+    assert (function.usage.requests, function.usage.failed) == (3, 0)
 
 
 @pytest.mark.parametrize(
@@ -308,7 +304,7 @@ def test_however_a_server_says_when_to_return(headers: dict[str, str]) -> None:
     with Server(behaviour) as server:
         function = source(server)
         assert found(function, "a") == [[]]
-    assert function.counts.requests == 2
+    assert function.usage.requests == 2
 
 
 @pytest.mark.parametrize("after", ["3600", formatdate(4e9, usegmt=True), "inf"])
@@ -318,16 +314,16 @@ def test_a_server_that_wants_too_much_time_is_given_up(after: str) -> None:
         function = source(server)
         assert found(function, "a") == [ABSTAIN]
     assert time.monotonic() - begin < 5
-    assert (function.counts.requests, function.counts.failures) == (1, {"HTTP 429": 1})
+    assert (function.usage.requests, function.usage.failures) == (1, {"HTTP 429": 1})
 
 
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503])
 def test_errors_that_may_pass_are_asked_again_and_then_counted(status: int) -> None:
     with Server(lambda text, n: Response(status=status)) as server:
-        function = source(server, attempts=3)
+        function = source(server, max_attempts=3)
         assert found(function, "a") == [ABSTAIN]
-    assert server.requests == function.counts.requests == 3
-    assert function.counts.failures == {f"HTTP {status}": 1}
+    assert server.requests == function.usage.requests == 3
+    assert function.usage.failures == {f"HTTP {status}": 1}
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422])
@@ -335,7 +331,7 @@ def test_errors_that_will_not_pass_are_not_asked_again(status: int) -> None:
     with Server(lambda text, n: Response(status=status)) as server:
         function = source(server)
         assert found(function, "a") == [ABSTAIN]
-    assert (server.requests, function.counts.failures) == (1, {f"HTTP {status}": 1})
+    assert (server.requests, function.usage.failures) == (1, {f"HTTP {status}": 1})
 
 
 def test_a_spent_quota_will_not_pass() -> None:
@@ -352,21 +348,21 @@ def test_a_slow_answer_is_given_up_and_asked_again() -> None:
     with Server(behaviour) as server:
         function = source(server, timeout=0.2)
         assert found(function, "a") == [[(0, 1, "LOC")]]
-        assert function.counts.requests == 2
+        assert function.usage.requests == 2
 
 
 def test_a_server_that_is_always_slow() -> None:
     with Server(lambda text, n: Response(after=0.5)) as server:
-        function = source(server, timeout=0.1, attempts=2)
+        function = source(server, timeout=0.1, max_attempts=2)
         assert found(function, "a") == [ABSTAIN]
-    assert (function.counts.requests, function.counts.failures) == (2, {"timeout": 1})
+    assert (function.usage.requests, function.usage.failures) == (2, {"timeout": 1})
 
 
 def test_a_server_that_hangs_up() -> None:
     with Server(lambda text, n: Response(hangs_up=True)) as server:
-        function = source(server, attempts=2)
+        function = source(server, max_attempts=2)
         assert found(function, "a") == [ABSTAIN]
-    assert (function.counts.requests, function.counts.failures) == (2, {"no connection": 1})
+    assert (function.usage.requests, function.usage.failures) == (2, {"no connection": 1})
 
 
 def test_a_dead_server_is_not_asked_for_ever_and_may_come_back() -> None:
@@ -374,20 +370,20 @@ def test_a_dead_server_is_not_asked_for_ever_and_may_come_back() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    function = llm("toy", TYPES, base_url=f"http://127.0.0.1:{port}/v1", backoff=0.001, give_up=4)
+    function = llm("toy", TYPES, base_url=f"http://127.0.0.1:{port}/v1", backoff=0.001, max_consecutive_failures=4)
     texts = [f"text {number}" for number in range(60)]
     begin = time.monotonic()
     assert found(function, *texts) == [ABSTAIN] * 60
     assert time.monotonic() - begin < 20
-    counts = function.counts
+    counts = function.usage
     assert (counts.texts, counts.failed) == (60, 60)
     assert set(counts.failures) == {"no connection", "not asked: too many failures in a row"}
     assert 4 <= counts.failures["no connection"] <= 4 + 3  # those under way at the same time
     before = counts.requests
     found(function, *texts)
-    assert function.counts.requests - before <= 4 * 5
+    assert function.usage.requests - before <= 4 * 5
     with Server(lambda text, n: says()) as server:  # the same function, a server that lives
-        object.__setattr__(function.asker.line.endpoint, "base_url", server.url)
+        object.__setattr__(function.annotator.client.config, "base_url", server.url)
         assert found(function, *texts) == [[]] * 60
 
 
@@ -396,7 +392,7 @@ def test_one_failure_does_not_cost_the_others() -> None:
         return Response(status=500) if text == "bad" else says((text, "LOC"))
 
     with Server(behaviour) as server:
-        function = source(server, attempts=2)
+        function = source(server, max_attempts=2)
         assert found(function, "a", "bad", "c") == [[(0, 1, "LOC")], ABSTAIN, [(0, 1, "LOC")]]
         assert found(function, "a", "bad", "c") == [[(0, 1, "LOC")], ABSTAIN, [(0, 1, "LOC")]]
     assert server.asked == {"a": 1, "bad": 4, "c": 1}
@@ -419,10 +415,10 @@ def test_no_more_requests_at_once_than_allowed(concurrency: int) -> None:
 def test_text_that_is_no_unicode_fails_alone() -> None:
     with Server(lambda text, n: says()) as server:
         function = source(server)
-        assert function.find_all is not None
-        bad = View(["half", "\ud800"])
-        assert list(function.find_all([bad, View(["whole"])])) == [ABSTAIN, []]
-    assert function.counts.failed == 1
+        assert function.batch_func is not None
+        bad = Doc(["half", "\ud800"])
+        assert list(function.batch_func([bad, Doc(["whole"])])) == [ABSTAIN, []]
+    assert function.usage.failed == 1
 
 
 # The key
@@ -440,16 +436,16 @@ def test_the_key_is_nowhere_but_in_the_request(
     with Server(behaviour) as server:
         function = source(server)
         seen = views("good", "bad")
-        assert function.find_all is not None
-        list(function.find_all(seen))
+        assert function.batch_func is not None
+        list(function.batch_func(seen))
     assert server.keys == {f"Bearer {KEY}"}
     written = [file.read_text() for file in cache.rglob("*") if file.is_file()]
     places = [str(file) for file in cache.rglob("*")]
     assert written
     said = [
-        *(note.detail for view in seen for note in view.notes),
-        *(repr(thing) for thing in (function, function.asker.line.endpoint, function.counts)),
-        *(str(function.counts), caplog.text, *capsys.readouterr()),
+        *(note.detail for view in seen for note in view.issues),
+        *(repr(thing) for thing in (function, function.annotator.client.config, function.usage)),
+        *(str(function.usage), caplog.text, *capsys.readouterr()),
     ]
     assert not [text for text in (*written, *places, *said) if KEY in text or "secret" in text]
 
@@ -457,9 +453,9 @@ def test_the_key_is_nowhere_but_in_the_request(
 def test_the_key_comes_from_the_variable_that_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_KEY", "other\n")
     with Server(lambda text, n: says()) as server:
-        found(source(server, key_variable="MY_KEY"), "a")
+        found(source(server, api_key_env="MY_KEY"), "a")
         monkeypatch.delenv("MY_KEY")
-        found(source(server, key_variable="MY_KEY"), "b")
+        found(source(server, api_key_env="MY_KEY"), "b")
     assert server.keys == {"Bearer other", "Bearer none"}
 
 
@@ -479,10 +475,10 @@ def test_the_endpoint_may_come_from_the_environment(monkeypatch: pytest.MonkeyPa
 
 
 def test_settings_of_all_three_kinds_reach_their_place() -> None:
-    function = llm("toy", ["PER"], name="mine", scope="document", precision=0.9, give_up=3)
-    assert (function.name, function.scope, function.precision) == ("mine", "document", 0.9)
-    assert function.alone
-    assert function.asker.line.endpoint.give_up == 3
+    function = llm("toy", ["PER"], name="mine", scope="document", prior_precision=0.9, max_consecutive_failures=3)
+    assert (function.name, function.scope, function.prior_precision) == ("mine", "document", 0.9)
+    assert function.in_main_process
+    assert function.annotator.client.config.max_consecutive_failures == 3
 
 
 @pytest.mark.parametrize(
@@ -519,10 +515,10 @@ def test_types_that_differ_only_in_case_are_two() -> None:
 
 def test_the_table_tells_all() -> None:
     with Server(lambda text, n: Response(status=500)) as server:
-        function = source(server, attempts=1)
+        function = source(server, max_attempts=1)
         found(function, "a", "b")
-    rows = dict(function.counts.table().rows)
+    rows = dict(function.usage.table().rows)
     assert rows["texts asked about"] == 2
     assert rows["texts without an answer: they abstain"] == 2
     assert rows["  HTTP 500"] == 2
-    assert "HTTP 500" in str(function.counts)
+    assert "HTTP 500" in str(function.usage)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convener.lf import View
-from convener.lf.llm.quotes import Quote, Words, align, fold
+from convener.lf import Doc
+from convener.lf.llm.quotes import Quote, QuoteFinder, align_quotes, normalize
 
 WORDS = st.sampled_from(
     [
@@ -36,9 +36,9 @@ WORDS = st.sampled_from(
 SENTENCES = st.lists(WORDS, min_size=1, max_size=9)
 
 
-def words_of(sentence: list[str]) -> Words:
-    view = View(sentence)
-    return Words(view.text, view.chars)
+def words_of(sentence: list[str]) -> QuoteFinder:
+    view = Doc(sentence)
+    return QuoteFinder(view.text, view.token_offsets)
 
 
 def naive(sentence: list[str], quote: str) -> list[tuple[int, int]]:
@@ -46,10 +46,10 @@ def naive(sentence: list[str], quote: str) -> list[tuple[int, int]]:
     size = len(sentence)
     stretches = [(a, b) for a in range(size) for b in range(a + 1, size + 1)]
     loose = [  # of stretches that fold alike, the one without words that fold to nothing
-        (a, b) for a, b in stretches if fold(sentence[a]) and fold(sentence[b - 1])
+        (a, b) for a, b in stretches if normalize(sentence[a]) and normalize(sentence[b - 1])
     ]
     exact = [(a, b) for a, b in stretches if " ".join(sentence[a:b]) == quote]
-    folded = [(a, b) for a, b in loose if "".join(map(fold, sentence[a:b])) == fold(quote) != ""]
+    folded = [(a, b) for a, b in loose if "".join(map(normalize, sentence[a:b])) == normalize(quote) != ""]
     found: list[tuple[int, int]] = []
     for start, end in sorted(exact or folded):
         if not found or start >= found[-1][1]:
@@ -67,7 +67,7 @@ def test_all_places_of_a_quote_are_found(sentence: list[str], data: st.DataObjec
     quote = data.draw(st.sampled_from(changes))(" ".join(sentence[start:end]))
     found = words_of(sentence).find(quote)
     assert found == naive(sentence, quote.strip())
-    if fold(quote):
+    if normalize(quote):
         assert found
 
 
@@ -78,7 +78,7 @@ def test_what_does_not_stand_there_is_not_found(sentence: list[str], quote: str)
 
 @given(SENTENCES, st.lists(st.builds(Quote, WORDS | st.just("a b"), st.sampled_from("XY"))))
 def test_every_quote_is_placed_or_refused(sentence: list[str], quotes: list[Quote]) -> None:
-    spans, missing, inside = align(words_of(sentence), quotes)
+    spans, missing, inside = align_quotes(words_of(sentence), quotes)
     taken = [word for start, end, _ in spans for word in range(start, end)]
     assert len(taken) == len(set(taken))
     assert spans == sorted(spans)
@@ -115,27 +115,27 @@ def test_every_quote_is_placed_or_refused(sentence: list[str], quotes: list[Quot
 def test_which_places_quotes_stand_for(
     sentence: str, quotes: list[tuple[str, str]], spans: list[tuple[int, int, str]]
 ) -> None:
-    assert align(words_of(sentence.split()), [Quote(*pair) for pair in quotes]).spans == spans
+    assert align_quotes(words_of(sentence.split()), [Quote(*pair) for pair in quotes]).spans == spans
 
 
 def test_why_a_quote_is_refused() -> None:
     words = words_of(["New", "York", "is", "big"])
     quotes = [("New York", "LOC"), ("York", "LOC"), ("Yor", "LOC"), ("", "LOC"), (" ", "LOC")]
-    aligned = align(words, [Quote(*pair) for pair in quotes])
+    aligned = align_quotes(words, [Quote(*pair) for pair in quotes])
     assert aligned.spans == [(0, 2, "LOC")]
-    assert [quote.text for quote in aligned.inside] == ["York"]
-    assert sorted(quote.text for quote in aligned.missing) == ["", " ", "Yor"]
+    assert [quote.text for quote in aligned.overlapped] == ["York"]
+    assert sorted(quote.text for quote in aligned.not_in_text) == ["", " ", "Yor"]
 
 
 def test_more_mentions_than_places_are_refused() -> None:
     quotes = [Quote("W", kind) for kind in ("PER", "LOC", "LOC")]
-    aligned = align(words_of(["W", "and", "W"]), quotes)
+    aligned = align_quotes(words_of(["W", "and", "W"]), quotes)
     assert aligned.spans == [(0, 1, "PER"), (2, 3, "LOC")]
-    assert aligned.missing == [Quote("W", "LOC")]
+    assert aligned.not_in_text == [Quote("W", "LOC")]
 
 
 def test_words_are_found_in_the_text_they_were_cut_from() -> None:
-    view = View.of("to “Oslo”,  Norway")
-    words = Words(view.text, view.chars)
+    view = Doc.from_input("to “Oslo”,  Norway")
+    words = QuoteFinder(view.text, view.token_offsets)
     assert words.find("Oslo”, Norway") == words.find('oslo", norway') == [(2, 6)]
-    assert view.said(2, 6) == "Oslo”,  Norway"
+    assert view.span_text(2, 6) == "Oslo”,  Norway"

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import convener as cv
-from convener.report import account_of, page
-from convener.report.account import Account
+from convener.report import render_report, summarize_run
+from convener.report.account import RunSummary
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 MISSING = "tests of pages need chromium (on Debian: apt-get install chromium, tests/chromium.sh)"
@@ -37,19 +37,19 @@ def chromium() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def corpus() -> cv.Corpus:
-    return cv.demo.corpus()
+    return cv.demo.load_corpus()
 
 
 @pytest.fixture(scope="session")
-def account(corpus: cv.Corpus) -> Account:
+def account(corpus: cv.Corpus) -> RunSummary:
     """The demo's train, as hmm sees it."""
-    return account_of(cv.HMM().fit(corpus.train), corpus.train, title="demo")
+    return summarize_run(cv.HMM().fit(corpus.train), corpus.train, title="demo")
 
 
 @pytest.fixture(scope="session")
-def demo_page(account: Account, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def demo_page(account: RunSummary, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("report") / "report.html"
-    path.write_text(page(account), encoding="utf-8")
+    path.write_text(render_report(account), encoding="utf-8")
     return path
 
 
@@ -79,9 +79,7 @@ def opened(chromium: Any) -> Iterator[Opener]:
     for context in contexts:
         context.close()
     assert said == []
-    assert [
-        url for url in asked if not url.startswith(("file:", "blob:", "http://127.0.0.1"))
-    ] == []
+    assert [url for url in asked if not url.startswith(("file:", "blob:", "http://127.0.0.1"))] == []
 
 
 def numbers(tab: Any) -> list[int]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import convener as cv
-from convener.report import account_of, page
+from convener.report import render_report, summarize_run
 from tests.report.browser.conftest import Opener
 
 SCRIPT = "<script>window.harm=1;alert(1)</script>"
@@ -29,12 +29,10 @@ NASTY = ('<i onmouseover="alert(1)">', "'\"><script>harm()</script>")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     kind, source = NASTY
     marks = [[(len(words) - 1, len(words), kind)] if words else [] for words in SENTENCES]
-    data = cv.Dataset.from_spans(
-        [kind], SENTENCES, {source: marks, "second": marks}, gold=marks, silence="O"
-    )
+    data = cv.Dataset.from_spans([kind], SENTENCES, {source: marks, "second": marks}, gold=marks, silence="O")
     model = cv.MajorityVote().fit(data)
     path = tmp_path_factory.mktemp("hostile") / "report.html"
-    path.write_text(page(account_of(model, data, title=SCRIPT)), encoding="utf-8")
+    path.write_text(render_report(summarize_run(model, data, title=SCRIPT)), encoding="utf-8")
     return path
 
 
@@ -66,9 +64,7 @@ def test_right_to_left_runs_from_the_right(opened: Opener, hostile: Path) -> Non
     assert [box["x"] for box in boxes] == sorted((box["x"] for box in boxes), reverse=True)
 
 
-def test_a_sentence_of_two_thousand_words_is_there_to_the_last(
-    opened: Opener, hostile: Path
-) -> None:
+def test_a_sentence_of_two_thousand_words_is_there_to_the_last(opened: Opener, hostile: Path) -> None:
     tab = opened(hostile)
     item = tab.locator("#s-8")
     assert item.locator(".word").count() < 2000

@@ -9,49 +9,50 @@ from typing import Any
 import pytest
 
 import convener as cv
-from convener.report.account import Account
-from convener.report.comparison import comparison_page
-from convener.report.sheet import ODDITIES, ORDERS, Query
-from convener.report.viewer import Viewer, prepare
+from convener.report.account import RunSummary
+from convener.report.comparison import render_comparison
+from convener.report.sheet import FILTERS, ORDERS, Query
+from convener.report.viewer import Viewer, prepare_view
 from tests.report.browser.conftest import Opener, chosen, numbers
+from tests.report.reading import params_of
 
 PHONE = {"viewport": {"width": 390, "height": 844}}
 SERIOUS = {"serious", "critical"}
 QUERIES = [
-    *(Query(odd=odd) for odd in ODDITIES if odd != "models"),
+    *(Query(filter=odd) for odd in FILTERS if odd != "models"),
     *(Query(order=order) for order in ORDERS),
     Query(type="ORG"),
     Query(source="place_list"),
     Query(type="LOC", source="after_preposition", order="entropy"),
     Query(text="THE "),
-    Query(text="in", odd="error", order="conflict"),
+    Query(text="in", filter="error", order="conflict"),
     Query(text="nowhere to be found"),
 ]
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=str)
 def test_the_page_finds_what_the_sheet_finds(
-    query: Query, opened: Opener, demo_page: Path, account: Account
+    query: Query, opened: Opener, demo_page: Path, account: RunSummary
 ) -> None:
     tab = opened(demo_page)
-    chosen(tab, **query._asdict())
-    expected = account.sheet.find(query).tolist()
+    chosen(tab, **params_of(query))
+    expected = account.sentence_index.find(query).tolist()
     assert numbers(tab) == expected[:25]
-    size = len(account.sheet)
+    size = len(account.sentence_index)
     assert tab.inner_text("#count") == f"{len(expected)} of {size} sentences"
 
 
 def test_the_viewer_finds_what_the_page_finds(
-    opened: Opener, demo_page: Path, account: Account, tmp_path: Path
+    opened: Opener, demo_page: Path, account: RunSummary, tmp_path: Path
 ) -> None:
     import threading
 
-    with Viewer(prepare(tmp_path / "view", lambda: account)) as server:
+    with Viewer(prepare_view(tmp_path / "view", lambda: account)) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         here, there = opened(demo_page), opened(server.address)
         for query in QUERIES:
             for tab in (here, there):
-                chosen(tab, **query._asdict())
+                chosen(tab, **params_of(query))
             assert numbers(here) == numbers(there), query
             assert here.inner_text("#count") == there.inner_text("#count")
         assert there.locator(".sentence").count() == 0
@@ -62,11 +63,11 @@ def test_the_viewer_finds_what_the_page_finds(
 
 
 def test_an_answer_to_an_older_query_never_replaces_a_newer_one(
-    opened: Opener, account: Account, tmp_path: Path
+    opened: Opener, account: RunSummary, tmp_path: Path
 ) -> None:
     import threading
 
-    with Viewer(prepare(tmp_path / "view", lambda: account)) as server:
+    with Viewer(prepare_view(tmp_path / "view", lambda: account)) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         tab = opened(server.address)
         held: list[Any] = []
@@ -80,7 +81,7 @@ def test_an_answer_to_an_older_query_never_replaces_a_newer_one(
         tab.route("**/sentences?*", hold_the_first)
         tab.locator("#order").select_option("entropy")
         chosen(tab, order="conflict")
-        expected = account.sheet.find(Query(order="conflict")).tolist()[:25]
+        expected = account.sentence_index.find(Query(order="conflict")).tolist()[:25]
         assert numbers(tab) == expected
         with tab.expect_response("**/sentences?*order=entropy*"):
             held[0].continue_()
@@ -104,9 +105,7 @@ def test_a_link_leads_to_its_sentence_and_stays_valid(opened: Opener, demo_page:
     item = tab.locator("#s-57")
     assert item.evaluate("item => item === document.activeElement")
     assert "chosen" in item.get_attribute("class")
-    assert item.evaluate(
-        "i => { const r = i.getBoundingClientRect(); return r.top >= 0 && r.top < innerHeight; }"
-    )
+    assert item.evaluate("i => { const r = i.getBoundingClientRect(); return r.top >= 0 && r.top < innerHeight; }")
     tab.locator("#s-60 .meta a").click()
     tab.wait_for_selector("#s-60.chosen")
     assert tab.url.endswith("#sentence=60")
@@ -120,9 +119,7 @@ def test_a_link_leads_to_its_sentence_and_stays_valid(opened: Opener, demo_page:
     "anchor",
     ["#sentence=99999", "#sentence=-1", "#sentence=x", "#page=999", "#odd=no&type=%3Cscript%3E"],
 )
-def test_a_link_that_leads_nowhere_still_shows_sentences(
-    anchor: str, opened: Opener, demo_page: Path
-) -> None:
+def test_a_link_that_leads_nowhere_still_shows_sentences(anchor: str, opened: Opener, demo_page: Path) -> None:
     assert numbers(opened(demo_page, anchor=anchor))
 
 
@@ -163,7 +160,7 @@ def test_everything_can_be_done_by_keyboard(opened: Opener, demo_page: Path) -> 
 
 
 def test_the_list_to_annotate_can_be_exported_and_read(
-    opened: Opener, demo_page: Path, account: Account, tmp_path: Path
+    opened: Opener, demo_page: Path, account: RunSummary, tmp_path: Path
 ) -> None:
     tab = opened(demo_page)
     tab.click("#annotate")
@@ -173,26 +170,22 @@ def test_the_list_to_annotate_can_be_exported_and_read(
     path = tmp_path / "next.jsonl"
     waiting.value.save_as(path)
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    order = account.sheet.find(Query(order="entropy")).tolist()
+    order = account.sentence_index.find(Query(order="entropy")).tolist()
     assert [line["id"] for line in lines] == order
     data = cv.read(path, types=list(account.data.tags.types))
     assert data[0].tokens == account.data[order[0]].tokens
-    spans = account.answer.data.tags.spans(data.gold, data.offsets)
-    assert len(spans) == len(account.answer.spans)
+    spans = account.predictions.data.tags.spans(data.gold, data.offsets)
+    assert len(spans) == len(account.predictions.spans)
 
 
-@pytest.mark.parametrize(
-    "settings", [{}, {"color_scheme": "dark"}, PHONE], ids=["light", "dark", "phone"]
-)
+@pytest.mark.parametrize("settings", [{}, {"color_scheme": "dark"}, PHONE], ids=["light", "dark", "phone"])
 def test_no_serious_barrier(settings: dict[str, Any], opened: Opener, demo_page: Path) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
     tab = opened(demo_page, **settings)
     found = Axe().run(tab).response["violations"]
     serious = [
-        (item["id"], [node["html"][:160] for node in item["nodes"][:3]])
-        for item in found
-        if item["impact"] in SERIOUS
+        (item["id"], [node["html"][:160] for node in item["nodes"][:3]]) for item in found if item["impact"] in SERIOUS
     ]
     assert serious == []
 
@@ -234,7 +227,7 @@ def test_models_side_by_side(opened: Opener, corpus: cv.Corpus, tmp_path: Path) 
     models = {"chain": cv.HMM().fit(corpus.train), "vote": cv.MajorityVote().fit(corpus.train)}
     answers = {name: model.predict(corpus.test) for name, model in models.items()}
     path = tmp_path / "compare.html"
-    path.write_text(comparison_page(corpus.test, answers), encoding="utf-8")
+    path.write_text(render_comparison(corpus.test, answers), encoding="utf-8")
     tab = opened(path)
     chosen(tab, odd="models")
     first = numbers(tab)[0]

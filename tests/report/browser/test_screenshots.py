@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import convener as cv
-from convener.report import account_of, page
+from convener.report import render_report, summarize_run
 from tests.conftest import DATA
 from tests.report.browser.conftest import Opener
 
@@ -29,7 +29,7 @@ SHOTS = {
 
 def corpus_of(name: str) -> cv.Corpus:
     if name == "demo":
-        return cv.demo.corpus()
+        return cv.demo.load_corpus()
     if not (DATA / "BC5CDR").is_dir():
         pytest.skip(f"no data sets at {DATA}: set CONVENER_DATA to the folder that holds them")
     return cv.read(DATA / "BC5CDR")
@@ -38,10 +38,10 @@ def corpus_of(name: str) -> cv.Corpus:
 @pytest.fixture(scope="module", params=["demo", "bc5cdr"])
 def reported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     corpus = corpus_of(request.param)
-    model = cv.get(MODEL)().fit(corpus.train, corpus.valid)
-    account = account_of(model, corpus.train, title=f"{request.param}, {MODEL}")
+    model = cv.get_model(MODEL)().fit(corpus.train, corpus.valid)
+    account = summarize_run(model, corpus.train, title=f"{request.param}, {MODEL}")
     path = tmp_path_factory.mktemp("shots") / f"{request.param}.html"
-    path.write_text(page(account), encoding="utf-8")
+    path.write_text(render_report(account), encoding="utf-8")
     return path
 
 

@@ -15,9 +15,7 @@ FORMAT = Format(
     name="conll",
     summary="CoNLL columns: a token and its tags per line, in BIO, IO, IOBES or BILUO",
     suffixes=(".conll", ".bio", ".iob", ".iob2", ".tsv", ".txt"),
-    carries=frozenset(
-        {"abstain within a sentence", "documents", "empty sentences", "scores", "model"}
-    ),
+    capabilities=frozenset({"abstain within a sentence", "documents", "empty sentences", "scores", "model"}),
     read=read,
     write=write,
 )

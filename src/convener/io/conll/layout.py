@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from convener.errors import DataError, unknown_name
-from convener.io.facts import Facts
-from convener.io.json_stream import parsed
-from convener.io.messages import shown
+from convener.errors import DataError, unknown_name_message
+from convener.io.facts import Metadata
+from convener.io.json_stream import parse_json
+from convener.io.messages import short_repr
 from convener.io.options import ReadOptions
 
-HEADER = b"# convener = "
-DOCUMENT = b"# doc_id = "
-EMPTY = b"# empty"
+HEADER_PREFIX = b"# convener = "
+DOC_ID_PREFIX = b"# doc_id = "
+EMPTY_SENTENCE = b"# empty"
 DOCSTART = b"-DOCSTART-"
-SILENT_TAG = "-"
-SOURCE = "source:"
-NAMES = ("token", "gold", "label", "score", "_")
+ABSTAIN_TAG = "-"
+SOURCE_PREFIX = "source:"
+COLUMN_NAMES = ("token", "gold", "label", "score", "_")
 
 
 @dataclass(frozen=True)
@@ -27,46 +27,52 @@ class Layout:
     """What the columns are, what separates them, and what the file says of itself."""
 
     columns: tuple[str, ...]
-    tabs: bool
-    own: bool
-    facts: Facts
+    tab_separated: bool
+    is_native: bool
+    metadata: Metadata
     scheme: str = ""
 
     @classmethod
-    def of_header(cls, line: bytes, options: ReadOptions, where: str) -> Layout:
+    def from_header(cls, line: bytes, options: ReadOptions, where: str) -> Layout:
         """The layout that our own first line states."""
-        values = parsed(text_of(line.removeprefix(HEADER), where), where)
+        values = parse_json(decode_field(line.removeprefix(HEADER_PREFIX), where), where)
         columns = values.get("columns") if isinstance(values, dict) else None
         if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
-            raise DataError(f"{where}: expected 'columns' in the header, got {shown(values)}")
-        named = _checked(options.columns or columns, where)
-        return cls(named, True, True, Facts.of_values(values, where), str(values.get("scheme")))
+            raise DataError(f"{where}: expected 'columns' in the header, got {short_repr(values)}")
+        checked_columns = _check_columns(options.columns or columns, where)
+        return cls(
+            checked_columns,
+            True,
+            True,
+            Metadata.from_dict(values, where),
+            str(values.get("scheme")),
+        )
 
     @classmethod
-    def of_line(cls, line: bytes, options: ReadOptions, where: str) -> Layout:
+    def from_line(cls, line: bytes, options: ReadOptions, where: str) -> Layout:
         """The layout of a foreign file, seen from its first line with a token."""
-        tabs = b"\t" in line
-        width = len(line.split(b"\t") if tabs else line.split())
+        tab_separated = b"\t" in line
+        num_columns = len(line.split(b"\t") if tab_separated else line.split())
         columns = options.columns
         if columns is None:
-            columns = ("token", *("_",) * (width - 2), "gold") if width > 1 else ("token",)
-        return cls(_checked(columns, where), tabs, False, Facts())
+            columns = ("token", *("_",) * (num_columns - 2), "gold") if num_columns > 1 else ("token",)
+        return cls(_check_columns(columns, where), tab_separated, False, Metadata())
 
-    def fields(self, line: bytes) -> list[bytes]:
+    def split_line(self, line: bytes) -> list[bytes]:
         """The columns of a line."""
-        return line.split(b"\t") if self.tabs else line.split()
+        return line.split(b"\t") if self.tab_separated else line.split()
 
     @property
     def sources(self) -> list[str]:
         """The sources that have a column."""
-        return [name.removeprefix(SOURCE) for name in self.columns if name.startswith(SOURCE)]
+        return [name.removeprefix(SOURCE_PREFIX) for name in self.columns if name.startswith(SOURCE_PREFIX)]
 
 
-def _checked(columns: Sequence[str], where: str) -> tuple[str, ...]:
+def _check_columns(columns: Sequence[str], where: str) -> tuple[str, ...]:
     for name in columns:
-        if name not in NAMES and (not name.startswith(SOURCE) or name == SOURCE):
-            known = (*NAMES, f"{SOURCE}NAME")
-            raise DataError(f"{where}: {unknown_name('column', name, known)}")
+        if name not in COLUMN_NAMES and (not name.startswith(SOURCE_PREFIX) or name == SOURCE_PREFIX):
+            allowed = (*COLUMN_NAMES, f"{SOURCE_PREFIX}NAME")
+            raise DataError(f"{where}: {unknown_name_message('column', name, allowed)}")
         if name != "_" and list(columns).count(name) > 1:
             raise DataError(f"{where}: two columns are called {name!r}")
     if "token" not in columns:
@@ -74,7 +80,7 @@ def _checked(columns: Sequence[str], where: str) -> tuple[str, ...]:
     return tuple(columns)
 
 
-def text_of(raw: bytes, where: str) -> str:
+def decode_field(raw: bytes, where: str) -> str:
     """The text of some bytes of a line."""
     try:
         return raw.decode()
@@ -82,28 +88,28 @@ def text_of(raw: bytes, where: str) -> str:
         raise DataError(f"{where}: not UTF-8 text (byte {raw[error.start]:#04x})") from None
 
 
-def layout_of(file: BinaryIO, path: str, options: ReadOptions) -> Layout:
+def detect_layout(file: BinaryIO, path: str, options: ReadOptions) -> Layout:
     """The layout of a file, which is left at its first line, or behind our header."""
-    maybe: Layout | None = None
-    empty, begin = True, 0
-    for position, line in enumerate(file, 1):
-        where = f"{path}:{position}"
-        if position == 1 and line.startswith(codecs.BOM_UTF8):
-            line, begin = line.removeprefix(codecs.BOM_UTF8), len(codecs.BOM_UTF8)
-        if position == 1 and line.startswith(HEADER):
-            file.seek(begin + len(line))
-            return Layout.of_header(line, options, where)
-        bare = line.strip(b" \t\r\n")
-        empty = empty and not bare
-        if not bare or bare.split()[0] == DOCSTART:
+    layout: Layout | None = None
+    is_empty, bom_length = True, 0
+    for line_number, line in enumerate(file, 1):
+        where = f"{path}:{line_number}"
+        if line_number == 1 and line.startswith(codecs.BOM_UTF8):
+            line, bom_length = line.removeprefix(codecs.BOM_UTF8), len(codecs.BOM_UTF8)
+        if line_number == 1 and line.startswith(HEADER_PREFIX):
+            file.seek(bom_length + len(line))
+            return Layout.from_header(line, options, where)
+        stripped = line.strip(b" \t\r\n")
+        is_empty = is_empty and not stripped
+        if not stripped or stripped.split()[0] == DOCSTART:
             continue
-        if line.startswith(b"# ") or bare == b"#":  # a comment, or a token that looks like one
-            maybe = maybe or Layout.of_line(bare, options, where)
+        if line.startswith(b"# ") or stripped == b"#":  # a comment, or a token that looks like one
+            layout = layout or Layout.from_line(stripped, options, where)
             continue
         line = line.rstrip(b"\r\n")
-        maybe = Layout.of_line(line if b"\t" in line else bare, options, where)
+        layout = Layout.from_line(line if b"\t" in line else stripped, options, where)
         break
-    if empty:
+    if is_empty:
         raise DataError(f"{path}: is empty: expected lines of a token and its tags")
-    file.seek(begin)
-    return maybe or Layout(("token",), True, False, Facts())
+    file.seek(bom_length)
+    return layout or Layout(("token",), True, False, Metadata())

@@ -9,94 +9,92 @@ from numpy.typing import NDArray
 
 from convener.data import Dataset
 from convener.errors import DataError
-from convener.io.conll.layout import SILENT_TAG, SOURCE, Layout, layout_of
-from convener.io.conll.lines import Lines
-from convener.io.facts import asked_sources, tag_set
-from convener.io.formats import Content
-from convener.io.mending import Mending
-from convener.io.messages import placed
+from convener.io.conll.layout import ABSTAIN_TAG, SOURCE_PREFIX, Layout, detect_layout
+from convener.io.conll.lines import LineParser
+from convener.io.facts import build_tag_set, select_sources
+from convener.io.formats import LabeledData
+from convener.io.mending import TagRepair
+from convener.io.messages import error_location
 from convener.io.options import ReadOptions
-from convener.io.report import Report
-from convener.io.tag_rows import TagRows
-from convener.packed import offsets_of
+from convener.io.report import Issues
+from convener.io.tag_rows import TagRowIndex
+from convener.packed import lengths_to_offsets
 from convener.predictions import Predictions
 
 
-def read(path: Path, options: ReadOptions, report: Report) -> Content:
+def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
     """The sentences of a CoNLL file: predictions if it has a column `label`."""
     with path.open("rb") as file:
-        layout = layout_of(file, str(path), options)
-        sources = asked_sources(layout.sources, options, str(path))
-        columns = [f"{SOURCE}{name}" for name in sources]
+        layout = detect_layout(file, str(path), options)
+        sources = select_sources(layout.sources, options, str(path))
+        columns = [f"{SOURCE_PREFIX}{name}" for name in sources]
         columns += [name for name in ("gold", "label") if name in layout.columns]
-        rows = TagRows(
-            [name.removeprefix(SOURCE) for name in columns],
-            layout.facts.asked_types(options),
-            abstain=(SILENT_TAG,),
-            voting=len(sources),
+        tag_rows = TagRowIndex(
+            [name.removeprefix(SOURCE_PREFIX) for name in columns],
+            layout.metadata.select_types(options),
+            abstain_tags=(ABSTAIN_TAG,),
+            num_vote_columns=len(sources),
         )
-        picked = [layout.columns.index(name) for name in columns]
-        lines = Lines(str(path), layout, rows, picked)
-        lines.take(file)
-    if not lines.lengths and not layout.own:
+        tag_columns = [layout.columns.index(name) for name in columns]
+        parser = LineParser(str(path), layout, tag_rows, tag_columns)
+        parser.read(file)
+    if not parser.lengths and not layout.is_native:
         raise DataError(f"{path}: no sentences: expected lines of a token and its tags")
-    foreign = not layout.own or layout.scheme == "io"
-    mending = Mending(options.on_illegal, report, any_scheme=foreign)
-    with placed(str(path)):
-        return _content(layout, lines, rows, sources, options, mending)
+    is_external = not layout.is_native or layout.scheme == "io"
+    repair = TagRepair(options.on_illegal, issues, detect_scheme=is_external)
+    with error_location(str(path)):
+        return _build(layout, parser, tag_rows, sources, options, repair)
 
 
-def _content(
+def _build(
     layout: Layout,
-    lines: Lines,
-    rows: TagRows,
+    parser: LineParser,
+    tag_rows: TagRowIndex,
     sources: tuple[str, ...],
     options: ReadOptions,
-    mending: Mending,
-) -> Content:
+    repair: TagRepair,
+) -> LabeledData:
     """The dataset, or the predictions."""
-    facts, tokens, ends = layout.facts, lines.tokens(), lines.ends
-    tags = tag_set(facts.asked_types(options), rows.types)
-    offsets = offsets_of(np.frombuffer(lines.lengths, np.int64))
-    numbers = np.array(lines.end_rows, np.int32)[ends]
-    labels = np.empty((len(rows.columns), len(tokens)), np.int16)
-    for column in range(len(rows.columns)):
-        labels[column] = rows.labels(
-            column, numbers, offsets, tags, where=lines.place, mending=mending
-        )
-    named = dict(zip(rows.columns[len(sources) :], labels[len(sources) :], strict=True))
+    metadata, tokens, ending_ids = layout.metadata, parser.tokens(), parser.ending_ids
+    tags = build_tag_set(metadata.select_types(options), tag_rows.types)
+    offsets = lengths_to_offsets(np.frombuffer(parser.lengths, np.int64))
+    row_ids = np.array(parser.ending_rows, np.int32)[ending_ids]
+    labels = np.empty((len(tag_rows.columns), len(tokens)), np.int16)
+    for column in range(len(tag_rows.columns)):
+        labels[column] = tag_rows.labels(column, row_ids, offsets, tags, where=parser.location, repair=repair)
+    labels_by_column = dict(zip(tag_rows.columns[len(sources) :], labels[len(sources) :], strict=True))
     data = Dataset(
         tags=tags,
         tokens=tokens,
         offsets=offsets,
         sources=sources,
         votes=np.ascontiguousarray(labels[: len(sources)].T),
-        silence=facts.silences(sources, options),
-        gold=named.get("gold"),
-        documents=lines.documents(),
+        silence=metadata.silences(sources, options),
+        gold=labels_by_column.get("gold"),
+        doc_ids=parser.doc_ids(),
     )
-    if "label" not in named:
-        return facts.restored(data)
-    scored = "score" in layout.columns
-    result = Predictions(
+    if "label" not in labels_by_column:
+        return metadata.restore(data)
+    has_scores = "score" in layout.columns
+    predictions = Predictions(
         data=data,
-        labels=named["label"],
-        scores=_scores(named["label"], data, ends, lines) if scored else None,
-        model=facts.model or "",
-        settings=facts.settings,
+        labels=labels_by_column["label"],
+        span_scores=_scores(labels_by_column["label"], data, ending_ids, parser) if has_scores else None,
+        model=metadata.model or "",
+        settings=metadata.model_settings,
     )
-    return facts.restored(result)
+    return metadata.restore(predictions)
 
 
 def _scores(
-    labels: NDArray[np.int16], data: Dataset, ends: NDArray[np.int32], lines: Lines
+    labels: NDArray[np.int16], data: Dataset, ending_ids: NDArray[np.int32], parser: LineParser
 ) -> NDArray[np.float32]:
     """The score of each span, which stands at its first token."""
     spans = data.tags.spans(labels, data.offsets)
-    begin = data.offsets[spans.sentence] + spans.start
-    scores: NDArray[np.float32] = np.array(lines.end_scores, np.float32)[ends[begin]]
+    span_starts = data.offsets[spans.sentence] + spans.start
+    scores: NDArray[np.float32] = np.array(parser.ending_scores, np.float32)[ending_ids[span_starts]]
     missing = np.flatnonzero(np.isnan(scores))
     if len(missing):
-        place = lines.place(int(begin[missing[0]]))
-        raise DataError(f"{place}: expected a score for the label, got '-'")
+        location = parser.location(int(span_starts[missing[0]]))
+        raise DataError(f"{location}: expected a score for the label, got '-'")
     return scores

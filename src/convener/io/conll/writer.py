@@ -13,111 +13,120 @@ from numpy.typing import NDArray
 
 from convener.data import ABSTAIN, Dataset
 from convener.errors import FormatError
-from convener.io.conll.layout import DOCUMENT, EMPTY, HEADER, SILENT_TAG, SOURCE
-from convener.io.facts import Facts
-from convener.io.formats import Content, data_of
-from convener.io.json_stream import dumped
-from convener.io.json_values import shortest
+from convener.io.conll.layout import (
+    ABSTAIN_TAG,
+    DOC_ID_PREFIX,
+    EMPTY_SENTENCE,
+    HEADER_PREFIX,
+    SOURCE_PREFIX,
+)
+from convener.io.facts import Metadata
+from convener.io.formats import LabeledData, get_dataset
+from convener.io.json_stream import dump_json
+from convener.io.json_values import shortest_floats
 from convener.io.options import WriteOptions
-from convener.packed import piece_at
+from convener.packed import row_at
 from convener.predictions import Predictions
-from convener.schemes import Place, places, scheme_codes, sentence_starts
+from convener.schemes import ChunkPosition, from_bio, is_sentence_start, scheme_codes
 
-SLICE = 5000
+SENTENCES_PER_CHUNK = 5000
 """So many sentences are written at a time."""
-UNFIT = re.compile("[\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029\ud800-\udfff]")
+UNSUPPORTED_CHARACTERS = re.compile("[\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029\ud800-\udfff]")
 """What a token or a type cannot hold: it would end the field or the line, or is no Unicode."""
 
 
-def write(content: Content, path: Path, options: WriteOptions) -> None:
+def write(content: LabeledData, path: Path, options: WriteOptions) -> None:
     """Write a header and a block of lines per sentence."""
-    data = data_of(content)
-    columns = ["token", *(f"{SOURCE}{name}" for name in data.sources)]
+    data = get_dataset(content)
+    columns = ["token", *(f"{SOURCE_PREFIX}{name}" for name in data.sources)]
     columns += ["gold"] if data.gold is not None else []
     if isinstance(content, Predictions):
         columns += ["label"] if content.spans.score is None else ["label", "score"]
     columns += ["_"] if len(columns) == 1 else []  # so that no token looks like a comment
     for name in data.tags.types:
-        if UNFIT.search(name) or "\0" in name:
+        if UNSUPPORTED_CHARACTERS.search(name) or "\0" in name:
             raise FormatError(f"{path.name}: conll cannot hold the entity type {name!r}")
-    facts = Facts.of(content, columns=columns, scheme=options.scheme).beyond_sentences(content)
-    header = {name: value for name, value in facts.values().items() if name != "sources"}
+    metadata = Metadata.from_content(content, columns=columns, scheme=options.scheme).without_inferable_contents(
+        content
+    )
+    header = {name: value for name, value in metadata.to_dict().items() if name != "sources"}
     with path.open("w", encoding="utf-8", newline="\n") as file:
-        file.write(f"{HEADER.decode()}{dumped(header, path.name)}\n\n")
-        for first in range(0, len(data), SLICE):
-            file.writelines(_blocks(content, data, first, path.name, options))
+        file.write(f"{HEADER_PREFIX.decode()}{dump_json(header, path.name)}\n\n")
+        for first in range(0, len(data), SENTENCES_PER_CHUNK):
+            file.writelines(_sentence_blocks(content, data, first, path.name, options))
 
 
-def _blocks(
-    content: Content, data: Dataset, first: int, where: str, options: WriteOptions
+def _sentence_blocks(
+    content: LabeledData, data: Dataset, first: int, where: str, options: WriteOptions
 ) -> Iterator[str]:
     """The lines of a slice of sentences."""
-    part = data[first : first + SLICE]
-    at = slice(int(data.offsets[first]), int(data.offsets[first + len(part)]))
-    tokens = part.tokens.to_list()
-    _check_tokens(tokens, part, first, where)
-    labels = [*part.votes.T, *(() if part.gold is None else (part.gold,))]
+    chunk = data[first : first + SENTENCES_PER_CHUNK]
+    token_slice = slice(int(data.offsets[first]), int(data.offsets[first + len(chunk)]))
+    tokens = chunk.tokens.to_list()
+    _check_tokens(tokens, chunk, first, where)
+    labels = [*chunk.votes.T, *(() if chunk.gold is None else (chunk.gold,))]
     if isinstance(content, Predictions):
-        labels.append(content.labels[at])
-    columns = [tokens, *(_tags(column, part, first, where, options) for column in labels)]
+        labels.append(content.labels[token_slice])
+    columns = [tokens, *(_tags(column, chunk, first, where, options) for column in labels)]
     if isinstance(content, Predictions) and content.spans.score is not None:
-        columns.append(_score_column(content, first, part))
+        columns.append(_score_column(content, first, chunk))
     if len(columns) == 1:
         columns.append(["_"] * len(tokens))
     lines = ["\t".join(row) + "\n" for row in zip(*columns, strict=True)]
-    names = None if part.documents is None else part.documents.to_list()
-    for sentence, (start, end) in enumerate(pairwise(part.offsets.tolist())):
-        if names is not None:
-            yield f"{DOCUMENT.decode()}{dumped(names[sentence], where)}\n"
-        yield "".join(lines[start:end]) or f"{EMPTY.decode()}\n"
+    doc_ids = None if chunk.doc_ids is None else chunk.doc_ids.to_list()
+    for sentence, (start, end) in enumerate(pairwise(chunk.offsets.tolist())):
+        if doc_ids is not None:
+            yield f"{DOC_ID_PREFIX.decode()}{dump_json(doc_ids[sentence], where)}\n"
+        yield "".join(lines[start:end]) or f"{EMPTY_SENTENCE.decode()}\n"
         yield "\n"
 
 
-def _check_tokens(tokens: list[str], part: Dataset, first: int, where: str) -> None:
-    if "" not in tokens and not UNFIT.search("".join(tokens)):
+def _check_tokens(tokens: list[str], chunk: Dataset, first: int, where: str) -> None:
+    if "" not in tokens and not UNSUPPORTED_CHARACTERS.search("".join(tokens)):
         return
-    bad = next(at for at, token in enumerate(tokens) if not token or UNFIT.search(token))
-    sentence = piece_at(part.offsets, bad)
+    index = next(position for position, token in enumerate(tokens) if not token or UNSUPPORTED_CHARACTERS.search(token))
+    sentence = row_at(chunk.offsets, index)
     raise FormatError(
         f"{where}: sentence {first + sentence}: conll cannot hold token "
-        f"{bad - part.offsets[sentence]}, {tokens[bad]!r}"
+        f"{index - chunk.offsets[sentence]}, {tokens[index]!r}"
     )
 
 
-def _tags(
-    labels: NDArray[np.int16], part: Dataset, first: int, where: str, options: WriteOptions
-) -> list[str]:
+def _tags(labels: NDArray[np.int16], chunk: Dataset, first: int, where: str, options: WriteOptions) -> list[str]:
     """The tags of a column."""
     scheme = options.scheme
     if scheme == "bio":  # as they are, illegal ones too
-        names = [*part.tags.names, SILENT_TAG]
+        names = [*chunk.tags.names, ABSTAIN_TAG]
         return [names[label] for label in labels.tolist()]
-    labels, _ = part.tags.repair(labels, part.offsets)
+    labels, _ = chunk.tags.repair(labels, chunk.offsets)
     if scheme == "io" and not options.lossy:
-        place, kind = places(labels)
-        joined = (place[1:] == Place.BEGIN) & (place[:-1] > 0) & (kind[1:] == kind[:-1])
-        joined &= ~sentence_starts(len(labels), part.offsets)[1:]
-        if joined.any():
-            sentence = first + piece_at(part.offsets, int(np.flatnonzero(joined)[0]) + 1)
+        position, type_index = from_bio(labels)
+        merged = (position[1:] == ChunkPosition.BEGIN) & (position[:-1] > 0) & (type_index[1:] == type_index[:-1])
+        merged &= ~is_sentence_start(len(labels), chunk.offsets)[1:]
+        if merged.any():
+            sentence = first + row_at(chunk.offsets, int(np.flatnonzero(merged)[0]) + 1)
             raise FormatError(
                 f"{where}: sentence {sentence}: the io scheme would join two neighbouring spans; "
                 "choose another scheme or set lossy"
             )
-    codes, names = scheme_codes(labels, part.offsets, part.tags.types, scheme)
-    names[ABSTAIN] = SILENT_TAG
+    codes, names = scheme_codes(labels, chunk.offsets, chunk.tags.types, scheme)
+    names[ABSTAIN] = ABSTAIN_TAG
     return [names[code] for code in codes.tolist()]
 
 
-def _score_column(content: Predictions, first: int, part: Dataset) -> list[str]:
+def _score_column(content: Predictions, first: int, chunk: Dataset) -> list[str]:
     """On each token the score of its span, "-" outside."""
     spans = content.spans
-    bounds = np.searchsorted(spans.sentence, [first, first + len(part)])
-    own = spans.take(slice(*bounds.tolist()))
-    column = ["-"] * len(part.tokens)
-    begin = part.offsets[own.sentence - first]
-    scores: list[Any] = [] if own.score is None else shortest(own.score)
+    bounds = np.searchsorted(spans.sentence, [first, first + len(chunk)])
+    chunk_spans = spans.take(slice(*bounds.tolist()))
+    column = ["-"] * len(chunk.tokens)
+    first_tokens = chunk.offsets[chunk_spans.sentence - first]
+    scores: list[Any] = [] if chunk_spans.score is None else shortest_floats(chunk_spans.score)
     for start, end, score in zip(
-        (begin + own.start).tolist(), (begin + own.end).tolist(), scores, strict=True
+        (first_tokens + chunk_spans.start).tolist(),
+        (first_tokens + chunk_spans.end).tolist(),
+        scores,
+        strict=True,
     ):
         column[start:end] = [repr(score)] * (end - start)
     return column

@@ -9,83 +9,90 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener.data import Text
-from convener.errors import DataError, unknown_name
+from convener.errors import DataError, unknown_name_message
 from convener.io import arrow
-from convener.io.align import disordered, named_documents
-from convener.io.facts import asked_sources, tag_set
-from convener.io.formats import Content
-from convener.io.huggingface.columns import Columns
-from convener.io.huggingface.folder import VOTES
-from convener.io.mending import Mending
-from convener.io.messages import placed
+from convener.io.align import drop_default_doc_ids, misordered_tokens
+from convener.io.facts import build_tag_set, select_sources
+from convener.io.formats import LabeledData
+from convener.io.huggingface.columns import HFTable
+from convener.io.huggingface.folder import VOTES_PREFIX
+from convener.io.mending import TagRepair
+from convener.io.messages import error_location
 from convener.io.options import ReadOptions
-from convener.io.report import Report
+from convener.io.report import Issues
 from convener.predictions import Predictions
-from convener.schemes import Place, parse_tag
+from convener.schemes import ChunkPosition, parse_tag
 from convener.tags import TagSet
 
-TAGS = ("ner_tags", "tags", "labels")
+TAG_COLUMNS = ("ner_tags", "tags", "labels")
 """Names of the column of tags; the first that is there counts."""
 
 
 @dataclass(frozen=True, eq=False)
-class Spelled:
+class TagColumn:
     """Tags of all tokens: codes (N,) into the names, -1 = abstain."""
 
-    codes: NDArray[np.int64]
+    tag_ids: NDArray[np.int64]
     names: tuple[str, ...]
     ordered: bool = True
     """Whether the order of the names means something."""
 
 
-def foreign(columns: Columns, options: ReadOptions, report: Report) -> Content:
+def read_external(table: HFTable, options: ReadOptions, issues: Issues) -> LabeledData:
     """What the columns of others say; soft labels or scores tell predictions from gold."""
-    names, where = columns.names, columns.where
-    tagged = next((name for name in TAGS if name in names), None)
-    known = tuple(name[len(VOTES) :] for name in names if name.startswith(VOTES))
-    sources = asked_sources(known, options, where)
-    spelled = {name: _spelled(columns, name, options, low=0) for name in (tagged,) if name}
-    spelled |= {VOTES + name: _spelled(columns, VOTES + name, options, low=-1) for name in sources}
-    with placed(where):
-        tags = tag_set(options.types or _types(spelled.values()) or None)
-    mending = Mending(options.on_illegal, report, any_scheme=True)
-    labels = {name: _labels(columns, name, one, tags, mending) for name, one in spelled.items()}
-    aggregated = tagged is not None and bool({"soft_labels", "scores"} & set(names))
-    used = {"tokens", "doc_id", tagged, *(VOTES + name for name in known)}
-    used |= {"soft_labels", "scores"} if aggregated else set()
-    used |= {"text", "chars", "char_start"} if {"text", "chars"} <= set(names) else set()
-    if ignored := [name for name in names if name not in used]:
-        report.add("ignored", where, "columns", ", ".join(ignored))
-    data = columns.dataset(
+    names, where = table.names, table.where
+    tag_column = next((name for name in TAG_COLUMNS if name in names), None)
+    available_sources = tuple(name[len(VOTES_PREFIX) :] for name in names if name.startswith(VOTES_PREFIX))
+    sources = select_sources(available_sources, options, where)
+    tag_columns = {name: _read_tag_column(table, name, options, min_id=0) for name in (tag_column,) if name}
+    tag_columns |= {
+        VOTES_PREFIX + name: _read_tag_column(table, VOTES_PREFIX + name, options, min_id=-1) for name in sources
+    }
+    with error_location(where):
+        tags = build_tag_set(options.types or _types(tag_columns.values()) or None)
+    repair = TagRepair(options.on_illegal, issues, detect_scheme=True)
+    labels = {name: _labels(table, name, column, tags, repair) for name, column in tag_columns.items()}
+    has_predictions = tag_column is not None and bool({"soft_labels", "scores"} & set(names))
+    used_columns = {
+        "tokens",
+        "doc_id",
+        tag_column,
+        *(VOTES_PREFIX + name for name in available_sources),
+    }
+    used_columns |= {"soft_labels", "scores"} if has_predictions else set()
+    used_columns |= {"text", "chars", "char_start"} if {"text", "chars"} <= set(names) else set()
+    if ignored := [name for name in names if name not in used_columns]:
+        issues.add("ignored", where, "columns", ", ".join(ignored))
+    data = table.to_dataset(
         tags,
-        {name: labels[VOTES + name] for name in sources},
+        {name: labels[VOTES_PREFIX + name] for name in sources},
         silence=(options.silence or "abstain",) * len(sources),
-        gold=None if tagged is None or aggregated else labels[tagged],
-        text=_text(columns) if "text" in used else None,
-        documents=named_documents(columns.strings("doc_id")) if "doc_id" in names else None,
+        gold=None if tag_column is None or has_predictions else labels[tag_column],
+        text=_text(table) if "text" in used_columns else None,
+        doc_ids=drop_default_doc_ids(table.strings("doc_id")) if "doc_id" in names else None,
     )
-    if not aggregated or tagged is None:
+    if not has_predictions or tag_column is None:
         return data
-    with placed(where):
+    with error_location(where):
         return Predictions(
             data=data,
-            labels=labels[tagged],
-            probabilities=_soft_labels(columns, spelled[tagged].names, tags, report),
-            scores=columns.scores() if "scores" in names else None,
+            labels=labels[tag_column],
+            probabilities=_soft_labels(table, tag_columns[tag_column].names, tags, issues),
+            span_scores=table.scores() if "scores" in names else None,
         )
 
 
-def _spelled(columns: Columns, name: str, options: ReadOptions, *, low: int) -> Spelled:
+def _read_tag_column(table: HFTable, name: str, options: ReadOptions, *, min_id: int) -> TagColumn:
     """A column of tags, as numbers and the names they stand for."""
-    values, where = columns.by_token(name), columns.where
-    names = columns.class_names(name)
+    values, where = table.token_values(name), table.where
+    names = table.class_names(name)
     if not len(values):
-        return Spelled(np.zeros(0, np.int64), names or ())
+        return TagColumn(np.zeros(0, np.int64), names or ())
     if arrow.is_string(values.type):
-        codes, strings = arrow.codes(values)
-        return Spelled(codes, tuple(strings.to_list()), ordered=False)
-    numbers = arrow.numbers(values)
-    if numbers.dtype.kind not in "iu":
+        tag_ids, strings = arrow.dictionary_codes(values)
+        return TagColumn(tag_ids, tuple(strings.to_list()), ordered=False)
+    ids = arrow.to_numpy(values)
+    if ids.dtype.kind not in "iu":
         raise DataError(f"{where}: {name}: expected class labels or strings")
     if names is None and options.types is not None:
         names = TagSet(options.types).names
@@ -94,76 +101,70 @@ def _spelled(columns: Columns, name: str, options: ReadOptions, *, low: int) -> 
             f"{where}: {name} holds numbers without names: expected class labels or "
             "strings; give types=... if they are BIO ids"
         )
-    wrong = np.flatnonzero((numbers < low) | (numbers >= len(names)))
-    if len(wrong):
-        token = int(wrong[0])
+    out_of_range = np.flatnonzero((ids < min_id) | (ids >= len(names)))
+    if len(out_of_range):
+        token = int(out_of_range[0])
         raise DataError(
-            f"{columns.row(token)}: {name}: expected numbers from {low} to below {len(names)}, "
-            f"got {numbers[token]}"
+            f"{table.row_location(token)}: {name}: expected numbers from {min_id} to below {len(names)}, "
+            f"got {ids[token]}"
         )
-    return Spelled(numbers.astype(np.int64), names)
+    return TagColumn(ids.astype(np.int64), names)
 
 
-def _types(spelled: Iterable[Spelled]) -> tuple[str, ...]:
+def _types(columns: Iterable[TagColumn]) -> tuple[str, ...]:
     """The types as class labels order them, and other ones by alphabet."""
-    listed: list[str] = []
-    others: set[str] = set()
-    for column in spelled:
-        names = [kind for place, kind in map(parse_tag, column.names) if place]
+    ordered_types: list[str] = []
+    other_types: set[str] = set()
+    for column in columns:
+        names = [entity_type for position, entity_type in map(parse_tag, column.names) if position]
         if column.ordered:
-            listed += names
+            ordered_types += names
         else:
-            others |= set(names)
-    return tuple(dict.fromkeys([*listed, *sorted(others)]))
+            other_types |= set(names)
+    return tuple(dict.fromkeys([*ordered_types, *sorted(other_types)]))
 
 
-def _labels(
-    columns: Columns, name: str, spelled: Spelled, tags: TagSet, mending: Mending
-) -> NDArray[np.int16]:
+def _labels(table: HFTable, name: str, column: TagColumn, tags: TagSet, repair: TagRepair) -> NDArray[np.int16]:
     """Legal BIO labels of a column of tags."""
-    source = name.removeprefix(VOTES)
-    places = np.full(len(spelled.names) + 1, Place.ABSTAIN, np.int8)  # the last is for -1
-    kinds = np.zeros(len(spelled.names) + 1, np.int16)
-    for number, text in enumerate(spelled.names):
-        with placed(f"{columns.where}: {name}"):
-            place, kind = parse_tag(text)
-        places[number] = place
-        if place and kind in tags.types:
-            kinds[number] = tags.type_number(kind)
-        elif place and (found := np.flatnonzero(spelled.codes == number)).size:
-            problem = unknown_name("entity type", kind, tags.types)
-            raise DataError(f"{columns.row(int(found[0]))}: {problem} ({source})")
-    return mending.labels(
-        places[spelled.codes],
-        kinds[spelled.codes],
-        columns.offsets,
+    source = name.removeprefix(VOTES_PREFIX)
+    positions = np.full(len(column.names) + 1, ChunkPosition.ABSTAIN, np.int8)  # the last is for -1
+    type_indices = np.zeros(len(column.names) + 1, np.int16)
+    for tag_id, tag in enumerate(column.names):
+        with error_location(f"{table.where}: {name}"):
+            position, entity_type = parse_tag(tag)
+        positions[tag_id] = position
+        if position and entity_type in tags.types:
+            type_indices[tag_id] = tags.type_index(entity_type)
+        elif position and (tokens := np.flatnonzero(column.tag_ids == tag_id)).size:
+            problem = unknown_name_message("entity type", entity_type, tags.types)
+            raise DataError(f"{table.row_location(int(tokens[0]))}: {problem} ({source})")
+    return repair.legal_labels(
+        positions[column.tag_ids],
+        type_indices[column.tag_ids],
+        table.offsets,
         source=source,
-        tag=lambda token: spelled.names[spelled.codes[token]],
-        where=columns.row,
+        tag=lambda token: column.names[column.tag_ids[token]],
+        where=table.row_location,
     )
 
 
-def _text(columns: Columns) -> Text:
+def _text(table: HFTable) -> Text:
     """The text, in which the tokens must follow each other."""
-    text = columns.text()
-    wrong = np.flatnonzero(disordered(text, columns.offsets))
-    if len(wrong):
-        token = int(wrong[0])
-        start, end = text.chars[token].tolist()
-        raise DataError(
-            f"{columns.row(token)}: chars {start}-{end} do not follow those before in the text"
-        )
+    text = table.text()
+    misordered = np.flatnonzero(misordered_tokens(text, table.offsets))
+    if len(misordered):
+        token = int(misordered[0])
+        start, end = text.token_offsets[token].tolist()
+        raise DataError(f"{table.row_location(token)}: chars {start}-{end} do not follow those before in the text")
     return text
 
 
-def _soft_labels(
-    columns: Columns, names: tuple[str, ...], tags: TagSet, report: Report
-) -> NDArray[np.float32] | None:
+def _soft_labels(table: HFTable, names: tuple[str, ...], tags: TagSet, issues: Issues) -> NDArray[np.float32] | None:
     """Probabilities of others, if their columns are our labels."""
-    if "soft_labels" not in columns.names:
+    if "soft_labels" not in table.names:
         return None
     if names != tags.names:
         detail = "soft_labels: the class labels are not O, B-x, I-x for each type in order"
-        report.add("ignored", columns.where, "columns", detail)
+        issues.add("ignored", table.where, "columns", detail)
         return None
-    return columns.probabilities(len(tags))
+    return table.probabilities(len(tags))

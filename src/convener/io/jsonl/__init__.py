@@ -6,7 +6,7 @@ of our own files also has `corpus`: types, sources, silence, and the model of pr
 
 from __future__ import annotations
 
-from convener.io.formats import PARTS, Format
+from convener.io.formats import CAPABILITIES, Format
 from convener.io.jsonl.reader import read
 from convener.io.jsonl.writer import write
 
@@ -14,7 +14,7 @@ FORMAT = Format(
     name="jsonl",
     summary="JSON lines: one record per sentence; reads doccano, Prodigy and LightTag exports",
     suffixes=(".jsonl", ".ndjson"),
-    carries=frozenset(PARTS) - {"abstain within a sentence", "illegal votes"},
+    capabilities=frozenset(CAPABILITIES) - {"abstain within a sentence", "illegal votes"},
     read=read,
     write=write,
 )

@@ -8,7 +8,7 @@ plain values; the first Doc says there which it is, gold or labels, and the othe
 
 from __future__ import annotations
 
-from convener.io.formats import PARTS, Format
+from convener.io.formats import CAPABILITIES, Format
 from convener.io.spacy.reader import read
 from convener.io.spacy.writer import write
 
@@ -16,7 +16,7 @@ FORMAT = Format(
     name="spacy",
     summary="spaCy DocBin: ready for training, sources as span groups",
     suffixes=(".spacy",),
-    carries=frozenset(PARTS),
+    capabilities=frozenset(CAPABILITIES),
     read=read,
     write=write,
 )

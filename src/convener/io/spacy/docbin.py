@@ -10,26 +10,26 @@ from pathlib import Path
 from typing import Any
 
 from convener.errors import require
-from convener.io.messages import readable
+from convener.io.messages import wrap_errors
 
-NOTE = "convener"
+USER_DATA_KEY = "convener"
 """Our key in `doc.user_data`."""
-LABELS_GROUP = "convener"
+PREDICTIONS_GROUP = "convener"
 """The span group of aggregated labels."""
 
 
-def spacy(module: str) -> Any:
+def import_spacy(module: str) -> Any:
     """A module of the library."""
     return require(module, extra="spacy", purpose="a .spacy file")
 
 
 @contextmanager
-def plugins_found_once() -> Iterator[None]:
+def cached_registries() -> Iterator[None]:
     """Lets spaCy's packer look for its plugins once, not for every value it packs.
 
     The search takes a millisecond, and each span group of each document is packed by itself.
     """
-    packer = spacy("srsly.msgpack")
+    packer = import_spacy("srsly.msgpack")
     registries = (packer.msgpack_encoders, packer.msgpack_decoders)
     for registry in registries:
         registry.__dict__["get_all"] = partial(dict, registry.get_all())
@@ -40,25 +40,25 @@ def plugins_found_once() -> Iterator[None]:
             registry.__dict__.pop("get_all", None)
 
 
-def docs_in(path: Path) -> list[Any]:
+def read_docs(path: Path) -> list[Any]:
     """All documents of a file."""
-    box, vocab = spacy("spacy.tokens").DocBin(), spacy("spacy.vocab").Vocab()
-    raw, collects = path.read_bytes(), gc.isenabled()
+    doc_bin, vocab = import_spacy("spacy.tokens").DocBin(), import_spacy("spacy.vocab").Vocab()
+    raw, gc_was_enabled = path.read_bytes(), gc.isenabled()
     try:
-        with readable(str(path), "DocBin"), plugins_found_once():
-            return list(box.from_bytes(raw).get_docs(vocab))
+        with wrap_errors(str(path), "DocBin"), cached_registries():
+            return list(doc_bin.from_bytes(raw).get_docs(vocab))
     finally:
-        if collects:
+        if gc_was_enabled:
             gc.enable()  # srsly leaves it switched off where it fails
 
 
-def note_of(doc: Any) -> Mapping[str, Any]:
+def get_user_data(doc: Any) -> Mapping[str, Any]:
     """What stands in a document beside what spaCy has a place for."""
-    note = doc.user_data.get(NOTE)
-    return note if isinstance(note, dict) else {}
+    user_data = doc.user_data.get(USER_DATA_KEY)
+    return user_data if isinstance(user_data, dict) else {}
 
 
-def spacy_word(word: str) -> str:
+def to_spacy_word(word: str) -> str:
     """A word as spaCy takes it: not empty, and Unicode text."""
     if not word:
         return " "

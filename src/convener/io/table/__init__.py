@@ -11,34 +11,34 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from convener.io.formats import PARTS, Content, Format
+from convener.io.formats import CAPABILITIES, Format, LabeledData
 from convener.io.options import ReadOptions, WriteOptions
-from convener.io.report import Report
+from convener.io.report import Issues
 from convener.io.table.csv_rows import read_csv, write_csv
-from convener.io.table.folding import folded
+from convener.io.table.folding import rows_to_dataset
 from convener.io.table.parquet_rows import read_parquet, write_parquet
-from convener.io.table.unfolding import rows_of
+from convener.io.table.unfolding import dataset_to_rows
 
 
-def read(path: Path, options: ReadOptions, report: Report) -> Content:
+def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
     """A table as CSV or Parquet, known by its first bytes."""
     with path.open("rb") as file:
         is_parquet = file.read(4) == b"PAR1" or path.suffix.lower() == ".parquet"
-    rows = (read_parquet if is_parquet else read_csv)(path, report)
-    return folded(rows, options, report)
+    rows = (read_parquet if is_parquet else read_csv)(path, issues)
+    return rows_to_dataset(rows, options, issues)
 
 
-def write(content: Content, path: Path, options: WriteOptions) -> None:
+def write(content: LabeledData, path: Path, options: WriteOptions) -> None:
     """A table as Parquet where the name says so, else as CSV."""
     is_parquet = path.suffix.lower() == ".parquet"
-    (write_parquet if is_parquet else write_csv)(rows_of(content), path)
+    (write_parquet if is_parquet else write_csv)(dataset_to_rows(content), path)
 
 
 FORMAT = Format(
     name="table",
     summary="long table of spans (CSV or Parquet), as crowd data comes",
     suffixes=(".csv", ".parquet"),
-    carries=frozenset(PARTS) - {"abstain within a sentence", "illegal votes"},
+    capabilities=frozenset(CAPABILITIES) - {"abstain within a sentence", "illegal votes"},
     read=read,
     write=write,
 )

@@ -17,126 +17,132 @@ from typing import Any
 import numpy as np
 
 from convener.errors import DataError
-from convener.io.facts import Facts
-from convener.io.files import decoded
-from convener.io.report import Report
-from convener.io.table.rows import EMPTY, REQUIRED, Lists, Rows, Units, check_columns
-from convener.packed import Strings, offsets_of
+from convener.io.facts import Metadata
+from convener.io.files import decode_utf8
+from convener.io.report import Issues
+from convener.io.table.rows import (
+    EMPTY_CELL,
+    REQUIRED,
+    ListColumn,
+    SpanRows,
+    TextUnits,
+    check_columns,
+)
+from convener.packed import StringArray, lengths_to_offsets
 
-FACTS = "#convener"
+METADATA_DOC_ID = "#convener"
 """What stands for a document id in the row that holds the facts."""
-LISTS = ("tokens", "chars", "probabilities")
-WHOLE = re.compile(r"[+-]?[0-9]{1,15}(?:\.0*)?", re.ASCII)
+LIST_COLUMNS = {"tokens": "tokens", "chars": "token_offsets", "probabilities": "probabilities"}
+"""Columns of lists, and the fields of `TextUnits` that hold them."""
+INTEGER_PATTERN = re.compile(r"[+-]?[0-9]{1,15}(?:\.0*)?", re.ASCII)
 
 
-def read_csv(path: Path, report: Report) -> Rows:
+def read_csv(path: Path, issues: Issues) -> SpanRows:
     """The rows of a CSV file."""
     where = str(path)
-    text = decoded(path.read_bytes(), where)
+    text = decode_utf8(path.read_bytes(), where)
     header = text.split("\n", 1)[0].strip()
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(header), strict=True)
-    with _long_cells():
-        table = _Table(where)
+    with _unlimited_cell_size():
+        collector = _RowCollector(where)
         try:
             names = [name.strip() for name in next(reader, [])]
-            check_columns(names, f"{where}:1", report)
+            check_columns(names, f"{where}:1", issues)
             for cells in reader:
                 if not cells:
                     continue
-                place = f"{where}:{reader.line_num}"
+                location = f"{where}:{reader.line_num}"
                 if len(cells) != len(names):
-                    raise DataError(f"{place}: expected {len(names)} cells, got {len(cells)}")
-                table.add(dict(zip(names, cells, strict=True)), reader.line_num)
+                    raise DataError(f"{location}: expected {len(names)} cells, got {len(cells)}")
+                collector.add(dict(zip(names, cells, strict=True)), reader.line_num)
         except csv.Error as error:
             raise DataError(f"{where}:{reader.line_num}: not CSV: {error}") from None
-    return table.rows(score="score" in names)
+    return collector.build(has_scores="score" in names)
 
 
 def _delimiter(header: str) -> str:
-    for mark in ",;\t":
-        if "doc_id" in (cell.strip(' "') for cell in header.split(mark)):
-            return mark
+    for delimiter in ",;\t":
+        if "doc_id" in (cell.strip(' "') for cell in header.split(delimiter)):
+            return delimiter
     return ","
 
 
 @contextmanager
-def _long_cells() -> Iterator[None]:
+def _unlimited_cell_size() -> Iterator[None]:
     """Lets cells be longer than the csv module's 128 KiB: a document is one cell."""
-    before = csv.field_size_limit(2**31 - 1)
+    old_limit = csv.field_size_limit(2**31 - 1)
     try:
         yield
     finally:
-        csv.field_size_limit(before)
+        csv.field_size_limit(old_limit)
 
 
-class _Table:
+class _RowCollector:
     """Collects the rows of a file."""
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.facts: Facts | None = None
-        self.lines, self.unit, self.source = array("q"), array("q"), array("q")
+        self.metadata: Metadata | None = None
+        self.line_numbers, self.unit, self.source = array("q"), array("q"), array("q")
         self.start, self.end, self.label = array("q"), array("q"), array("q")
         self.score = array("f")
         self.units: dict[tuple[str, str], int] = {}
         self.sources: dict[str, int] = {}
         self.types: dict[str, int] = {}
-        self.stated: set[int] = set()
-        self.raw: dict[str, dict[int, str]] = {name: {} for name in _PARSED}
-        self.parsed: dict[str, dict[int, Any]] = {name: {} for name in _PARSED}
-        self.with_sentences = False
+        self.units_with_text_row: set[int] = set()
+        self.raw_cells: dict[str, dict[int, str]] = {name: {} for name in _CELL_PARSERS}
+        self.parsed_cells: dict[str, dict[int, Any]] = {name: {} for name in _CELL_PARSERS}
+        self.has_sentences = False
 
     def add(self, row: dict[str, str], line: int) -> None:
         """One row."""
-        place = f"{self.path}:{line}"
+        location = f"{self.path}:{line}"
         if not any(row.values()):  # as spreadsheets leave them at the end
             return
-        if not self.lines and self.facts is None and row["doc_id"] == FACTS:
-            self.facts = Facts.parse(row.get("text", ""), place)
+        if not self.line_numbers and self.metadata is None and row["doc_id"] == METADATA_DOC_ID:
+            self.metadata = Metadata.from_json(row.get("text", ""), location)
             return
-        if not row["doc_id"] and self.facts is None:
-            raise DataError(f"{place}: expected a doc_id, got an empty cell")
-        self.with_sentences = "sentence" in row
+        if not row["doc_id"] and self.metadata is None:
+            raise DataError(f"{location}: expected a doc_id, got an empty cell")
+        self.has_sentences = "sentence" in row
         key = (row["doc_id"], row.get("sentence", ""))
         unit = self.units.setdefault(key, len(self.units))
         source = row["source"]
         if not source:
-            self.stated.add(unit)
-        self.lines.append(line)
+            self.units_with_text_row.add(unit)
+        self.line_numbers.append(line)
         self.unit.append(unit)
         self.source.append(self.sources.setdefault(source, len(self.sources)) if source else -1)
-        self.start.append(_whole(row["start"], "start", place))
-        self.end.append(_whole(row["end"], "end", place))
+        self.start.append(_parse_integer(row["start"], "start", location))
+        self.end.append(_parse_integer(row["end"], "end", location))
         label = row["label"]
         self.label.append(self.types.setdefault(label, len(self.types)) if label else -1)
-        self.score.append(_number(row.get("score", ""), place))
-        for name, parse in _PARSED.items():
+        self.score.append(_parse_score(row.get("score", ""), location))
+        for name, parse in _CELL_PARSERS.items():
             if cell := row.get(name, ""):
-                self._say(name, parse, unit, cell, place)
+                self._set_unit_value(name, parse, unit, cell, location)
 
-    def _say(
-        self, name: str, parse: Callable[[str, str], Any], unit: int, cell: str, place: str
-    ) -> None:
+    def _set_unit_value(self, name: str, parse: Callable[[str, str], Any], unit: int, cell: str, location: str) -> None:
         """Keep what a row says of its unit; another row may repeat it, not change it."""
-        if unit not in self.raw[name]:
-            self.raw[name][unit] = cell
-            self.parsed[name][unit] = parse(cell, place)
-        elif self.raw[name][unit] != cell:
+        if unit not in self.raw_cells[name]:
+            self.raw_cells[name][unit] = cell
+            self.parsed_cells[name][unit] = parse(cell, location)
+        elif self.raw_cells[name][unit] != cell:
             document = next(key[0] for key, number in self.units.items() if number == unit)
-            raise DataError(f"{place}: another {name} of document {document!r} than before")
+            raise DataError(f"{location}: another {name} of document {document!r} than before")
 
-    def rows(self, *, score: bool) -> Rows:
+    def build(self, *, has_scores: bool) -> SpanRows:
         """All rows, as arrays."""
         keys = list(self.units)
-        lines = self.lines
-        return Rows(
+        line_numbers = self.line_numbers
+        return SpanRows(
             path=self.path,
-            facts=self.facts,
-            units=Units(
-                documents=Strings.of(key[0] for key in keys),
-                sentences=Strings.of(key[1] for key in keys) if self.with_sentences else None,
-                stated=np.array([unit in self.stated for unit in range(len(keys))], bool),
-                **self._texts(len(keys)),
+            metadata=self.metadata,
+            units=TextUnits(
+                doc_ids=StringArray.from_list(key[0] for key in keys),
+                sentence_ids=StringArray.from_list(key[1] for key in keys) if self.has_sentences else None,
+                has_text_row=np.array([unit in self.units_with_text_row for unit in range(len(keys))], bool),
+                **self._unit_columns(len(keys)),
             ),
             unit=np.array(self.unit, np.int64),
             source=np.array(self.source, np.int64),
@@ -145,42 +151,42 @@ class _Table:
             end=np.array(self.end, np.int64),
             label=np.array(self.label, np.int64),
             types=tuple(self.types),
-            score=np.array(self.score, np.float32) if score else None,
-            place=lambda row: f"{self.path}:{lines[row]}",
+            score=np.array(self.score, np.float32) if has_scores else None,
+            location=lambda row: f"{self.path}:{line_numbers[row]}",
         )
 
-    def _texts(self, count: int) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        if texts := self.parsed["text"]:
-            found["text"] = Strings.of(texts.get(unit, "") for unit in range(count))
-            found["has_text"] = np.array([unit in texts for unit in range(count)], bool)
-        if starts := self.parsed["char_start"]:
-            found["starts"] = np.array([starts.get(unit, 0) for unit in range(count)], np.int64)
-        for name in LISTS:
-            if values := self.parsed[name]:
-                sizes = [len(values[unit]) if unit in values else -1 for unit in range(count)]
-                parts = [values[unit] for unit in range(count) if unit in values]
-                found[name] = Lists(self._joined(name, parts), np.array(sizes, np.int64))
-        return found
+    def _unit_columns(self, num_units: int) -> dict[str, Any]:
+        columns: dict[str, Any] = {}
+        if texts := self.parsed_cells["text"]:
+            columns["text"] = StringArray.from_list(texts.get(unit, "") for unit in range(num_units))
+            columns["has_text"] = np.array([unit in texts for unit in range(num_units)], bool)
+        if doc_offsets := self.parsed_cells["char_start"]:
+            columns["doc_offsets"] = np.array([doc_offsets.get(unit, 0) for unit in range(num_units)], np.int64)
+        for name, field_name in LIST_COLUMNS.items():
+            if values := self.parsed_cells[name]:
+                lengths = [len(values[unit]) if unit in values else -1 for unit in range(num_units)]
+                unit_values = [values[unit] for unit in range(num_units) if unit in values]
+                columns[field_name] = ListColumn(self._concatenate(name, unit_values), np.array(lengths, np.int64))
+        return columns
 
-    def _joined(self, name: str, parts: list[Any]) -> Any:
+    def _concatenate(self, name: str, arrays: list[Any]) -> Any:
         if name == "tokens":
-            return Strings.of(token for part in parts for token in part)
-        full = [part for part in parts if len(part)]
-        if len({part.shape[1] for part in full}) > 1:
+            return StringArray.from_list(token for array in arrays for token in array)
+        non_empty = [array for array in arrays if len(array)]
+        if len({array.shape[1] for array in non_empty}) > 1:
             raise DataError(f"{self.path}: {name} have rows of different lengths")
-        return np.concatenate(full) if full else parts[0]
+        return np.concatenate(non_empty) if non_empty else arrays[0]
 
 
-def _whole(cell: str, name: str, place: str) -> int:
+def _parse_integer(cell: str, name: str, location: str) -> int:
     if not cell:
-        return EMPTY
-    if not WHOLE.fullmatch(cell.strip()):
-        raise DataError(f"{place}: {name}: expected a whole number, got {cell!r}")
+        return EMPTY_CELL
+    if not INTEGER_PATTERN.fullmatch(cell.strip()):
+        raise DataError(f"{location}: {name}: expected a whole number, got {cell!r}")
     return int(float(cell))
 
 
-def _number(cell: str, place: str) -> float:
+def _parse_score(cell: str, location: str) -> float:
     if not cell:
         return math.nan
     try:
@@ -188,39 +194,39 @@ def _number(cell: str, place: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise DataError(f"{place}: score: expected a number, got {cell!r}")
+        raise DataError(f"{location}: score: expected a number, got {cell!r}")
     return value
 
 
-def _list(cell: str, name: str, place: str) -> list[Any]:
+def _parse_list(cell: str, name: str, location: str) -> list[Any]:
     try:
         values = json.loads(cell)
     except (ValueError, RecursionError):
         values = None
     if not isinstance(values, list):
-        raise DataError(f"{place}: {name}: expected a list as JSON, got {cell!r:.60}")
+        raise DataError(f"{location}: {name}: expected a list as JSON, got {cell!r:.60}")
     return values
 
 
-def _tokens(cell: str, place: str) -> list[str]:
-    values = _list(cell, "tokens", place)
+def _parse_tokens(cell: str, location: str) -> list[str]:
+    values = _parse_list(cell, "tokens", location)
     for value in values:
         if not isinstance(value, str):
-            raise DataError(f"{place}: tokens: expected strings, got {value!r:.40}")
+            raise DataError(f"{location}: tokens: expected strings, got {value!r:.40}")
     return values
 
 
-def _chars(cell: str, place: str) -> Any:
-    values = _list(cell, "chars", place)
+def _parse_token_offsets(cell: str, location: str) -> Any:
+    values = _parse_list(cell, "chars", location)
     for pair in values:
-        whole = isinstance(pair, list) and [type(value) for value in pair] == [int, int]
-        if not whole or not all(0 <= value < 2**31 for value in pair):
-            raise DataError(f"{place}: chars: expected [start, end], got {pair!r:.40}")
+        is_integer_pair = isinstance(pair, list) and [type(value) for value in pair] == [int, int]
+        if not is_integer_pair or not all(0 <= value < 2**31 for value in pair):
+            raise DataError(f"{location}: chars: expected [start, end], got {pair!r:.40}")
     return np.array(values, np.int32).reshape(-1, 2)
 
 
-def _probabilities(cell: str, place: str) -> Any:
-    values = _list(cell, "probabilities", place)
+def _parse_probabilities(cell: str, location: str) -> Any:
+    values = _parse_list(cell, "probabilities", location)
     try:
         rows = np.array(values, np.float32)
     except (ValueError, TypeError, OverflowError):
@@ -228,59 +234,57 @@ def _probabilities(cell: str, place: str) -> Any:
     if not values:
         return np.zeros((0, 0), np.float32)
     if rows.ndim != 2 or not np.isfinite(rows).all():
-        raise DataError(f"{place}: probabilities: expected a list of numbers for each token")
+        raise DataError(f"{location}: probabilities: expected a list of numbers for each token")
     return rows
 
 
-_PARSED: dict[str, Callable[[str, str], Any]] = {
+_CELL_PARSERS: dict[str, Callable[[str, str], Any]] = {
     "text": lambda cell, place: cell,
-    "tokens": _tokens,
-    "chars": _chars,
-    "char_start": lambda cell, place: _whole(cell, "char_start", place),
-    "probabilities": _probabilities,
+    "tokens": _parse_tokens,
+    "chars": _parse_token_offsets,
+    "char_start": lambda cell, place: _parse_integer(cell, "char_start", place),
+    "probabilities": _parse_probabilities,
 }
 
 
-def write_csv(rows: Rows, path: Path) -> None:
+def write_csv(rows: SpanRows, path: Path) -> None:
     """Rows as a CSV file; the first row after the header holds the facts."""
-    units, facts = rows.units, rows.facts
+    units, metadata = rows.units, rows.metadata
     names = [*REQUIRED, "text"]
     cells: dict[str, list[str]] = {}
-    if units.sentences is not None:
+    if units.sentence_ids is not None:
         names.insert(1, "sentence")
     if units.text is not None:
         cells["text"] = units.text.to_list()
-    if units.starts is not None:
-        cells["char_start"] = [str(start) for start in units.starts.tolist()]
-    for name in LISTS:
-        if (lists := getattr(units, name)) is not None:
+    if units.doc_offsets is not None:
+        cells["char_start"] = [str(start) for start in units.doc_offsets.tolist()]
+    for name, field_name in LIST_COLUMNS.items():
+        if (lists := getattr(units, field_name)) is not None:
             cells[name] = _json_cells(lists)
     names += [name for name in cells if name != "text"]
     names += ["score"] if rows.score is not None else []
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(names)
-        if facts is not None:
-            first = {"doc_id": FACTS, "text": facts.to_json()}
-            writer.writerow([first.get(name, "") for name in names])
-        writer.writerows(_lines(rows, cells, names))
+        if metadata is not None:
+            metadata_row = {"doc_id": METADATA_DOC_ID, "text": metadata.to_json()}
+            writer.writerow([metadata_row.get(name, "") for name in names])
+        writer.writerows(_csv_rows(rows, cells, names))
 
 
-def _json_cells(lists: Lists) -> list[str]:
+def _json_cells(lists: ListColumn) -> list[str]:
     """The list of each unit as JSON."""
-    values = lists.values.to_list() if isinstance(lists.values, Strings) else lists.values.tolist()
-    bounds = offsets_of(lists.lengths).tolist()
+    values = lists.values.to_list() if isinstance(lists.values, StringArray) else lists.values.tolist()
+    bounds = lengths_to_offsets(lists.lengths).tolist()
     return [json.dumps(values[a:b], ensure_ascii=False) for a, b in pairwise(bounds)]
 
 
-def _lines(rows: Rows, cells: dict[str, list[str]], names: list[str]) -> Iterator[list[str]]:
-    documents = rows.units.documents.to_list()
-    sentences = None if rows.units.sentences is None else rows.units.sentences.to_list()
-    score = rows.score if rows.score is not None else np.full(len(rows.unit), np.nan, np.float32)
-    columns = (rows.unit, rows.source, rows.start, rows.end, rows.label, score)
-    for unit, source, start, end, label, sure in zip(
-        *(column.tolist() for column in columns), strict=True
-    ):
+def _csv_rows(rows: SpanRows, cells: dict[str, list[str]], names: list[str]) -> Iterator[list[str]]:
+    documents = rows.units.doc_ids.to_list()
+    sentences = None if rows.units.sentence_ids is None else rows.units.sentence_ids.to_list()
+    scores = rows.score if rows.score is not None else np.full(len(rows.unit), np.nan, np.float32)
+    columns = (rows.unit, rows.source, rows.start, rows.end, rows.label, scores)
+    for unit, source, start, end, label, span_score in zip(*(column.tolist() for column in columns), strict=True):
         row = {"doc_id": documents[unit]}
         if sentences is not None:
             row["sentence"] = sentences[unit]
@@ -290,6 +294,6 @@ def _lines(rows: Rows, cells: dict[str, list[str]], names: list[str]) -> Iterato
             row["source"] = rows.sources[source]
         if label >= 0:
             row |= {"start": str(start), "end": str(end), "label": rows.types[label]}
-        if not math.isnan(sure):
-            row["score"] = repr(sure)
+        if not math.isnan(span_score):
+            row["score"] = repr(span_score)
         yield [row.get(name, "") for name in names]

@@ -10,33 +10,42 @@ from numpy.typing import NDArray
 
 from convener.errors import DataError
 from convener.io import arrow
-from convener.io.facts import Facts
-from convener.io.files import decoded
-from convener.io.messages import readable
-from convener.io.report import Report
-from convener.io.table.rows import EMPTY, OPTIONAL, REQUIRED, Lists, Rows, Units, check_columns
-from convener.packed import Strings, offsets_of
+from convener.io.facts import Metadata
+from convener.io.files import decode_utf8
+from convener.io.messages import wrap_errors
+from convener.io.report import Issues
+from convener.io.table.rows import (
+    EMPTY_CELL,
+    OPTIONAL,
+    REQUIRED,
+    ListColumn,
+    SpanRows,
+    TextUnits,
+    check_columns,
+)
+from convener.packed import StringArray, lengths_to_offsets
 
-FACTS = b"convener"
+METADATA_KEY = b"convener"
 
 
-def read_parquet(path: Path, report: Report) -> Rows:
+def read_parquet(path: Path, issues: Issues) -> SpanRows:
     """The rows of a Parquet file."""
     where = str(path)
-    pq = arrow.pyarrow("pyarrow.parquet")
-    schema = arrow.parquet_schema(path)
-    check_columns(schema.names, where, report)
-    wanted = [name for name in schema.names if name in (*REQUIRED, *OPTIONAL)]
-    texts = [
-        name for name in ("doc_id", "source", "label") if arrow.is_string(schema.field(name).type)
-    ]
-    with readable(where, "Parquet file"), pq.ParquetFile(path, read_dictionary=texts) as file:
-        table = file.read(columns=wanted)
+    pq = arrow.import_pyarrow("pyarrow.parquet")
+    schema = arrow.read_parquet_schema(path)
+    check_columns(schema.names, where, issues)
+    columns = [name for name in schema.names if name in (*REQUIRED, *OPTIONAL)]
+    string_columns = [name for name in ("doc_id", "source", "label") if arrow.is_string(schema.field(name).type)]
+    with (
+        wrap_errors(where, "Parquet file"),
+        pq.ParquetFile(path, read_dictionary=string_columns) as file,
+    ):
+        table = file.read(columns=columns)
         table.validate(full=True)
-    raw = (schema.metadata or {}).get(FACTS)
-    facts = None if raw is None else Facts.parse(decoded(raw, where), where)
-    with readable(where, "Parquet file"):
-        return _Reader(table, where).rows(facts)
+    raw = (schema.metadata or {}).get(METADATA_KEY)
+    metadata = None if raw is None else Metadata.from_json(decode_utf8(raw, where), where)
+    with wrap_errors(where, "Parquet file"):
+        return _Reader(table, where).build(metadata)
 
 
 class _Reader:
@@ -46,34 +55,34 @@ class _Reader:
         self.table, self.path = table, path
         self.names = table.column_names
 
-    def rows(self, facts: Facts | None) -> Rows:
+    def build(self, metadata: Metadata | None) -> SpanRows:
         """All rows."""
-        documents, document_names = self._codes("doc_id", numbers=True)
-        if (documents < 0).any():
-            row = int(np.flatnonzero(documents < 0)[0])
+        doc_codes, distinct_doc_ids = self._dictionary_codes("doc_id", allow_integers=True)
+        if (doc_codes < 0).any():
+            row = int(np.flatnonzero(doc_codes < 0)[0])
             raise DataError(f"{self.path}: row {row}: expected a doc_id, got null")
-        kept, sentence_names = np.zeros(len(documents), np.int64), None
+        sentence_codes, distinct_sentence_ids = np.zeros(len(doc_codes), np.int64), None
         if "sentence" in self.names:
-            kept, sentence_names = self._codes("sentence", numbers=True)
-        unit, first = _first_seen(documents, kept)
-        source, sources = self._named("source")
-        label, types = self._named("label")
-        inner = None
-        if sentence_names is not None:
-            padded = Strings.concat([sentence_names, Strings.of([""])])  # the last is for null
-            inner = padded.take(kept[first] % len(padded))
-        stated = np.zeros(len(first), bool)
-        stated[unit[source < 0]] = True
-        self.unit, self.count = unit, len(first)
+            sentence_codes, distinct_sentence_ids = self._dictionary_codes("sentence", allow_integers=True)
+        unit, first_rows = _factorize_pairs(doc_codes, sentence_codes)
+        source, sources = self._factorize_names("source")
+        label, types = self._factorize_names("label")
+        sentence_ids = None
+        if distinct_sentence_ids is not None:
+            padded = StringArray.concat([distinct_sentence_ids, StringArray.from_list([""])])  # the last is for null
+            sentence_ids = padded.take(sentence_codes[first_rows] % len(padded))
+        has_text_row = np.zeros(len(first_rows), bool)
+        has_text_row[unit[source < 0]] = True
+        self.unit, self.num_units = unit, len(first_rows)
         path = self.path
-        return Rows(
+        return SpanRows(
             path=self.path,
-            facts=facts,
-            units=Units(
-                documents=document_names.take(documents[first]),
-                sentences=inner,
-                stated=stated,
-                **self._texts(),
+            metadata=metadata,
+            units=TextUnits(
+                doc_ids=distinct_doc_ids.take(doc_codes[first_rows]),
+                sentence_ids=sentence_ids,
+                has_text_row=has_text_row,
+                **self._unit_columns(),
             ),
             unit=unit,
             source=source,
@@ -83,140 +92,140 @@ class _Reader:
             label=label,
             types=types,
             score=self._scores(),
-            place=lambda row: f"{path}: row {row}",  # keeps the path, not the table
+            location=lambda row: f"{path}: row {row}",  # keeps the path, not the table
         )
 
-    def _wrong(self, name: str, expected: str, hint: str = "") -> DataError:
-        kind = self.table.schema.field(name).type
-        return DataError(f"{self.path}: column {name}: expected {expected}, got {kind}{hint}")
+    def _type_error(self, name: str, expected: str, hint: str = "") -> DataError:
+        arrow_type = self.table.schema.field(name).type
+        return DataError(f"{self.path}: column {name}: expected {expected}, got {arrow_type}{hint}")
 
-    def _codes(self, name: str, *, numbers: bool) -> tuple[NDArray[np.int64], Strings]:
+    def _dictionary_codes(self, name: str, *, allow_integers: bool) -> tuple[NDArray[np.int64], StringArray]:
         """Numbers of the distinct values, -1 for null, and the values as strings."""
-        pa, types = arrow.pyarrow(), arrow.pyarrow("pyarrow.types")
+        pa, types = arrow.import_pyarrow(), arrow.import_pyarrow("pyarrow.types")
         column = self.table.column(name)
         if types.is_null(column.type):
             column = column.cast(pa.string())
-        if not arrow.is_string(column.type) and not (numbers and types.is_integer(column.type)):
-            raise self._wrong(name, "strings or whole numbers" if numbers else "strings")
-        return arrow.codes(column)
+        if not arrow.is_string(column.type) and not (allow_integers and types.is_integer(column.type)):
+            raise self._type_error(name, "strings or whole numbers" if allow_integers else "strings")
+        return arrow.dictionary_codes(column)
 
-    def _named(self, name: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+    def _factorize_names(self, name: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
         """Numbers of the distinct names by first appearance, -1 for an empty cell."""
-        codes, values = self._codes(name, numbers=False)
+        codes, values = self._dictionary_codes(name, allow_integers=False)
         names = values.to_list()
         codes[np.isin(codes, [k for k, text in enumerate(names) if not text])] = -1
         filled = codes >= 0
-        ranks, first = _first_seen(codes[filled], np.zeros(int(filled.sum()), np.int64))
-        numbered = np.full(len(codes), -1, np.int64)
-        numbered[filled] = ranks
-        return numbered, tuple(names[code] for code in codes[filled][first].tolist())
+        ranks, first_rows = _factorize_pairs(codes[filled], np.zeros(int(filled.sum()), np.int64))
+        name_ids = np.full(len(codes), -1, np.int64)
+        name_ids[filled] = ranks
+        return name_ids, tuple(names[code] for code in codes[filled][first_rows].tolist())
 
     def _offsets(self, name: str) -> NDArray[np.int64]:
-        column = self._whole_numbers(name)
-        return arrow.numbers(column.fill_null(EMPTY), np.int64)
+        column = self._integers(name)
+        return arrow.to_numpy(column.fill_null(EMPTY_CELL), np.int64)
 
-    def _whole_numbers(self, name: str) -> Any:
-        pa, types = arrow.pyarrow(), arrow.pyarrow("pyarrow.types")
+    def _integers(self, name: str) -> Any:
+        pa, types = arrow.import_pyarrow(), arrow.import_pyarrow("pyarrow.types")
         column = self.table.column(name)
         if types.is_floating(column.type):  # as pandas writes whole numbers with gaps
             values = column.to_numpy()
-            whole = np.isnan(values) | (np.trunc(values) == values)
-            if not whole.all():
-                raise self._wrong(name, "whole numbers", f"; row {np.flatnonzero(~whole)[0]}")
+            is_integer = np.isnan(values) | (np.trunc(values) == values)
+            if not is_integer.all():
+                raise self._type_error(name, "whole numbers", f"; row {np.flatnonzero(~is_integer)[0]}")
             return pa.array(values, from_pandas=True).cast(pa.int64())
         if not types.is_integer(column.type) and not types.is_null(column.type):
-            raise self._wrong(name, "whole numbers")
+            raise self._type_error(name, "whole numbers")
         return column.cast(pa.int64())
 
     def _scores(self) -> NDArray[np.float32] | None:
         if "score" not in self.names:
             return None
-        pa, types = arrow.pyarrow(), arrow.pyarrow("pyarrow.types")
+        pa, types = arrow.import_pyarrow(), arrow.import_pyarrow("pyarrow.types")
         column = self.table.column("score")
-        kind = column.type
-        if not (types.is_floating(kind) or types.is_integer(kind) or types.is_null(kind)):
-            raise self._wrong("score", "numbers")
+        arrow_type = column.type
+        if not (types.is_floating(arrow_type) or types.is_integer(arrow_type) or types.is_null(arrow_type)):
+            raise self._type_error("score", "numbers")
         column = column.cast(pa.float32())
-        scores = arrow.numbers(column.fill_null(0), np.float32).copy()
+        scores = arrow.to_numpy(column.fill_null(0), np.float32).copy()
         if not np.isfinite(scores).all():
             row = int(np.flatnonzero(~np.isfinite(scores))[0])
             raise DataError(f"{self.path}: row {row}: score: expected a number, got {scores[row]}")
-        scores[arrow.numbers(column.is_null(), bool)] = np.nan
+        scores[arrow.to_numpy(column.is_null(), bool)] = np.nan
         return scores
 
-    def _texts(self) -> dict[str, Any]:
+    def _unit_columns(self) -> dict[str, Any]:
         """What the table says of its units."""
-        found: dict[str, Any] = {}
-        text, has = self._said("text")
+        columns: dict[str, Any] = {}
+        text, has_value = self._value_per_unit("text")
         if text is not None:
             if not arrow.is_string(text.type):
-                raise self._wrong("text", "strings")
-            packed = arrow.strings(text)
-            lengths = np.zeros(self.count, np.int64)
-            lengths[has] = packed.lengths
-            found |= {"text": Strings(packed.data, offsets_of(lengths)), "has_text": has}
-        starts, has = self._said("char_start")
-        if starts is not None:
-            self._whole_numbers("char_start")
-            found["starts"] = np.zeros(self.count, np.int64)
-            found["starts"][has] = arrow.numbers(starts, np.int64)
-        for name in ("tokens", "chars", "probabilities"):
-            column, has = self._said(name)
+                raise self._type_error("text", "strings")
+            packed = arrow.to_strings(text)
+            lengths = np.zeros(self.num_units, np.int64)
+            lengths[has_value] = packed.lengths
+            columns |= {
+                "text": StringArray(packed.data, lengths_to_offsets(lengths)),
+                "has_text": has_value,
+            }
+        doc_offsets, has_value = self._value_per_unit("char_start")
+        if doc_offsets is not None:
+            self._integers("char_start")
+            columns["doc_offsets"] = np.zeros(self.num_units, np.int64)
+            columns["doc_offsets"][has_value] = arrow.to_numpy(doc_offsets, np.int64)
+        list_fields = {"tokens": "tokens", "chars": "token_offsets", "probabilities": "probabilities"}
+        for name, field_name in list_fields.items():
+            column, has_value = self._value_per_unit(name)
             if column is not None:
-                sizes, values = arrow.opened(column, f"{self.path}: {name}")
-                lengths = np.full(self.count, -1, np.int64)
-                lengths[has] = sizes
-                found[name] = Lists(self._listed(name, values), lengths)
-        return found
+                list_lengths, values = arrow.flatten_lists(column, f"{self.path}: {name}")
+                lengths = np.full(self.num_units, -1, np.int64)
+                lengths[has_value] = list_lengths
+                columns[field_name] = ListColumn(self._list_values(name, values), lengths)
+        return columns
 
-    def _listed(self, name: str, values: Any) -> Any:
+    def _list_values(self, name: str, values: Any) -> Any:
         """The values of a column of lists: strings, or rows of numbers."""
         if name == "tokens":
             if len(values) and not arrow.is_string(values.type):
-                raise self._wrong("tokens", "lists of strings")
-            return arrow.strings(values) if len(values) else Strings.of([])
+                raise self._type_error("tokens", "lists of strings")
+            return arrow.to_strings(values) if len(values) else StringArray.from_list([])
         width, dtype = (2, np.int32) if name == "chars" else (0, np.float32)
         if not len(values):
             return np.zeros((0, width), dtype)
         if not arrow.is_list(values.type):
-            raise self._wrong(name, "lists of lists of numbers")
-        what = f"{self.path}: {name}"
-        array = arrow.matrix(values, width or len(values[0]), dtype, what)
+            raise self._type_error(name, "lists of lists of numbers")
+        column_name = f"{self.path}: {name}"
+        array = arrow.to_matrix(values, width or len(values[0]), dtype, column_name)
         if not np.isfinite(array).all():
-            raise DataError(f"{what}: expected numbers, got {array[~np.isfinite(array)][0]}")
+            raise DataError(f"{column_name}: expected numbers, got {array[~np.isfinite(array)][0]}")
         return array
 
-    def _said(self, name: str) -> tuple[Any, NDArray[np.bool_]]:
+    def _value_per_unit(self, name: str) -> tuple[Any, NDArray[np.bool_]]:
         """The one value of each unit that has any, in the order of the units, and which have.
 
         Several rows of a unit may repeat the value; another value is refused.
         """
-        has = np.zeros(self.count, bool)
+        has_value = np.zeros(self.num_units, bool)
         if name not in self.names or self.table.column(name).null_count == self.table.num_rows:
-            return None, has
+            return None, has_value
         column = self.table.column(name)
-        given = np.flatnonzero(arrow.numbers(column.is_valid(), bool))
-        units, first, back = np.unique(self.unit[given], return_index=True, return_inverse=True)
-        has[units] = True
-        if len(given) > len(units):
-            others = np.setdiff1d(np.arange(len(given)), first)
-            same = column.take(given[first[back[others]]])
-            if not _equal(column.take(given[others]), same):
-                self._conflict(name, given[others], given[first[back[others]]])
-        if len(given) == self.table.num_rows and np.array_equal(
-            given[first], np.arange(len(given))
-        ):
-            return column, has
-        return column.take(given[first]), has
+        valid_rows = np.flatnonzero(arrow.to_numpy(column.is_valid(), bool))
+        units, first, inverse = np.unique(self.unit[valid_rows], return_index=True, return_inverse=True)
+        has_value[units] = True
+        if len(valid_rows) > len(units):
+            repeated = np.setdiff1d(np.arange(len(valid_rows)), first)
+            expected = column.take(valid_rows[first[inverse[repeated]]])
+            if not _equal(column.take(valid_rows[repeated]), expected):
+                self._raise_conflict(name, valid_rows[repeated], valid_rows[first[inverse[repeated]]])
+        if len(valid_rows) == self.table.num_rows and np.array_equal(valid_rows[first], np.arange(len(valid_rows))):
+            return column, has_value
+        return column.take(valid_rows[first]), has_value
 
-    def _conflict(self, name: str, rows: NDArray[np.int64], before: NDArray[np.int64]) -> None:
+    def _raise_conflict(self, name: str, rows: NDArray[np.int64], first_rows: NDArray[np.int64]) -> None:
         column = self.table.column(name)
-        for row, other in zip(rows.tolist(), before.tolist(), strict=True):
+        for row, other in zip(rows.tolist(), first_rows.tolist(), strict=True):
             if column[row] != column[other]:
                 document = self.table.column("doc_id")[row].as_py()
-                raise DataError(
-                    f"{self.path}: row {row}: another {name} of document {document!r} than before"
-                )
+                raise DataError(f"{self.path}: row {row}: another {name} of document {document!r} than before")
 
 
 def _equal(left: Any, right: Any) -> bool:
@@ -224,62 +233,66 @@ def _equal(left: Any, right: Any) -> bool:
     return bool(left.combine_chunks().equals(right.combine_chunks()))
 
 
-def _first_seen(
-    outer: NDArray[np.int64], inner: NDArray[np.int64]
+def _factorize_pairs(
+    first_codes: NDArray[np.int64], second_codes: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Numbers the distinct pairs by first appearance; and where each appears first.
 
     Rows of one unit mostly stand together, so only the first row of each run is sorted.
     """
-    if not len(outer):
+    if not len(first_codes):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    breaks = (np.diff(outer) != 0) | (np.diff(inner) != 0)
-    heads = np.concatenate([[0], np.flatnonzero(breaks) + 1])
-    keys = outer[heads] * (int(inner.max()) + 2) + inner[heads] + 1
-    _, first, back = np.unique(keys, return_index=True, return_inverse=True)
+    breaks = (np.diff(first_codes) != 0) | (np.diff(second_codes) != 0)
+    run_starts = np.concatenate([[0], np.flatnonzero(breaks) + 1])
+    keys = first_codes[run_starts] * (int(second_codes.max()) + 2) + second_codes[run_starts] + 1
+    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
     order = np.argsort(first)
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
-    runs = np.diff(np.append(heads, len(outer)))
-    return np.repeat(rank[back], runs), heads[first[order]]
+    run_lengths = np.diff(np.append(run_starts, len(first_codes)))
+    return np.repeat(rank[inverse], run_lengths), run_starts[first[order]]
 
 
-def write_parquet(rows: Rows, path: Path) -> None:
+def write_parquet(rows: SpanRows, path: Path) -> None:
     """Rows as a Parquet file; only rows of documents hold text and tokens."""
-    pa, pq = arrow.pyarrow(), arrow.pyarrow("pyarrow.parquet")
+    pa, pq = arrow.import_pyarrow(), arrow.import_pyarrow("pyarrow.parquet")
     units = rows.units
-    stands = rows.source < 0
-    take = pa.array(rows.unit)
-    columns = {"doc_id": arrow.string_array(units.documents).take(take)}
-    if units.sentences is not None:
+    is_text_row = rows.source < 0
+    unit_indices = pa.array(rows.unit)
+    columns = {"doc_id": arrow.from_strings(units.doc_ids).take(unit_indices)}
+    if units.sentence_ids is not None:
         columns["sentence"] = pa.array(rows.unit)
-    named = pa.array(rows.source, mask=stands)
-    columns["source"] = pa.array(rows.sources, pa.string()).take(named)
-    empty = ~rows.marked
+    source_indices = pa.array(rows.source, mask=is_text_row)
+    columns["source"] = pa.array(rows.sources, pa.string()).take(source_indices)
+    no_span = ~rows.has_span
     for name in ("start", "end"):
-        columns[name] = pa.array(getattr(rows, name).astype(np.int32), mask=empty)
-    columns["label"] = pa.array(rows.types, pa.string()).take(pa.array(rows.label, mask=empty))
+        columns[name] = pa.array(getattr(rows, name).astype(np.int32), mask=no_span)
+    columns["label"] = pa.array(rows.types, pa.string()).take(pa.array(rows.label, mask=no_span))
     if rows.score is not None:
         columns["score"] = pa.array(rows.score, mask=np.isnan(rows.score))
     if units.text is not None:
-        of_unit = pa.array(rows.unit, mask=~stands)
-        columns["text"] = arrow.string_array(units.text).take(of_unit)
-        columns["char_start"] = pa.array(units.starts).take(of_unit)
-    lists = {"tokens": units.tokens, "chars": units.chars, "probabilities": units.probabilities}
-    for name, found in lists.items():
-        if found is None:
+        text_unit_indices = pa.array(rows.unit, mask=~is_text_row)
+        columns["text"] = arrow.from_strings(units.text).take(text_unit_indices)
+        columns["char_start"] = pa.array(units.doc_offsets).take(text_unit_indices)
+    lists = {
+        "tokens": units.tokens,
+        "chars": units.token_offsets,
+        "probabilities": units.probabilities,
+    }
+    for name, list_column in lists.items():
+        if list_column is None:
             continue
         if name == "tokens":
-            values = arrow.string_array(found.values)
+            values = arrow.from_strings(list_column.values)
         elif name == "chars":
-            flat = pa.array(np.ascontiguousarray(found.values).reshape(-1))
+            flat = pa.array(np.ascontiguousarray(list_column.values).reshape(-1))
             values = pa.FixedSizeListArray.from_arrays(flat, 2)
         else:
-            values = arrow.rows(found.values)
-        lengths = np.zeros(len(stands), np.int64)
-        lengths[stands] = found.lengths
-        columns[name] = arrow.list_array(lengths, values, ~stands)
+            values = arrow.from_matrix(list_column.values)
+        lengths = np.zeros(len(is_text_row), np.int64)
+        lengths[is_text_row] = list_column.lengths
+        columns[name] = arrow.list_array(lengths, values, ~is_text_row)
     table = pa.table(columns)
-    if rows.facts is not None:
-        table = table.replace_schema_metadata({FACTS: rows.facts.to_json().encode()})
+    if rows.metadata is not None:
+        table = table.replace_schema_metadata({METADATA_KEY: rows.metadata.to_json().encode()})
     pq.write_table(table, path)

@@ -10,18 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener.errors import DataError
-from convener.io.facts import Facts
-from convener.io.report import Report
-from convener.packed import Strings
+from convener.io.facts import Metadata
+from convener.io.report import Issues
+from convener.packed import StringArray
 
 REQUIRED = ("doc_id", "source", "start", "end", "label")
 OPTIONAL = ("sentence", "text", "tokens", "chars", "char_start", "probabilities", "score")
-EMPTY = np.iinfo(np.int64).min
+EMPTY_CELL = np.iinfo(np.int64).min
 """Stands for an empty cell among the offsets."""
-GOLD, LABELS = "gold", "labels"
+GOLD, PREDICTIONS = "gold", "labels"
 
 
-def check_columns(names: list[str], where: str, report: Report) -> None:
+def check_columns(names: list[str], where: str, issues: Issues) -> None:
     """Refuse a table without the columns it needs; note those it does not."""
     if missing := [name for name in REQUIRED if name not in names]:
         raise DataError(
@@ -31,10 +31,10 @@ def check_columns(names: list[str], where: str, report: Report) -> None:
     if repeated := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
         raise DataError(f"{where}: column {repeated[0]} stands twice")
     if ignored := [name for name in names if name not in (*REQUIRED, *OPTIONAL)]:
-        report.add("ignored", where, "columns", ", ".join(ignored))
+        issues.add("ignored", where, "columns", ", ".join(ignored))
 
 
-class Lists(NamedTuple):
+class ListColumn(NamedTuple):
     """A list for each unit: values of all units, lengths (M,), -1 where a unit has none."""
 
     values: Any
@@ -42,7 +42,7 @@ class Lists(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Units:
+class TextUnits:
     """The documents or sentences of a table (M of them), by first appearance.
 
     stated         (M,) whether a row without a source speaks of the unit
@@ -51,34 +51,34 @@ class Units:
     starts         (M,) where the text begins in its document, 0 where nothing is said
     """
 
-    documents: Strings
-    sentences: Strings | None
-    stated: NDArray[np.bool_]
-    text: Strings | None = None
+    doc_ids: StringArray
+    sentence_ids: StringArray | None
+    has_text_row: NDArray[np.bool_]
+    text: StringArray | None = None
     has_text: NDArray[np.bool_] | None = None
-    tokens: Lists | None = None
-    chars: Lists | None = None
-    starts: NDArray[np.int64] | None = None
-    probabilities: Lists | None = None
+    tokens: ListColumn | None = None
+    token_offsets: ListColumn | None = None
+    doc_offsets: NDArray[np.int64] | None = None
+    probabilities: ListColumn | None = None
 
     def __len__(self) -> int:
-        return len(self.documents)
+        return len(self.doc_ids)
 
-    def name(self, unit: int) -> str:
+    def describe(self, unit: int) -> str:
         """What messages call a unit."""
-        document = f"document {self.documents[int(unit)]!r}"
-        if self.sentences is None:
-            return document
-        return f"sentence {self.sentences[int(unit)]!r} of {document}"
+        description = f"document {self.doc_ids[int(unit)]!r}"
+        if self.sentence_ids is None:
+            return description
+        return f"sentence {self.sentence_ids[int(unit)]!r} of {description}"
 
-    def refuse(self, wrong: NDArray[np.bool_], problem: str) -> None:
+    def raise_if_any(self, wrong: NDArray[np.bool_], problem: str) -> None:
         """Say what is wrong with the first such unit, if there is one."""
         if wrong.any():
-            raise DataError(f"{self.name(int(np.flatnonzero(wrong)[0]))} {problem}")
+            raise DataError(f"{self.describe(int(np.flatnonzero(wrong)[0]))} {problem}")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Rows:
+class SpanRows:
     """All rows of a table.
 
     unit      (R,) the number of each row's document or sentence
@@ -90,8 +90,8 @@ class Rows:
     """
 
     path: str
-    facts: Facts | None
-    units: Units
+    metadata: Metadata | None
+    units: TextUnits
     unit: NDArray[np.int64]
     source: NDArray[np.int64]
     sources: tuple[str, ...]
@@ -100,37 +100,37 @@ class Rows:
     label: NDArray[np.int64]
     types: tuple[str, ...]
     score: NDArray[np.float32] | None
-    place: Callable[[int], str]
+    location: Callable[[int], str]
 
     def check(self) -> None:
         """Refuse rows that are neither a document, a span, nor "saw it, marked nothing"."""
-        empty = (self.start == EMPTY).astype(np.int8) + (self.end == EMPTY) + (self.label < 0)
-        self._refuse(
-            (empty == 1) | (empty == 2),
+        num_empty = (self.start == EMPTY_CELL).astype(np.int8) + (self.end == EMPTY_CELL) + (self.label < 0)
+        self._raise_if_any(
+            (num_empty == 1) | (num_empty == 2),
             lambda row: "expected start, end and label, or none of the three",
         )
-        stands = self.source < 0
-        self._refuse(stands & (empty < 3), lambda row: "a span needs a source, got none")
-        self._refuse(
-            self.marked & ((self.start < 0) | (self.end <= self.start) | (self.end >= 2**31)),
+        is_text_row = self.source < 0
+        self._raise_if_any(is_text_row & (num_empty < 3), lambda row: "a span needs a source, got none")
+        self._raise_if_any(
+            self.has_span & ((self.start < 0) | (self.end <= self.start) | (self.end >= 2**31)),
             lambda row: f"expected 0 <= start < end, got {self.start[row]} and {self.end[row]}",
         )
-        documents = np.flatnonzero(stands)
-        repeats = np.zeros(len(self.unit), bool)
-        repeats[documents] = True
-        repeats[documents[np.unique(self.unit[documents], return_index=True)[1]]] = False
-        self._refuse(
-            repeats,
-            lambda row: f"a second row without a source of {self.units.name(self.unit[row])}",
+        text_rows = np.flatnonzero(is_text_row)
+        is_repeated = np.zeros(len(self.unit), bool)
+        is_repeated[text_rows] = True
+        is_repeated[text_rows[np.unique(self.unit[text_rows], return_index=True)[1]]] = False
+        self._raise_if_any(
+            is_repeated,
+            lambda row: f"a second row without a source of {self.units.describe(self.unit[row])}",
         )
 
-    def _refuse(self, wrong: NDArray[np.bool_], problem: Callable[[int], str]) -> None:
+    def _raise_if_any(self, wrong: NDArray[np.bool_], problem: Callable[[int], str]) -> None:
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
-            raise DataError(f"{self.place(row)}: {problem(row)}")
+            raise DataError(f"{self.location(row)}: {problem(row)}")
 
     @property
-    def marked(self) -> NDArray[np.bool_]:
+    def has_span(self) -> NDArray[np.bool_]:
         """Rows that hold a span.  -> (R,)"""
         return self.label >= 0
 

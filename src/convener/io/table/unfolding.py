@@ -9,96 +9,96 @@ from numpy.typing import NDArray
 
 from convener.data import ABSTAIN, Dataset
 from convener.errors import FormatError
-from convener.io.align import disordered
-from convener.io.facts import Facts
+from convener.io.align import misordered_tokens
+from convener.io.facts import Metadata
 from convener.io.files import check_unicode
-from convener.io.formats import Content, data_of
-from convener.io.table.rows import EMPTY, GOLD, LABELS, Lists, Rows, Units
-from convener.packed import Strings
+from convener.io.formats import LabeledData, get_dataset
+from convener.io.table.rows import EMPTY_CELL, GOLD, PREDICTIONS, ListColumn, SpanRows, TextUnits
+from convener.packed import StringArray
 from convener.predictions import Predictions
 from convener.spans import Spans
 
 
-class _Marks(NamedTuple):
+class _SourceRows(NamedTuple):
     """Rows of one source: of its spans, and without one of the units where it marked nothing."""
 
     spans: Spans
-    quiet: NDArray[np.int64]
+    unmarked_units: NDArray[np.int64]
 
 
-def rows_of(content: Content) -> Rows:
+def dataset_to_rows(content: LabeledData) -> SpanRows:
     """Rows in the order of the text: the document's, then those of its spans by source."""
-    data = data_of(content)
-    for name in (GOLD, LABELS, ""):
+    data = get_dataset(content)
+    for name in (GOLD, PREDICTIONS, ""):
         if name in data.sources:
             raise FormatError(f"a table cannot hold a source named {name!r}; rename it")
     check_unicode(data)
     text = data.text
-    by_tokens = text is not None and bool(disordered(text, data.offsets).any())
-    sees_all = [
+    in_tokens = text is not None and bool(misordered_tokens(text, data.offsets).any())
+    complete_sources = [
         name
-        for k, name in enumerate(data.sources)
-        if data.silence[k] == "O" and not (data.votes[:, k] == ABSTAIN).any()
+        for column, name in enumerate(data.sources)
+        if data.silence[column] == "O" and not (data.votes[:, column] == ABSTAIN).any()
     ]
-    more = {"sees_all": sees_all} | ({"offsets": "tokens"} if by_tokens else {})
-    marks = {"": _Marks(Spans.of([]), np.arange(len(data)))}
-    for k, name in enumerate(data.sources):
-        marks[name] = _marks(data, data.votes[:, k], said=name not in sees_all)
+    extra = {"sees_all": complete_sources} | ({"offsets": "tokens"} if in_tokens else {})
+    rows_by_source = {"": _SourceRows(Spans.from_rows([]), np.arange(len(data)))}
+    for column, name in enumerate(data.sources):
+        rows_by_source[name] = _source_rows(data, data.votes[:, column], include_unmarked=name not in complete_sources)
     if data.gold is not None:
-        marks[GOLD] = _marks(data, data.gold)
+        rows_by_source[GOLD] = _source_rows(data, data.gold)
     if isinstance(content, Predictions):
-        marks[LABELS] = _marks(data, content.labels, content.spans.score)
-    return Rows(
+        rows_by_source[PREDICTIONS] = _source_rows(data, content.labels, content.spans.score)
+    return SpanRows(
         path="",
-        facts=Facts.of(content, **more),
+        metadata=Metadata.from_content(content, **extra),
         units=_units(content),
-        sources=tuple(marks)[1:],
+        sources=tuple(rows_by_source)[1:],
         types=data.tags.types,
-        place=str,
-        **_columns(data, list(marks.values()), in_characters=not by_tokens),
+        location=str,
+        **_columns(data, list(rows_by_source.values()), in_characters=not in_tokens),
     )
 
 
-def _marks(
+def _source_rows(
     data: Dataset,
     labels: NDArray[np.int16],
     score: NDArray[np.float32] | None = None,
     *,
-    said: bool = True,
-) -> _Marks:
+    include_unmarked: bool = True,
+) -> _SourceRows:
     """Rows of one source; `said` adds one for each unit it saw and marked nothing in."""
     if score is not None and not np.isfinite(score).all():
         raise FormatError("a table cannot hold scores that are not numbers")
     spans = data.tags.spans(labels, data.offsets)
-    quiet = (data.lengths == 0) & said
-    if said:
-        quiet[data.sentence_of_token()[labels != ABSTAIN]] = True
-        quiet[spans.sentence] = False
-    return _Marks(spans if score is None else spans.scored(score), np.flatnonzero(quiet))
+    is_unmarked = (data.lengths == 0) & include_unmarked
+    if include_unmarked:
+        is_unmarked[data.sentence_of_token()[labels != ABSTAIN]] = True
+        is_unmarked[spans.sentence] = False
+    return _SourceRows(spans if score is None else spans.with_scores(score), np.flatnonzero(is_unmarked))
 
 
-def _columns(data: Dataset, marks: list[_Marks], *, in_characters: bool) -> dict[str, Any]:
+def _columns(data: Dataset, source_rows: list[_SourceRows], *, in_characters: bool) -> dict[str, Any]:
     """The columns of all rows, those of one unit together."""
 
-    def column(name: str, blank: Any, dtype: Any) -> Any:
+    def column(name: str, fill: Any, dtype: Any) -> Any:
         parts = [np.zeros(0, dtype)]
-        for spans, quiet in marks:
+        for spans, unmarked_units in source_rows:
             values = getattr(spans, name)
-            known = np.full(len(spans), blank, dtype) if values is None else values.astype(dtype)
-            parts += [known, np.full(len(quiet), blank, dtype)]
+            filled = np.full(len(spans), fill, dtype) if values is None else values.astype(dtype)
+            parts += [filled, np.full(len(unmarked_units), fill, dtype)]
         return np.concatenate(parts)
 
-    unit = np.concatenate([part for spans, quiet in marks for part in (spans.sentence, quiet)])
+    unit = np.concatenate([part for spans, unmarked_units in source_rows for part in (spans.sentence, unmarked_units)])
     order = np.argsort(unit, kind="stable")
-    counts = [len(spans) + len(quiet) for spans, quiet in marks]
-    source = np.repeat(np.arange(-1, len(marks) - 1), counts)
-    start, end = column("start", EMPTY, np.int64), column("end", EMPTY, np.int64)
+    counts = [len(spans) + len(unmarked_units) for spans, unmarked_units in source_rows]
+    source = np.repeat(np.arange(-1, len(source_rows) - 1), counts)
+    start, end = column("start", EMPTY_CELL, np.int64), column("end", EMPTY_CELL, np.int64)
     label = column("type", -1, np.int64)
     if data.text is not None and in_characters:
-        marked = np.flatnonzero(label >= 0)
-        base = data.offsets[unit[marked]]
-        end[marked] = data.text.chars[base + end[marked] - 1, 1]
-        start[marked] = data.text.chars[base + start[marked], 0]
+        span_rows = np.flatnonzero(label >= 0)
+        base = data.offsets[unit[span_rows]]
+        end[span_rows] = data.text.token_offsets[base + end[span_rows] - 1, 1]
+        start[span_rows] = data.text.token_offsets[base + start[span_rows], 0]
     score = column("score", np.nan, np.float32)
     return {
         "unit": unit[order],
@@ -110,20 +110,20 @@ def _columns(data: Dataset, marks: list[_Marks], *, in_characters: bool) -> dict
     }
 
 
-def _units(content: Content) -> Units:
-    data = data_of(content)
+def _units(content: LabeledData) -> TextUnits:
+    data = get_dataset(content)
     text = data.text
-    numbers = Strings.of(map(str, range(len(data))))
-    rows = content.probabilities if isinstance(content, Predictions) else None
-    if rows is not None and not np.isfinite(rows).all():
+    sentence_ids = StringArray.from_list(map(str, range(len(data))))
+    probabilities = content.probabilities if isinstance(content, Predictions) else None
+    if probabilities is not None and not np.isfinite(probabilities).all():
         raise FormatError("a table cannot hold probabilities that are not numbers")
-    return Units(
-        documents=numbers if data.documents is None else data.documents,
-        sentences=None if data.documents is None else numbers,
-        stated=np.ones(len(data), bool),
-        text=None if text is None else text.text,
-        tokens=Lists(data.tokens, data.lengths),
-        chars=None if text is None else Lists(text.chars, data.lengths),
-        starts=None if text is None else text.starts,
-        probabilities=None if rows is None else Lists(rows, data.lengths),
+    return TextUnits(
+        doc_ids=sentence_ids if data.doc_ids is None else data.doc_ids,
+        sentence_ids=None if data.doc_ids is None else sentence_ids,
+        has_text_row=np.ones(len(data), bool),
+        text=None if text is None else text.sentences,
+        tokens=ListColumn(data.tokens, data.lengths),
+        token_offsets=None if text is None else ListColumn(text.token_offsets, data.lengths),
+        doc_offsets=None if text is None else text.doc_offsets,
+        probabilities=None if probabilities is None else ListColumn(probabilities, data.lengths),
     )

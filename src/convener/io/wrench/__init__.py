@@ -8,7 +8,7 @@ the meta file, where other readers overlook it.
 
 from __future__ import annotations
 
-from convener.io.formats import PARTS, Format
+from convener.io.formats import CAPABILITIES, Format
 from convener.io.wrench.reader import read
 from convener.io.wrench.writer import write
 
@@ -16,7 +16,7 @@ FORMAT = Format(
     name="wrench",
     summary="Wrench's JSON: one object of items beside a meta.json, votes as spans or tags",
     suffixes=(".json",),
-    carries=frozenset(PARTS) - {"illegal votes"},  # they are kept, but reading repairs them
+    capabilities=frozenset(CAPABILITIES) - {"illegal votes"},  # they are kept, but reading repairs them
     read=read,
     write=write,
 )

@@ -6,47 +6,47 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from convener.errors import DataError
-from convener.io.facts import Facts, names_in
-from convener.io.files import decoded, neighbours
-from convener.io.formats import Content
-from convener.io.json_stream import dumped, parsed
+from convener.io.facts import Metadata, parse_names
+from convener.io.files import decode_utf8, sibling_files
+from convener.io.formats import LabeledData
+from convener.io.json_stream import dump_json, parse_json
 
-SHARED = ("train", "valid", "test")
+SHARED_META_SPLITS = ("train", "valid", "test")
 """Splits that share one `meta.json`."""
 
 
 @dataclass(frozen=True)
-class Meta:
+class WrenchMeta:
     """What the meta file says."""
 
-    facts: Facts
+    metadata: Metadata
     recommended: tuple[str, ...] | None
 
     @classmethod
-    def beside(cls, path: Path) -> Meta:
+    def for_split(cls, path: Path) -> WrenchMeta:
         """The meta of a split: `<stem>.meta.json`, else `meta.json`, else nothing known."""
         for file in (path.with_name(f"{path.stem}.meta.json"), path.with_name("meta.json")):
             if file.is_file():
                 where = str(file)
-                values = parsed(decoded(file.read_bytes(), where), where)
-                facts = Facts.of_values(values, where, types="entity_types", sources="lf")
-                recommended = names_in(values, "lf_rec", where)
+                values = parse_json(decode_utf8(file.read_bytes(), where), where)
+                metadata = Metadata.from_dict(values, where, types_key="entity_types", sources_key="lf")
+                recommended = parse_names(values, "lf_rec", where)
                 for name in recommended or ():
-                    if name not in (facts.sources or ()):
+                    if name not in (metadata.sources or ()):
                         raise DataError(f"{file}: 'lf_rec' names {name!r}, which 'lf' does not")
-                return cls(facts, recommended)
-        return cls(Facts(), None)
+                return cls(metadata, recommended)
+        return cls(Metadata(), None)
 
 
-def write_meta(content: Content, path: Path) -> None:
+def write_meta(content: LabeledData, path: Path) -> None:
     """Write `meta.json` for a split, unless one that says something else is there; else its own."""
-    values = Facts.of(content).beyond_sentences(content).values()
+    values = Metadata.from_content(content).without_inferable_contents(content).to_dict()
     sources = values.pop("sources")
     meta = {"entity_types": values.pop("types"), "lf": sources, "lf_rec": sources, **values}
-    text = dumped(meta, f"{path.name}: meta")
-    own = path.with_name(f"{path.stem}.meta.json")
-    shared = path.stem in SHARED and not neighbours(path, own.name)
-    for other in neighbours(path, "meta.json"):
-        shared = shared and other.read_bytes() == f"{text}\n".encode()
-    file = path.with_name("meta.json") if shared else own
+    text = dump_json(meta, f"{path.name}: meta")
+    own_file = path.with_name(f"{path.stem}.meta.json")
+    use_shared = path.stem in SHARED_META_SPLITS and not sibling_files(path, own_file.name)
+    for existing in sibling_files(path, "meta.json"):
+        use_shared = use_shared and existing.read_bytes() == f"{text}\n".encode()
+    file = path.with_name("meta.json") if use_shared else own_file
     file.write_text(f"{text}\n", encoding="utf-8", newline="\n")

@@ -7,53 +7,53 @@ from pathlib import Path
 
 from convener.errors import FormatError
 from convener.io import formats
-from convener.io.formats import Content, data_of
-from convener.io.json_sentences import Columns, Part, records, zipped
-from convener.io.json_stream import dumped
+from convener.io.formats import LabeledData, get_dataset
+from convener.io.json_sentences import RecordColumns, SentenceSlice, iter_records, zip_columns
+from convener.io.json_stream import dump_json
 from convener.io.options import WriteOptions
 from convener.io.wrench.meta import write_meta
-from convener.io.wrench.reader import SILENT_TAG
+from convener.io.wrench.reader import ABSTAIN_TAG
 
 
-def write(content: Content, path: Path, options: WriteOptions) -> None:
+def write(content: LabeledData, path: Path, options: WriteOptions) -> None:
     """Write a split and its meta file; votes as tags where spans cannot say them."""
-    tagged = bool({"abstain within a sentence", "illegal votes"} & formats.parts(content))
-    if tagged and any("\0" in name for name in data_of(content).tags.types):
+    as_tags = bool({"abstain within a sentence", "illegal votes"} & formats.required_capabilities(content))
+    if as_tags and any("\0" in name for name in get_dataset(content).tags.types):
         raise FormatError(f"{path.name}: an entity type with NUL cannot be written in tags")
     with path.open("w", encoding="utf-8", newline="\n") as file:
         file.write("{")
-        for number, item in enumerate(records(content, partial(_columns, tagged=tagged))):
+        for number, item in enumerate(iter_records(content, partial(_columns, as_tags=as_tags))):
             file.write(",\n" if number else "\n")
-            file.write(f'"{number}": {dumped(item, f"{path.name}: sentence {number}")}')
+            file.write(f'"{number}": {dump_json(item, f"{path.name}: sentence {number}")}')
         file.write("\n}\n")
     write_meta(content, path)
 
 
-def _columns(part: Part, *, tagged: bool) -> Columns:
-    data = part.data
-    names = (*data.tags.names, SILENT_TAG)
-    columns: Columns = {}
-    if data.gold is not None and tagged:
-        columns["label"] = part.split([names[label] for label in data.gold.tolist()])
+def _columns(chunk: SentenceSlice, *, as_tags: bool) -> RecordColumns:
+    data = chunk.data
+    names = (*data.tags.names, ABSTAIN_TAG)
+    columns: RecordColumns = {}
+    if data.gold is not None and as_tags:
+        columns["label"] = chunk.group_by_sentence([names[label] for label in data.gold.tolist()])
     elif data.gold is not None:
-        columns["label"] = part.spans(data.gold)
-    columns["data"] = zipped(_texts(part))
-    if tagged:
+        columns["label"] = chunk.spans(data.gold)
+    columns["data"] = zip_columns(_data_columns(chunk))
+    if as_tags:
         rows = [[names[vote] for vote in row] for row in data.votes.tolist()]
-        columns["weak_labels"] = part.split(rows)
+        columns["weak_labels"] = chunk.group_by_sentence(rows)
     else:
-        columns["weak_labels"] = part.votes()
-    return columns | part.predicted("prediction")
+        columns["weak_labels"] = chunk.votes()
+    return columns | chunk.prediction_columns("prediction")
 
 
-def _texts(part: Part) -> Columns:
+def _data_columns(chunk: SentenceSlice) -> RecordColumns:
     """What an item has under "data"."""
-    data = part.data
-    columns: Columns = {"text": part.split(data.tokens.to_list())}
-    if data.documents is not None:
-        columns["doc_id"] = iter(data.documents)
+    data = chunk.data
+    columns: RecordColumns = {"text": chunk.group_by_sentence(data.tokens.to_list())}
+    if data.doc_ids is not None:
+        columns["doc_id"] = iter(data.doc_ids)
     if data.text is not None:
-        columns["string"] = iter(data.text.text)
-        columns["chars"] = part.split(data.text.chars.tolist())
-        columns["start"] = iter(data.text.starts.tolist())
+        columns["string"] = iter(data.text.sentences)
+        columns["chars"] = chunk.group_by_sentence(data.text.token_offsets.tolist())
+        columns["start"] = iter(data.text.doc_offsets.tolist())
     return columns

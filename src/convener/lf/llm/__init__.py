@@ -12,37 +12,37 @@ from pathlib import Path
 from typing import Any
 
 from convener import caching
-from convener.caching import digest_of
-from convener.errors import ConfigError, DataError, unknown_name
-from convener.io.messages import shown
-from convener.lf.function import ABSTAIN, Found, LabelingFunction
-from convener.lf.llm.answers import Answer, Answers
-from convener.lf.llm.counts import Counts
-from convener.lf.llm.endpoint import Endpoint, Line, Reply
+from convener.caching import compute_digest
+from convener.errors import ConfigError, DataError, unknown_name_message
+from convener.io.messages import short_repr
+from convener.lf.function import ABSTAIN, LabelingFunction, RawOutput
+from convener.lf.llm.answers import Response, ResponseCache
+from convener.lf.llm.counts import Usage
+from convener.lf.llm.endpoint import Client, ClientConfig, RequestResult
 from convener.lf.llm.prompt import Prompt
-from convener.lf.llm.quotes import Quote, Words, align
-from convener.lf.llm.reading import read_answer
-from convener.lf.version import Unversioned
-from convener.lf.view import View
+from convener.lf.llm.quotes import Quote, QuoteFinder, align_quotes
+from convener.lf.llm.reading import parse_response
+from convener.lf.version import NotFingerprintable
+from convener.lf.view import Doc
 from convener.lf.work import ERROR
-from convener.settings import from_mapping
+from convener.settings import config_from_dict
 
-__all__ = ["Counts", "Endpoint", "LanguageModel", "Prompt", "llm"]
+__all__ = ["ClientConfig", "LLMSource", "Prompt", "Usage", "llm"]
 
-MALFORMED, REFUSED = "malformed", "refused"
+MALFORMED, REJECTED = "malformed", "refused"
 """Kinds of notes, beside errors."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class LanguageModel(LabelingFunction):
+class LLMSource(LabelingFunction):
     """A labeling function that counts what it asks."""
 
-    asker: Asker
+    annotator: _Annotator
 
     @property
-    def counts(self) -> Counts:
+    def usage(self) -> Usage:
         """What happened so far: requests, tokens, quotes that were refused, texts that failed."""
-        return self.asker.counts
+        return self.annotator.usage
 
 
 def llm(
@@ -52,7 +52,7 @@ def llm(
     name: str = "llm",
     cache: bool | str | Path = True,
     **settings: Any,
-) -> LanguageModel:
+) -> LLMSource:
     """A source that asks a language model for entities, as quotes that are found in the text.
 
     model: its name at the endpoint. types: the entity types, with a description each or by name
@@ -64,117 +64,119 @@ def llm(
     were not in the text, and what was paid.
 
     >>> people = llm("some-model", {"PER": "names of people"}, base_url="http://127.0.0.1:9/v1")
-    >>> people.counts.requests
+    >>> people.usage.requests
     0
     """
-    sorted_out = _sorted_out({"model": model, "types": types, **settings})
-    prompt = Prompt(**sorted_out[Prompt])
-    endpoint = from_mapping(Endpoint, sorted_out[Endpoint], what="setting")
-    folder = caching.chosen(cache)
-    asker = Asker(prompt, Line(endpoint), None if folder is None else Answers(folder))
-    rest = {"alone": True, **sorted_out[LabelingFunction]}
-    return LanguageModel(
-        name=name, labels=prompt.labels, find_all=asker.find_all, asker=asker, **rest
+    by_class = _split_settings({"model": model, "types": types, **settings})
+    prompt = Prompt(**by_class[Prompt])
+    client_config = config_from_dict(ClientConfig, by_class[ClientConfig], kind="setting")
+    cache_dir = caching.resolve_cache_dir(cache)
+    annotator = _Annotator(prompt, Client(client_config), None if cache_dir is None else ResponseCache(cache_dir))
+    lf_settings = {"in_main_process": True, **by_class[LabelingFunction]}
+    return LLMSource(
+        name=name,
+        labels=prompt.labels,
+        batch_func=annotator.find_batch,
+        annotator=annotator,
+        **lf_settings,
     )
 
 
-def _sorted_out(settings: Mapping[str, Any]) -> dict[type, dict[str, Any]]:
+def _split_settings(settings: Mapping[str, Any]) -> dict[type, dict[str, Any]]:
     """Settings by the class they belong to."""
     owners = {
-        field.name: kind
-        for kind in (LabelingFunction, Endpoint, Prompt)
-        for field in fields(kind)
-        if field.name not in ("name", "labels", "find", "find_all", "offsets", "version")
+        field.name: owner
+        for owner in (LabelingFunction, ClientConfig, Prompt)
+        for field in fields(owner)
+        if field.name not in ("name", "labels", "func", "batch_func", "offsets", "version")
     }
-    found: dict[type, dict[str, Any]] = {LabelingFunction: {}, Endpoint: {}, Prompt: {}}
+    by_class: dict[type, dict[str, Any]] = {LabelingFunction: {}, ClientConfig: {}, Prompt: {}}
     for name, value in settings.items():
         if name not in owners:
-            raise ConfigError(unknown_name("setting of a language model", name, owners))
-        found[owners[name]][name] = value
-    return found
+            raise ConfigError(unknown_name_message("setting of a language model", name, owners))
+        by_class[owners[name]][name] = value
+    return by_class
 
 
-class Asker:
+class _Annotator:
     """Asks a model about texts and makes votes of its answers."""
 
-    def __init__(self, prompt: Prompt, line: Line, answers: Answers | None) -> None:
-        self.prompt, self.line, self.answers = prompt, line, answers
-        self.counts = Counts()
-        folded = {label.casefold(): label for label in prompt.labels}
-        self._types = folded | {label: label for label in prompt.labels}
+    def __init__(self, prompt: Prompt, client: Client, response_cache: ResponseCache | None) -> None:
+        self.prompt, self.client, self.response_cache = prompt, client, response_cache
+        self.usage = Usage()
+        casefolded = {label.casefold(): label for label in prompt.labels}
+        self._label_by_name = casefolded | {label: label for label in prompt.labels}
 
-    def digest(self) -> str:
+    def fingerprint(self) -> str:
         """By what is asked; who wants no answers kept wants no votes kept, either."""
-        if self.answers is None:
-            raise Unversioned("answers are not to be kept")
-        return digest_of(self.prompt.request(""))
+        if self.response_cache is None:
+            raise NotFingerprintable("answers are not to be kept")
+        return compute_digest(self.prompt.request(""))
 
-    def find_all(self, views: Sequence[View]) -> list[Found]:
+    def find_batch(self, docs: Sequence[Doc]) -> list[RawOutput]:
         """The spans of each text, or that it abstains."""
-        replies = self._replies(view.text for view in views if view.tokens)
-        return [self._found(view, replies) if view.tokens else [] for view in views]
+        results = self._get_results(doc.text for doc in docs if doc.tokens)
+        return [self._to_output(view, results) if view.tokens else [] for view in docs]
 
-    def _replies(self, texts: Iterable[str]) -> dict[str, Reply]:
+    def _get_results(self, texts: Iterable[str]) -> dict[str, RequestResult]:
         """What is answered to each text: from the disk, else by the endpoint, and kept then."""
         requests = {text: self.prompt.request(text) for text in texts}
-        replies: dict[str, Reply] = {}
-        if self.answers is not None:
+        results: dict[str, RequestResult] = {}
+        if self.response_cache is not None:
             for text, request in requests.items():
-                if (kept := self.answers.get(request)) is not None:
-                    replies[text] = Reply(kept, 0)
-        missing = {text: request for text, request in requests.items() if text not in replies}
-        asked = self.line.ask(list(missing.values()), self._keep)
-        return replies | dict(zip(missing, asked, strict=True))
+                if (cached := self.response_cache.get(request)) is not None:
+                    results[text] = RequestResult(cached, 0)
+        missing = {text: request for text, request in requests.items() if text not in results}
+        fetched = self.client.send(list(missing.values()), self._store)
+        return results | dict(zip(missing, fetched, strict=True))
 
-    def _keep(self, request: Mapping[str, Any], answer: Answer) -> None:
-        if self.answers is not None:
-            self.answers.put(request, answer)
+    def _store(self, request: Mapping[str, Any], response: Response) -> None:
+        if self.response_cache is not None:
+            self.response_cache.put(request, response)
 
-    def _found(self, view: View, replies: dict[str, Reply]) -> Found:
+    def _to_output(self, doc: Doc, results: dict[str, RequestResult]) -> RawOutput:
         """The votes of a reply; all that happened is counted, and noted where it is a loss."""
-        answer, requests, reason = replies[view.text]
-        replies[view.text] = Reply(answer, 0, reason)  # the same text again costs nothing
-        self.counts += Counts(texts=1, requests=requests)
-        if answer is None:
-            self.counts += Counts(failures={reason: 1})
-            view.note(ERROR, f"no answer: {reason}")
+        response, num_requests, error = results[doc.text]
+        results[doc.text] = RequestResult(response, 0, error)  # the same text again costs nothing
+        self.usage += Usage(texts=1, requests=num_requests)
+        if response is None:
+            self.usage += Usage(failures={error: 1})
+            doc.report_issue(ERROR, f"no answer: {error}")
             return ABSTAIN
-        if requests:
-            self.counts += Counts(
-                prompt_tokens=answer.prompt_tokens, completion_tokens=answer.completion_tokens
-            )
+        if num_requests:
+            self.usage += Usage(prompt_tokens=response.prompt_tokens, completion_tokens=response.completion_tokens)
         else:
-            self.counts += Counts(cached=1)
-        return self._votes(view, answer.content)
+            self.usage += Usage(cache_hits=1)
+        return self._parse_votes(doc, response.content)
 
-    def _votes(self, view: View, content: str) -> Found:
+    def _parse_votes(self, doc: Doc, content: str) -> RawOutput:
         try:
-            quotes, unreadable = read_answer(content)
+            quotes, invalid_entries = parse_response(content)
         except DataError as error:
-            self.counts += Counts(malformed=1)
-            view.note(MALFORMED, str(error))
+            self.usage += Usage(malformed_responses=1)
+            doc.report_issue(MALFORMED, str(error))
             return ABSTAIN
-        known = [Quote(text, label) for text, kind in quotes if (label := self._label(kind))]
-        strange = [quote for quote in quotes if self._label(quote.type) is None]
-        aligned = align(Words(view.text, view.chars), known)
-        self.counts += Counts(
+        known_quotes = [Quote(text, label) for text, kind in quotes if (label := self._match_label(kind))]
+        unknown_quotes = [quote for quote in quotes if self._match_label(quote.type) is None]
+        aligned = align_quotes(QuoteFinder(doc.text, doc.token_offsets), known_quotes)
+        self.usage += Usage(
             quotes=len(quotes),
-            unreadable=unreadable,
-            strange=len(strange),
-            missing=len(aligned.missing),
-            inside=len(aligned.inside),
+            invalid_entries=invalid_entries,
+            unknown_types=len(unknown_quotes),
+            not_in_text=len(aligned.not_in_text),
+            overlapped=len(aligned.overlapped),
             spans=len(aligned.spans),
         )
-        for refused, why in (
-            (strange, "of no known type"),
-            (aligned.missing, "not in the text"),
-            (aligned.inside, "inside a longer one"),
+        for rejected, reason in (
+            (unknown_quotes, "of no known type"),
+            (aligned.not_in_text, "not in the text"),
+            (aligned.overlapped, "inside a longer one"),
         ):
-            for quote in refused:
-                view.note(REFUSED, f"{shown(quote.text)} {shown(quote.type)} is {why}")
+            for quote in rejected:
+                doc.report_issue(REJECTED, f"{short_repr(quote.text)} {short_repr(quote.type)} is {reason}")
         return aligned.spans
 
-    def _label(self, kind: str) -> str | None:
+    def _match_label(self, kind: str) -> str | None:
         """The type that a model means, whatever its case."""
         kind = kind.strip()
-        return self._types.get(kind, self._types.get(kind.casefold()))
+        return self._label_by_name.get(kind, self._label_by_name.get(kind.casefold()))

@@ -10,31 +10,31 @@ from typing import Any
 from convener.tables import Table
 
 
-def _says(text: str) -> Any:
-    return field(default=0, metadata={"says": text})
+def _count(description: str) -> Any:
+    return field(default=0, metadata={"says": description})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Counts:
+class Usage:
     """Requests, tokens and quotes of some texts; counts of more texts can be added.
 
-    >>> one = Counts(texts=2, requests=3, failures={"HTTP 500": 1})
+    >>> one = Usage(texts=2, requests=3, failures={"HTTP 500": 1})
     >>> (one + one).requests, (one + one).failures, one.failed
     (6, {'HTTP 500': 2}, 1)
     """
 
-    texts: int = _says("texts asked about")
-    cached: int = _says("answers that were there already")
-    requests: int = _says("requests, with those made again")
-    prompt_tokens: int = _says("tokens read by the model")
-    completion_tokens: int = _says("tokens written by the model")
-    malformed: int = _says("answers that hold no list of quotes: the text abstains")
-    quotes: int = _says("quotes")
-    unreadable: int = _says("entries without a text and a type: refused")
-    strange: int = _says("quotes of no known type: refused")
-    missing: int = _says("quotes that are not in the text: refused")
-    inside: int = _says("quotes inside longer ones: refused")
-    spans: int = _says("spans")
+    texts: int = _count("texts asked about")
+    cache_hits: int = _count("answers that were there already")
+    requests: int = _count("requests, with those made again")
+    prompt_tokens: int = _count("tokens read by the model")
+    completion_tokens: int = _count("tokens written by the model")
+    malformed_responses: int = _count("answers that hold no list of quotes: the text abstains")
+    quotes: int = _count("quotes")
+    invalid_entries: int = _count("entries without a text and a type: refused")
+    unknown_types: int = _count("quotes of no known type: refused")
+    not_in_text: int = _count("quotes that are not in the text: refused")
+    overlapped: int = _count("quotes inside longer ones: refused")
+    spans: int = _count("spans")
     failures: Mapping[str, int] = field(default_factory=dict)
     """Texts without an answer, which abstain, by reason."""
 
@@ -43,14 +43,14 @@ class Counts:
         """Texts without an answer."""
         return sum(self.failures.values())
 
-    def __add__(self, other: Counts) -> Counts:
-        sums = {name: getattr(self, name) + getattr(other, name) for name in _SAYS}
+    def __add__(self, other: Usage) -> Usage:
+        sums = {name: getattr(self, name) + getattr(other, name) for name in _DESCRIPTIONS}
         reasons = Counter(self.failures) + Counter(other.failures)
-        return Counts(**sums, failures=dict(sorted(reasons.items())))
+        return Usage(**sums, failures=dict(sorted(reasons.items())))
 
     def table(self, title: str = "Language model") -> Table:
         """All of it, one row each."""
-        rows = [(text, getattr(self, name)) for name, text in _SAYS.items()]
+        rows = [(description, getattr(self, name)) for name, description in _DESCRIPTIONS.items()]
         rows.append(("texts without an answer: they abstain", self.failed))
         rows += [(f"  {reason}", count) for reason, count in self.failures.items()]
         return Table(title=title, columns=("", "count"), rows=rows)
@@ -59,4 +59,4 @@ class Counts:
         return str(self.table())
 
 
-_SAYS = {item.name: item.metadata["says"] for item in fields(Counts) if item.metadata}
+_DESCRIPTIONS = {item.name: item.metadata["says"] for item in fields(Usage) if item.metadata}

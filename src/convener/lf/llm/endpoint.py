@@ -15,81 +15,81 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from convener.errors import ConfigError, require
-from convener.lf.llm.answers import Answer
-from convener.settings import at_least
+from convener.lf.llm.answers import Response
+from convener.settings import check_min
 
 Request = Mapping[str, Any]
-Keep = Callable[[Request, Answer], None]
-BASE_URL = "OPENAI_BASE_URL"
-NO_KEY = "none"
+OnResponse = Callable[[Request, Response], None]
+BASE_URL_ENV = "OPENAI_BASE_URL"
+PLACEHOLDER_KEY = "none"
 """Said where no key is set: servers of one's own want none, the client wants something."""
-PASSING = (408, 409, 429)
+RETRYABLE_STATUS = (408, 409, 429)
 """Errors below 500 that may pass."""
-QUOTA = "insufficient_quota"
+QUOTA_ERROR_CODE = "insufficient_quota"
 """A rate limit that does not."""
-GIVEN_UP = "not asked: too many failures in a row"
+SKIPPED = "not asked: too many failures in a row"
 NO_CONTENT = "an answer without content"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Endpoint:
+class ClientConfig:
     """Where a model is asked, and how patiently."""
 
     base_url: str | None = None
     """The server; by default what OPENAI_BASE_URL says, or OpenAI's own."""
-    key_variable: str = "OPENAI_API_KEY"
+    api_key_env: str = "OPENAI_API_KEY"
     """The environment variable that holds the key. The key itself is never a setting."""
     concurrency: int = 4
     """Requests under way at the same time, at most."""
     timeout: float = 60.0
     """Seconds that the server may be silent."""
-    attempts: int = 5
+    max_attempts: int = 5
     """Requests for one text, at most: rate limits, errors of the server and silence may pass."""
     backoff: float = 1.0
     """Seconds before the second request, twice as many before each further one; where the server
     says when to come back, that is kept to."""
-    longest_wait: float = 60.0
+    max_wait: float = 60.0
     """Seconds before any request, at most; a server that wants more time is given up for the
     text."""
-    give_up: int = 10
+    max_consecutive_failures: int = 10
     """So many texts in a row without an answer, and the others are not asked for."""
 
     def __post_init__(self) -> None:
-        at_least(self, 1, "concurrency", "attempts", "give_up")
-        at_least(self, 0, "backoff", "longest_wait")
+        check_min(self, 1, "concurrency", "max_attempts", "max_consecutive_failures")
+        check_min(self, 0, "backoff", "max_wait")
         if not self.timeout > 0:
             raise ConfigError(f"timeout must be above 0, got {self.timeout}")
 
 
-class Reply(NamedTuple):
+class RequestResult(NamedTuple):
     """An answer, or why there is none, and how many requests it took."""
 
-    answer: Answer | None
-    requests: int
-    reason: str = ""
+    response: Response | None
+    num_requests: int
+    error: str = ""
 
 
-class Refusal(NamedTuple):
+class RequestFailure(NamedTuple):
     """Why there is no answer, whether that may pass, and when the server wants to be asked."""
 
     reason: str
-    may_pass: bool = False
-    wait: float | None = None
+    retryable: bool = False
+    retry_after: float | None = None
 
 
-class Line:
+class Client:
     """Asks an endpoint many things at once.
 
     After `give_up` failures in a row the rest is not asked for; each further call of `ask` begins
     with requests that are not repeated, to see whether the endpoint is back.
     """
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self.endpoint = endpoint
-        self._in_a_row = 0
+    def __init__(self, config: ClientConfig) -> None:
+        self.config = config
+        self._consecutive_failures = 0
         self._lock = threading.Lock()
 
-    def ask(self, requests: Sequence[Request], keep: Keep) -> Iterator[Reply]:
+    def send(self, requests: Sequence[Request], on_response: OnResponse) -> Iterator[RequestResult]:
         """Replies in the order of the requests; nothing that a server does raises.
 
         `keep` is called with each answer as it comes: who stops the run has what was paid for.
@@ -97,100 +97,100 @@ class Line:
         if not requests:
             return
         openai = require("openai", extra="llm", purpose="a language model as a source")
-        self._in_a_row = min(self._in_a_row, self.endpoint.give_up - 1)
+        self._consecutive_failures = min(self._consecutive_failures, self.config.max_consecutive_failures - 1)
         with (
-            _client(openai, self.endpoint) as client,
-            ThreadPoolExecutor(self.endpoint.concurrency) as pool,
+            _make_openai_client(openai, self.config) as openai_client,
+            ThreadPoolExecutor(self.config.concurrency) as pool,
         ):
-            yield from pool.map(partial(self._reply, openai, client, keep), requests)
+            yield from pool.map(partial(self._send_one, openai, openai_client, on_response), requests)
 
-    def _reply(self, openai: Any, client: Any, keep: Keep, request: Request) -> Reply:
-        limit = self.endpoint.give_up
-        if self._in_a_row >= limit:
-            return Reply(None, 0, GIVEN_UP)
+    def _send_one(self, openai: Any, openai_client: Any, on_response: OnResponse, request: Request) -> RequestResult:
+        max_failures = self.config.max_consecutive_failures
+        if self._consecutive_failures >= max_failures:
+            return RequestResult(None, 0, SKIPPED)
         # The last one before the rest is given up decides quickly.
-        attempts = self.endpoint.attempts if self._in_a_row < max(1, limit - 1) else 1
-        reply = self._patiently(openai, client, request, attempts)
+        attempts = self.config.max_attempts if self._consecutive_failures < max(1, max_failures - 1) else 1
+        result = self._send_with_retries(openai, openai_client, request, attempts)
         with self._lock:
-            self._in_a_row = self._in_a_row + 1 if reply.answer is None else 0
-        if reply.answer is not None:
-            keep(request, reply.answer)
-        return reply
+            self._consecutive_failures = self._consecutive_failures + 1 if result.response is None else 0
+        if result.response is not None:
+            on_response(request, result.response)
+        return result
 
-    def _patiently(self, openai: Any, client: Any, request: Request, attempts: int) -> Reply:
-        number, refusal = 0, Refusal("")
-        while number < attempts:
-            number += 1
+    def _send_with_retries(self, openai: Any, openai_client: Any, request: Request, attempts: int) -> RequestResult:
+        attempt, failure = 0, RequestFailure("")
+        while attempt < attempts:
+            attempt += 1
             try:
-                return _reply_of(client.chat.completions.create(**_arguments(request)), number)
+                return _parse_completion(openai_client.chat.completions.create(**_request_arguments(request)), attempt)
             except Exception as error:  # of any kind: what was sent may be no HTTP at all
-                refusal = _refusal_of(openai, error)
-            wait = self._wait(number, refusal)
-            if not refusal.may_pass or wait > self.endpoint.longest_wait:
+                failure = _classify_error(openai, error)
+            delay = self._retry_delay(attempt, failure)
+            if not failure.retryable or delay > self.config.max_wait:
                 break
-            if number < attempts:
-                time.sleep(wait)
-        return Reply(None, number, refusal.reason)
+            if attempt < attempts:
+                time.sleep(delay)
+        return RequestResult(None, attempt, failure.reason)
 
-    def _wait(self, number: int, refusal: Refusal) -> float:
+    def _retry_delay(self, attempt: int, failure: RequestFailure) -> float:
         """Seconds until the next request: as asked, or longer each time.
 
         Never quite the same, so that requests that failed together do not return together.
         """
-        if refusal.wait is not None:
-            return refusal.wait
-        doubled = self.endpoint.backoff * 2.0 ** min(number - 1, 30)
-        return min(doubled, self.endpoint.longest_wait) * random.uniform(0.5, 1)  # noqa: S311
+        if failure.retry_after is not None:
+            return failure.retry_after
+        delay = self.config.backoff * 2.0 ** min(attempt - 1, 30)
+        return min(delay, self.config.max_wait) * random.uniform(0.5, 1)  # noqa: S311
 
 
-def _client(openai: Any, endpoint: Endpoint) -> Any:
+def _make_openai_client(openai: Any, config: ClientConfig) -> Any:
     """A client; what it does of its own about failures is switched off, so that all is counted."""
-    url = endpoint.base_url or os.environ.get(BASE_URL)
-    key = os.environ.get(endpoint.key_variable, "").strip()
+    url = config.base_url or os.environ.get(BASE_URL_ENV)
+    key = os.environ.get(config.api_key_env, "").strip()
     if not key and not url:
         raise ConfigError(
-            f"no key: set the environment variable {endpoint.key_variable}, or base_url to a "
-            "server that wants none"
+            f"no key: set the environment variable {config.api_key_env}, or base_url to a server that wants none"
         )
-    return openai.OpenAI(
-        base_url=url, api_key=key or NO_KEY, timeout=endpoint.timeout, max_retries=0
-    )
+    return openai.OpenAI(base_url=url, api_key=key or PLACEHOLDER_KEY, timeout=config.timeout, max_retries=0)
 
 
-def _arguments(request: Request) -> dict[str, Any]:
+def _request_arguments(request: Request) -> dict[str, Any]:
     """A request as the client takes it: fields it may not know go as they are."""
-    known = {name: request[name] for name in ("model", "messages")}
-    return {**known, "extra_body": {name: request[name] for name in request if name not in known}}
+    standard = {name: request[name] for name in ("model", "messages")}
+    return {
+        **standard,
+        "extra_body": {name: request[name] for name in request if name not in standard},
+    }
 
 
-def _reply_of(completion: Any, requests: int) -> Reply:
+def _parse_completion(completion: Any, num_requests: int) -> RequestResult:
     """What a server said; anything may stand where an answer should."""
     choices = getattr(completion, "choices", None) or [None]
     content = getattr(getattr(choices[0], "message", None), "content", None)
     if not isinstance(content, str):
-        return Reply(None, requests, NO_CONTENT)
+        return RequestResult(None, num_requests, NO_CONTENT)
     usage = getattr(completion, "usage", None)
-    read, written = (
+    prompt_tokens, completion_tokens = (
         count if isinstance(count := getattr(usage, name, 0), int) else 0
         for name in ("prompt_tokens", "completion_tokens")
     )
-    return Reply(Answer(content, read, written), requests)
+    return RequestResult(Response(content, prompt_tokens, completion_tokens), num_requests)
 
 
-def _refusal_of(openai: Any, error: Exception) -> Refusal:
+def _classify_error(openai: Any, error: Exception) -> RequestFailure:
     """Why there was no answer; not in the server's words, which may repeat the key."""
     if isinstance(error, openai.APIStatusError):
-        passes = error.status_code in PASSING or error.status_code >= 500
-        return Refusal(
+        retryable = error.status_code in RETRYABLE_STATUS or error.status_code >= 500
+        return RequestFailure(
             f"HTTP {error.status_code}",
-            may_pass=passes and error.code != QUOTA,
-            wait=_retry_after(error.response.headers),
+            retryable=retryable and error.code != QUOTA_ERROR_CODE,
+            retry_after=_retry_after(error.response.headers),
         )
     if isinstance(error, openai.APITimeoutError):
-        return Refusal("timeout", may_pass=True)
+        return RequestFailure("timeout", retryable=True)
     if isinstance(error, openai.APIConnectionError):
-        return Refusal("no connection", may_pass=True)
-    return Refusal(type(error).__name__)
+        return RequestFailure("no connection", retryable=True)
+    return RequestFailure(type(error).__name__)
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:

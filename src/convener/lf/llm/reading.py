@@ -10,61 +10,61 @@ from convener.errors import DataError
 from convener.lf.llm.quotes import Quote
 
 _DECODER = json.JSONDecoder()
-_THOUGHT = "</think>"
-_OBJECTS = re.compile(r"\[\s*\{|\{\s*\"")
+_END_OF_REASONING = "</think>"
+_OBJECT_START = re.compile(r"\[\s*\{|\{\s*\"")
 """What begins a list of objects, or an object."""
-TRIES = 1000
+MAX_PARSE_ATTEMPTS = 1000
 """Brackets that begin nothing, at most: prose has few."""
 
 
-class Read(NamedTuple):
+class ParsedResponse(NamedTuple):
     """The quotes of an answer, and how many entries of its list are none."""
 
     quotes: list[Quote]
-    unreadable: int
+    invalid_entries: int
 
 
-def read_answer(answer: str) -> Read:
+def parse_response(response: str) -> ParsedResponse:
     r"""The quotes that an answer holds: its last list of objects, bare or inside an object.
 
     Code fences, sentences and thoughts around the JSON do not matter. An answer that was cut off
     is no list: its silence about the rest would say something.
 
-    >>> read_answer('Sure! ```json\n{"entities": [{"text": "Oslo", "type": "LOC"}, 7]}\n```')
-    Read(quotes=[Quote(text='Oslo', type='LOC')], unreadable=1)
-    >>> read_answer('[{"text": "Oslo", "type": "LOC"}, {"text": "Ber')
+    >>> parse_response('Sure! ```json\n{"entities": [{"text": "Oslo", "type": "LOC"}, 7]}\n```')
+    ParsedResponse(quotes=[Quote(text='Oslo', type='LOC')], invalid_entries=1)
+    >>> parse_response('[{"text": "Oslo", "type": "LOC"}, {"text": "Ber')
     Traceback (most recent call last):
     convener.errors.DataError: expected a JSON list of quotes, got '[{"text": "Oslo", ...
     """
-    values, broken = _values_in(answer.rpartition(_THOUGHT)[2])
-    lists = [found for value in values if (found := _list_of(value)) is not None]
-    filled = [found for found in lists if any(isinstance(entry, dict) for entry in found)]
-    chosen = filled or [found for found in lists if not found and not broken]
-    if not chosen:
-        raise DataError(f"expected a JSON list of quotes, got {answer!r:.60}")
-    entries = chosen[-1]
-    quotes = [quote for entry in entries if (quote := _quote(entry)) is not None]
-    return Read(quotes, len(entries) - len(quotes))
+    values, truncated = _find_json_values(response.rpartition(_END_OF_REASONING)[2])
+    lists = [candidate for value in values if (candidate := _extract_list(value)) is not None]
+    with_objects = [found for found in lists if any(isinstance(entry, dict) for entry in found)]
+    usable = with_objects or [found for found in lists if not found and not truncated]
+    if not usable:
+        raise DataError(f"expected a JSON list of quotes, got {response!r:.60}")
+    entries = usable[-1]
+    quotes = [quote for entry in entries if (quote := _parse_quote(entry)) is not None]
+    return ParsedResponse(quotes, len(entries) - len(quotes))
 
 
-def _values_in(answer: str) -> tuple[list[Any], bool]:
+def _find_json_values(response: str) -> tuple[list[Any], bool]:
     """Lists and objects that a text holds as JSON, and whether some began that did not end."""
     values: list[Any] = []
-    broken, tries, at = False, 0, 0
-    while at < len(answer) and tries < TRIES:
-        if answer[at] not in "[{":
-            at += 1
+    truncated, attempts, position = False, 0, 0
+    while position < len(response) and attempts < MAX_PARSE_ATTEMPTS:
+        if response[position] not in "[{":
+            position += 1
             continue
         try:
-            value, at = _DECODER.raw_decode(answer, at)
+            value, position = _DECODER.raw_decode(response, position)
             values.append(value)
         except (ValueError, RecursionError):
-            broken = broken or _OBJECTS.match(answer, at) is not None
-            tries, at = tries + 1, at + 1
-    return values, broken
+            truncated = truncated or _OBJECT_START.match(response, position) is not None
+            attempts, position = attempts + 1, position + 1
+    return values, truncated
 
 
-def _list_of(value: Any) -> list[Any] | None:
+def _extract_list(value: Any) -> list[Any] | None:
     """A list, or the only list among an object's values."""
     if isinstance(value, list):
         return value
@@ -72,7 +72,7 @@ def _list_of(value: Any) -> list[Any] | None:
     return lists[0] if len(lists) == 1 else None
 
 
-def _quote(entry: Any) -> Quote | None:
+def _parse_quote(entry: Any) -> Quote | None:
     if not isinstance(entry, dict):
         return None
     text, kind = entry.get("text"), entry.get("type")
