@@ -280,7 +280,8 @@ def resolve(pip: Pip, requirements: Sequence[str], version: str) -> Resolution:
     pip evaluates environment markers for the running interpreter. So the result is checked against
     the markers of the target version, and what they ask for in addition is resolved in a new round.
     """
-    wanted, problems = substituted(pip, requirements, version)
+    environment = target_environment(version)
+    wanted, problems = substituted(pip, applicable(requirements, environment), version)
     for _ in range(MAX_ROUNDS):
         try:
             packages = pip.resolve(wanted, version)
@@ -291,13 +292,29 @@ def resolve(pip: Pip, requirements: Sequence[str], version: str) -> Resolution:
                 return Resolution(packages={}, problems=tuple(dict.fromkeys(problems)))
             wanted.remove(culprit)  # go on without it, to report all that are missing
             continue
-        needed, unmet = closure(wanted, packages, target_environment(version))
+        needed, unmet = closure(wanted, packages, environment)
         if not unmet:
             chosen = {name: packages[name] for name in sorted(needed)}
             return Resolution(packages=chosen, problems=tuple(dict.fromkeys(problems)))
         wanted += unmet
     problems.append(f"no resolution after {MAX_ROUNDS} rounds")
     return Resolution(packages={}, problems=tuple(dict.fromkeys(problems)))
+
+
+def applicable(requirements: Iterable[str], environment: Mapping[str, str]) -> list[str]:
+    """Requirements whose markers hold in an environment, without the markers.
+
+    >>> applicable(["toy>=1; python_version < '3.14'", "rich"], target_environment("3.14"))
+    ['rich']
+    >>> applicable(["toy>=1; python_version < '3.14'"], target_environment("3.13"))
+    ['toy>=1']
+    """
+    found = []
+    for requirement in map(Requirement, requirements):
+        marker, requirement.marker = requirement.marker, None
+        if marker is None or marker.evaluate({**environment, "extra": ""}):
+            found.append(str(requirement))
+    return found
 
 
 def substituted(pip: Pip, requirements: Iterable[str], version: str) -> tuple[list[str], list[str]]:
