@@ -1,5 +1,5 @@
 # `make demo` shows what the package does, `make test` checks everything, `make quick` checks the
-# essentials in under 90 seconds. Each target sets up what it needs; CONTRIBUTING.md lists them all.
+# essentials. Each target sets up what it needs; CONTRIBUTING.md lists them all.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -14,7 +14,7 @@ demo: $(VENV)/installed
 test: lint types tests wheel
 
 # Lint and the fast tests: no type check, no coverage, no browser, no doctests, no test marked slow.
-# It takes less than 90 seconds on two free cores once the environment is installed. QUICK_TESTS
+# The budget is 90 seconds on two free cores once the environment is installed. QUICK_TESTS
 # leaves out the directories whose tests compile, train or start processes: kernels, models, nets,
 # train, tagger, encode, cli, report. QUICK_LEFT_OUT names the slow files among the rest: they run
 # the docs, read the imports of all modules, fit models, load large libraries, start servers or
