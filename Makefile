@@ -1,16 +1,34 @@
-# Two commands: `make demo` shows it, `make test` checks it. Both set up all they need.
+# `make demo` shows what the package does, `make test` checks everything, `make quick` checks the
+# essentials. Each target sets up what it needs; CONTRIBUTING.md lists them all.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # The venv is rebuilt only when its ingredients change.
 INGREDIENTS := pyproject.toml constraints.txt
 
-.PHONY: demo test lint types tests wheel bench bench-read bench-chain bench-hmm bench-crowd bench-classic bench-step bench-encode bench-lf bench-paper bench-quality bench-report screenshots clean
+.PHONY: demo test quick lint types tests wheel check-versions bench bench-read bench-chain bench-hmm bench-crowd bench-classic bench-step bench-encode bench-lf bench-paper bench-quality bench-report screenshots clean
 
 demo: $(VENV)/installed
 	$(BIN)/convener demo
 
 test: lint types tests wheel
+
+# Lint and the fast tests: no type check, no coverage, no browser, no doctests, no test marked slow.
+# The budget is 90 seconds on two free cores once the environment is installed. QUICK_TESTS
+# leaves out the directories whose tests compile, train or start processes: kernels, models, nets,
+# train, tagger, encode, cli, report. QUICK_LEFT_OUT names the slow files among the rest: they run
+# the docs, read the imports of all modules, fit models, load large libraries, start servers or
+# processes, or generate many files. Mark a slow test as slow rather than adding its file here.
+QUICK_LEFT_OUT := tests/test_architecture.py tests/test_contest.py tests/test_docs.py \
+	tests/test_examples.py tests/test_insides.py tests/evaluate/test_metrics.py \
+	tests/io/test_roundtrip.py tests/io/test_spacy.py tests/io/test_splitting.py \
+	tests/lf/llm/test_llm.py tests/lf/test_crew.py tests/lf/test_linking.py \
+	tests/lf/test_spacy_matcher.py tests/lf/test_spacy_model.py tests/lf/test_transformers_model.py
+QUICK_TESTS := tests/evaluate tests/io tests/lf \
+	$(filter-out $(QUICK_LEFT_OUT),$(wildcard tests/test_*.py))
+
+quick: lint
+	$(BIN)/python -m pytest -n 2 -m 'not slow' $(addprefix --ignore=,$(QUICK_LEFT_OUT)) $(QUICK_TESTS)
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
@@ -31,6 +49,10 @@ screenshots: $(VENV)/installed-dev
 # The built wheel, alone in an environment outside the checkout, must run the demo.
 wheel: $(VENV)/installed-dev
 	PYTHON=$(abspath $(BIN)/python) PIP_CONSTRAINT=$(abspath constraints.txt) sh tests/wheel.sh
+
+# Static checks of the other supported Python versions: mypy, ruff, wheels of all dependencies.
+check-versions: $(VENV)/installed-dev
+	$(BIN)/python tools/check_python_versions.py
 
 # Slow; results with date, seed, machine and versions go to benchmarks/results.
 bench: bench-read bench-chain bench-hmm bench-crowd bench-classic bench-step bench-encode bench-lf bench-paper bench-quality bench-report
