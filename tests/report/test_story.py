@@ -121,7 +121,14 @@ def test_without_gold_nothing_is_measured(no_gold: RunSummary) -> None:
 
 
 def fix(source: str, gain: float, **more: object) -> Recommendation:
-    given = {"type": "PER", "num_spans": 5, "expected_false_positives": 1.4, "expected_misses": 2.6, "gold_f1_gain": None, "examples": ()}
+    given = {
+        "type": "PER",
+        "num_spans": 5,
+        "expected_false_positives": 1.4,
+        "expected_misses": 2.6,
+        "gold_f1_gain": None,
+        "examples": (),
+    }
     return Recommendation(source=source, f1_gain=gain, **(given | more))
 
 
