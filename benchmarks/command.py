@@ -10,7 +10,7 @@ from benchmarks.jobs import Options, code
 from benchmarks.paper import recipes
 from benchmarks.paper.figures import NAMES
 from benchmarks.record import DATA
-from convener.encode import list_encoders
+from convener.encoders import list_encoders
 
 ENCODERS = ("minilm", "mpnet")
 Part = Callable[[Options], None]

@@ -22,10 +22,10 @@ import convener as cv
 from benchmarks import watch
 from benchmarks.changes import Splits, changed
 from benchmarks.record import DATA, RESULTS, machine, versions
-from convener import caching, progress
-from convener.evaluate.calibration import span_calibration, token_calibration
-from convener.evaluate.metrics import is_correct, labels_to_spans, score_spans
-from convener.settings import config_to_dict
+from convener import progress, storage
+from convener.config import config_to_dict
+from convener.evaluation.calibration import span_calibration, token_calibration
+from convener.evaluation.metrics import is_correct, labels_to_spans, score_spans
 
 PACKAGES = ("torch", "numba", "transformers")
 SHARE = 0.8
@@ -86,7 +86,7 @@ class Job:
     @property
     def journal(self) -> Path | None:
         """Where its epochs are kept while it is fitted."""
-        return caching.cache_dir() / "benchmarks" / self.key if self.slow else None
+        return storage.cache_dir() / "benchmarks" / self.key if self.slow else None
 
     @property
     def reads(self) -> str:

@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from convener.tables import Table
+from convener.data.tables import Table
 
 RESULTS = Path(__file__).parent / "results"
 DATA = Path(os.environ.get("CONVENER_DATA", Path(__file__).parents[2] / "shared" / "data"))

@@ -13,7 +13,7 @@ from unittest.mock import patch
 import numpy as np
 
 from convener import progress
-from convener.train import loop
+from convener.neural import training
 
 
 class Clock:
@@ -34,20 +34,20 @@ def epochs() -> Iterator[list[dict[str, Any]]]:
     """The stages that are trained inside, filled in when they have been."""
     seen: list[dict[str, Any]] = []
 
-    def watched(net: Any, stages: Sequence[loop.Stage], schedule: loop.TrainingRun) -> Any:
+    def watched(net: Any, stages: Sequence[training.Stage], schedule: training.TrainingRun) -> Any:
         clock = None if schedule.validation_score is None else Clock(schedule.validation_score)
-        history = loop.train_network(net, stages, replace(schedule, validation_score=clock))
+        history = training.train_network(net, stages, replace(schedule, validation_score=clock))
         seen.extend(_stage(stage, history, clock) for stage in stages)
         return history
 
     with ExitStack() as stack:
         for name, module in list(sys.modules.items()):
-            if name.startswith("convener.models.") and getattr(module, "run", None) is loop.train_network:
+            if name.startswith("convener.models.") and getattr(module, "run", None) is training.train_network:
                 stack.enter_context(patch.object(module, "run", watched))
         yield seen
 
 
-def _stage(stage: loop.Stage, history: Sequence[loop.EpochRecord], clock: Clock | None) -> dict[str, Any]:
+def _stage(stage: training.Stage, history: Sequence[training.EpochRecord], clock: Clock | None) -> dict[str, Any]:
     """How long one stage was trained, when it was best, and what an epoch cost."""
     places = [n for n, item in enumerate(history) if item.stage == stage.name]
     facts: dict[str, Any] = {"stage": stage.name, "epochs": len(places) - 1}

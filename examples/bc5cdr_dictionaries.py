@@ -10,7 +10,10 @@ import sys
 from pathlib import Path
 
 import convener as cv
-from convener.lf import difference, gazetteer, labeling_function, pattern, propagate
+from convener.lf.combinators import difference, propagate
+from convener.lf.function import labeling_function
+from convener.lf.gazetteer import gazetteer
+from convener.lf.pattern import pattern
 
 try:
     from drug_named_entity_recognition import drugs_finder

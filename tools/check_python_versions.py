@@ -145,9 +145,7 @@ def other_versions(classifiers: Iterable[str]) -> list[str]:
     """
     running = f"3.{sys.version_info.minor}"
     named = [
-        line.removeprefix("Programming Language :: Python :: ")
-        for line in classifiers
-        if line.startswith(CLASSIFIER)
+        line.removeprefix("Programming Language :: Python :: ") for line in classifiers if line.startswith(CLASSIFIER)
     ]
     return [version for version in named if version != running]
 
@@ -403,9 +401,7 @@ def differences(resolutions: Mapping[str, Resolution]) -> list[str]:
         f"differs: {name} "
         + "; ".join(
             f"{version} on {', '.join(pythons)}"
-            for version, pythons in sorted(
-                found.items(), key=lambda item: Version(item[0]), reverse=True
-            )
+            for version, pythons in sorted(found.items(), key=lambda item: Version(item[0]), reverse=True)
         )
         for name, found in sorted(chosen.items())
         if len(found) > 1
@@ -423,8 +419,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [head, ["-" * len(cell) for cell in head], *rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines
     )
 
 

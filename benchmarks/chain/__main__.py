@@ -19,7 +19,7 @@ from benchmarks.chain.peers import constant, error, time_varying
 from benchmarks.chain.shapes import GENERATOR, SHAPES, Batch, make_batch
 from benchmarks.record import save
 from benchmarks.turns import measured
-from convener.tables import Table
+from convener.data.tables import Table
 
 NOTE = (
     "Median CPU time of one thread, contenders in turns; a ratio is the other's time over ours. "

@@ -14,11 +14,11 @@ from hmmlearn.base import BaseHMM
 
 from benchmarks.chain.shapes import Array, Batch
 from benchmarks.chain.textbook import textbook
-from convener.kernels import chain, chain_torch
+from convener.inference import autograd, chain
 
 Step = Callable[[], Any]
-ours: Any = chain_torch.chain_objective
-twin: Any = chain_torch.objective_twin
+ours: Any = autograd.chain_objective
+twin: Any = autograd.objective_twin
 ready: Any = jax.block_until_ready
 
 
@@ -45,8 +45,8 @@ def time_varying(batch: Batch, tau: float) -> dict[str, Step]:
         return run
 
     return {
-        "convener": step(packed, lambda a, b, c: chain_torch.chain_objective(a, b, c, offsets, tau=tau)[0]),
-        "torch twin": step(packed, lambda a, b, c: chain_torch.objective_twin(a, b, c, offsets, tau=tau)[0]),
+        "convener": step(packed, lambda a, b, c: autograd.chain_objective(a, b, c, offsets, tau=tau)[0]),
+        "torch twin": step(packed, lambda a, b, c: autograd.objective_twin(a, b, c, offsets, tau=tau)[0]),
         "textbook": step(wide, lambda a, b, c: textbook(a, b, c, lengths, tau)),
         "textbook, unbound": step(wide, lambda a, b, c: textbook(a, b, c, lengths, tau, unbound=True)),
     }

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.record import DATA
-from convener.kernels.evidence import log_evidence, sparsify_votes
+from convener.inference.evidence import log_evidence, sparsify_votes
 
 Array = np.ndarray[Any, Any]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 import convener as cv
-from convener.packed import StringArray, lengths_to_offsets
-from convener.spans import Spans
+from convener.data.ragged import StringArray, lengths_to_offsets
+from convener.data.spans import Spans
 
 Rows = list[tuple[int, int, int]]
 """Spans of one document: start, end, type."""

@@ -14,7 +14,7 @@ import numpy as np
 
 import convener as cv
 from benchmarks.record import DATA
-from convener.tables import Table
+from convener.data.tables import Table
 
 KILLS, SEED, MILLIONS = 10, 1, 10
 CONVENER = [sys.executable, "-m", "convener"]

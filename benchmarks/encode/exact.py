@@ -7,9 +7,9 @@ import numpy as np
 import convener as cv
 from benchmarks.encode.naive import Naive
 from benchmarks.record import DATA
-from convener.encode import get_encoder
-from convener.packed import StringArray, lengths_to_offsets
-from convener.tables import Table
+from convener.data.ragged import StringArray, lengths_to_offsets
+from convener.data.tables import Table
+from convener.encoders import get_encoder
 
 SHARE = 30_000
 """Tokens of each data set that are compared."""

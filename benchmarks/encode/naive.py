@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from transformers import AutoModel, AutoTokenizer
 
-from convener.encode import list_encoders
+from convener.encoders import list_encoders
 
 
 class Naive:

@@ -11,8 +11,8 @@ import torch
 import convener as cv
 from benchmarks.encode.naive import Naive
 from benchmarks.record import DATA
-from convener.encode import get_encoder
-from convener.tables import Table
+from convener.data.tables import Table
+from convener.encoders import get_encoder
 
 COUNT, BATCH, ROUNDS = 1000, 32, 3
 

@@ -18,7 +18,7 @@ import numpy as np
 
 import convener as cv
 from benchmarks.record import RESULTS, peak_memory, save
-from convener.packed import StringArray, lengths_to_offsets
+from convener.data.ragged import StringArray, lengths_to_offsets
 
 SEED = 0
 TYPES = ("PER", "LOC")

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 import convener as cv
-from convener.packed import StringArray, concat_ranges, lengths_to_offsets
+from convener.data.ragged import StringArray, concat_ranges, lengths_to_offsets
 
 SEED = 1
 WORDS = 300_000

@@ -13,8 +13,8 @@ from typing import Any
 import convener as cv
 from benchmarks.lf.corpus import phrase_numbers, text, words
 from benchmarks.record import forget_peak, peak_memory
-from convener.lf import gazetteer
 from convener.lf.apply import ApplyOptions, apply_with_report
+from convener.lf.gazetteer import gazetteer
 
 NAME = "X"
 

@@ -13,11 +13,14 @@ from typing import Any
 
 import convener as cv
 from benchmarks.lf.corpus import phrase_numbers, text, words
-from convener.lf import Doc, LabelingFunction, gazetteer, labeling_function, pattern, propagate
-from convener.lf.apply import ApplyOptions, apply_with_report
-from convener.lf.function import Span
-from convener.lf.report import ApplyResult
-from convener.packed import StringArray
+from convener.data.ragged import StringArray
+from convener.lf.apply import ApplyOptions, ApplyResult, apply_with_report
+from convener.lf.combinators import propagate
+from convener.lf.doc import Doc
+from convener.lf.function import LabelingFunction, labeling_function
+from convener.lf.gazetteer import gazetteer
+from convener.lf.pattern import pattern
+from convener.lf.validation import Span
 
 TOKENS = 1_000_000
 REPEATS = 3

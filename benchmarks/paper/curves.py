@@ -9,7 +9,7 @@ import torch
 
 from benchmarks import pages
 from benchmarks.jobs import Options
-from convener.kernels import expansion
+from convener.models.sparse_chmm import prior
 
 LABELS, TURN, EXPONENT = 5, 0.3, 2.0
 """Of f and g, as in the caption of the paper's figure."""
@@ -40,9 +40,9 @@ def _scaling() -> Path | None:
     a = torch.linspace(0, 1, 201, dtype=torch.float64)
     figure, (left, right) = plt.subplots(1, 2, figsize=(6, 2.6), sharey=True)
     for n in STEEPNESS:
-        left.plot(a, expansion.scale_reliability(a, h_n=n, h_s=1.0, h_r=SPLIT), label=f"n = {n:g}")
+        left.plot(a, prior.scale_reliability(a, h_n=n, h_s=1.0, h_r=SPLIT), label=f"n = {n:g}")
     for s in ROOTS:
-        right.plot(a, expansion.scale_reliability(a, h_n=2.0, h_s=s, h_r=SPLIT), label=f"s = {s:g}")
+        right.plot(a, prior.scale_reliability(a, h_n=2.0, h_s=s, h_r=SPLIT), label=f"s = {s:g}")
     _finish(left, "h(a), s = 1")
     _finish(right, "h(a), n = 2")
     return pages.save_plot(figure, "paper/curves-h")
@@ -53,14 +53,14 @@ def _expansion() -> Path | None:
     if plt is None:
         return None
     a = torch.linspace(0, 1, 201, dtype=torch.float64)
-    rows = expansion.base_prior_rows(a[:, None, None].expand(-1, 1, LABELS), g_n=EXPONENT, g_r=TURN)
+    rows = prior.base_prior_rows(a[:, None, None].expand(-1, 1, LABELS), g_n=EXPONENT, g_r=TURN)
     figure, (left, right) = plt.subplots(1, 2, figsize=(6, 2.6), sharey=True)
     left.plot(a, rows.diagonal[:, 0, 1], label="the label itself")
     left.plot(a, rows.to_other[:, 0, 0], label="row of O, each other label")
     left.plot(a, rows.to_o[:, 0, 1], label="O: g(a)")
     left.plot(a, rows.to_other[:, 0, 1], label="each other entity label")
     for n in EXPONENTS:
-        g = expansion.emit_to_o(a, num_labels=LABELS, g_n=n, g_r=TURN)
+        g = prior.emit_to_o(a, num_labels=LABELS, g_n=n, g_r=TURN)
         right.plot(a, g, label=f"n = {n:g}")
     _finish(left, "f(a)", place="upper center")
     _finish(right, "g(a)")

@@ -11,8 +11,8 @@ import convener as cv
 from benchmarks import pages
 from benchmarks.jobs import Options, grouped, outcomes, splits
 from benchmarks.paper import ablation
-from convener.evaluate.metrics import score_labels
-from convener.kernels.evidence import expected_emission_counts, sparsify_votes
+from convener.evaluation.metrics import score_labels
+from convener.inference.evidence import expected_emission_counts, sparsify_votes
 
 SHOWN = {"CoNLL": ("BTC", "crunchbase_uncased")}
 """A good and a bad source, as in the paper; elsewhere best and worst by true F1."""

@@ -14,7 +14,7 @@ from benchmarks import pages
 from benchmarks.crowd.__main__ import rank_correlation
 from benchmarks.jobs import Options, Outcome, grouped, outcomes, splits
 from benchmarks.paper import results
-from convener.evaluate.sources import source_f1
+from convener.evaluation.source_analysis import source_f1
 
 MODELS = (results.OURS, "chmm")
 POOLED = "all"

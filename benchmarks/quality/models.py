@@ -12,7 +12,7 @@ from benchmarks.jobs import Job, Options, Outcome, outcomes, splits
 from benchmarks.pages import mean_of, spread_of
 from benchmarks.paper import figures, reliability, results
 from benchmarks.quality import stress
-from convener.kernels.confusion import type_reliability
+from convener.inference.counts import type_reliability
 
 Found = list[tuple[Job, Outcome]]
 LIMIT = 0.05

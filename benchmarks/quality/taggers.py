@@ -12,7 +12,7 @@ from benchmarks import pages
 from benchmarks.jobs import Job, Options, Outcome, grouped, outcomes, provenance, score_of, splits
 from benchmarks.pages import mean_of, spread_of
 from benchmarks.paper import recipes, results
-from convener.settings import config_to_dict
+from convener.config import config_to_dict
 
 SEEDS = {"frozen": 5, "finetuned": 1}
 """By kind; one that takes an hour of a core must do with one seed."""

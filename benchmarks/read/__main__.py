@@ -15,7 +15,7 @@ import numpy as np
 
 import convener as cv
 from benchmarks.record import save
-from convener.packed import StringArray, lengths_to_offsets
+from convener.data.ragged import StringArray, lengths_to_offsets
 
 SEED = 1
 SOURCES = 10

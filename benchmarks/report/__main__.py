@@ -17,7 +17,8 @@ from urllib.request import urlopen
 
 import convener as cv
 from benchmarks.record import peak_memory, save
-from convener.report import RunSummary, render_report, summarize_run
+from convener.report.html import render_report
+from convener.report.run_summary import RunSummary, summarize_run
 from convener.report.viewer import Viewer, prepare_view
 
 SIZES = (1_000, 10_000)

@@ -11,14 +11,14 @@ import torch
 import convener as cv
 from benchmarks.chain.shapes import SHAPES, Shape, drawn_lengths
 from benchmarks.record import DATA
-from convener.features import EncoderSpec, Features
-from convener.kernels.compiled import Array
+from convener.data.features import EncoderSpec, Features
+from convener.data.ragged import StringArray, lengths_to_offsets
+from convener.inference._numba import Array
 from convener.models.majority_vote import MajorityVote, baseline_labels
-from convener.models.sparse_chmm import SparseCHMMConfig
-from convener.nets.sparse import SparseCHMMNetwork
-from convener.packed import StringArray, lengths_to_offsets
-from convener.train.packing import Batch, PackedDataset
-from convener.train.sparse import SparseInitialMatrices, add_majority_source, build_network
+from convener.models.sparse_chmm.model import SparseCHMMConfig
+from convener.models.sparse_chmm.network import SparseCHMMNetwork
+from convener.models.sparse_chmm.training import SparseInitialMatrices, add_majority_source, build_network
+from convener.neural.batch import Batch, PackedDataset
 
 WIDTH = 768
 SPREAD = 0.02

@@ -9,9 +9,9 @@ from torch import Generator, Tensor, nn
 
 from benchmarks.step.shapes import Problem
 from benchmarks.step.textbook import Textbook, padded_inputs
-from convener.nets.sparse import SparseCHMMNetwork
-from convener.train.loop import Stage, _build_optimizer
-from convener.train.neural import chain_loss
+from convener.models.neural_chain import chain_loss
+from convener.models.sparse_chmm.network import SparseCHMMNetwork
+from convener.neural.training import Stage, _build_optimizer
 
 Step = Callable[[], float]
 TRAINS = ("initial", "transition", "around", "reliability")

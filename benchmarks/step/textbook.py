@@ -15,8 +15,7 @@ from torch.distributions import Dirichlet
 from torch.nn import functional
 
 from benchmarks.step.shapes import Problem
-from convener.kernels import expansion
-from convener.nets.sparse import SparseCHMMNetwork
+from convener.models.sparse_chmm.network import SparseCHMMNetwork
 
 
 class Textbook(nn.Module):
@@ -37,13 +36,13 @@ class Textbook(nn.Module):
     def concentrations(self, sentences: Tensor) -> Tensor:
         """(B, D) -> (B, K, L, L) [sentence, source, latent, said]"""
         logits, prior = self.reliability(sentences), self.prior
-        scores = expansion.reliability_scores(
+        scores = prior.reliability_scores(
             logits.view(len(sentences), self.sources, -1),
             h_n=prior.h_n,
             h_s=prior.h_s,
         )
-        scores = expansion.expand_to_labels(scores, self.labels)
-        whole = expansion.base_prior(scores, g_n=prior.g_n, g_r=self.turn)
+        scores = prior.expand_to_labels(scores, self.labels)
+        whole = prior.base_prior(scores, g_n=prior.g_n, g_r=self.turn)
         return prior.nu_expan * whole + prior.nu_base
 
     def forward(

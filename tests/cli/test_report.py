@@ -22,11 +22,12 @@ import pytest
 import convener as cv
 from convener.cli import main
 from convener.cli import report as module
-from convener.report import drawings, summarize_run
-from convener.report.sheet import Query
-from convener.report.story import estimate_table, recommendation_table
-from convener.report.views import entries
-from tests.report.reading import page_of
+from convener.report import figures
+from convener.report.html import estimate_table, recommendation_table
+from convener.report.run_summary import summarize_run
+from convener.report.sentence_index import Query
+from convener.report.viewer import Viewer, entries
+from tests.report.html_reader import page_of
 
 from .conftest import Command
 
@@ -222,7 +223,7 @@ def test_every_kind_of_plot(convener: Command, runs: Path, tmp_path: Path, kind:
 
 
 def test_the_kinds_are_all_there_are() -> None:
-    assert get_args(module.FigureName) == tuple(drawings.FIGURES)
+    assert get_args(module.FigureName) == tuple(figures.FIGURES)
 
 
 def test_nothing_to_draw(convener: Command, runs: Path, news: Path, tmp_path: Path) -> None:
@@ -284,10 +285,10 @@ def test_view_serves_until_it_is_interrupted(runs: Path, cache: Path) -> None:
 
 
 @pytest.fixture
-def served(monkeypatch: pytest.MonkeyPatch) -> list[module.Viewer]:
+def served(monkeypatch: pytest.MonkeyPatch) -> list[Viewer]:
     """Viewers that were started, in this process, and ended at once."""
-    found: list[module.Viewer] = []
-    monkeypatch.setattr(module.Viewer, "serve_forever", lambda viewer: found.append(viewer))
+    found: list[Viewer] = []
+    monkeypatch.setattr(Viewer, "serve_forever", lambda viewer: found.append(viewer))
     return found
 
 
@@ -296,7 +297,7 @@ def test_a_view_is_prepared_once_for_all_that_decides_it(
     runs: Path,
     cache: Path,
     tmp_path: Path,
-    served: list[module.Viewer],
+    served: list[Viewer],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     told = []
@@ -332,7 +333,7 @@ def test_a_browser_is_opened_on_this_machine_only(
     convener: Command,
     runs: Path,
     cache: Path,
-    served: list[module.Viewer],
+    served: list[Viewer],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     opened: list[str] = []
@@ -360,7 +361,7 @@ def test_another_interface_in_truth(runs: Path, cache: Path) -> None:
         assert token not in stopped(process)
 
 
-def test_view_of_what_is_not_there(convener: Command, runs: Path, cache: Path, served: list[module.Viewer]) -> None:
+def test_view_of_what_is_not_there(convener: Command, runs: Path, cache: Path, served: list[Viewer]) -> None:
     assert convener("view", "nothing").code == 2
     refused = convener("view", runs / "vote", "--split", "dev2", "--no-browser")
     assert refused.code == 2
@@ -369,7 +370,7 @@ def test_view_of_what_is_not_there(convener: Command, runs: Path, cache: Path, s
     assert not cache.exists()
 
 
-def test_a_port_in_use(convener: Command, runs: Path, cache: Path, served: list[module.Viewer]) -> None:
+def test_a_port_in_use(convener: Command, runs: Path, cache: Path, served: list[Viewer]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         refused = convener("view", runs / "vote", "--no-browser", "--port", port)
@@ -377,7 +378,7 @@ def test_a_port_in_use(convener: Command, runs: Path, cache: Path, served: list[
     assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in refused.err
 
 
-def test_views_are_listed_and_removed(convener: Command, runs: Path, cache: Path, served: list[module.Viewer]) -> None:
+def test_views_are_listed_and_removed(convener: Command, runs: Path, cache: Path, served: list[Viewer]) -> None:
     for split in ("test", "valid"):
         assert convener("view", runs / "vote", "--no-browser", "--split", split).code == 0
     rows = convener("cache", "list", "--json").json["views"]

@@ -11,17 +11,16 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
-import convener.io as cio
-from convener.data import Dataset
+from convener import io as cio
+from convener.data.dataset import Dataset
+from convener.data.issues import Issues
+from convener.data.predictions import Predictions
+from convener.data.ragged import StringArray
+from convener.data.schemes import SCHEMES, Scheme
 from convener.errors import DataError, FormatError, UnknownNameError
-from convener.io import conll
-from convener.io.conll import lines as conll_lines
-from convener.io.conll.writer import UNSUPPORTED_CHARACTERS
+from convener.io import conll, conll_lines
+from convener.io.conll import UNSUPPORTED_CHARACTERS
 from convener.io.formats import LabeledData
-from convener.io.report import Issues
-from convener.packed import StringArray
-from convener.predictions import Predictions
-from convener.schemes import SCHEMES, Scheme
 from tests.generators import Kind, contents, returned, same
 
 QUIET = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))

@@ -16,17 +16,16 @@ import pytest
 from datasets import ClassLabel, Features, Sequence, Value
 from hypothesis import given, settings
 
-import convener.io as cio
-from convener.corpus import Corpus
-from convener.data import Dataset, Text
+from convener import io as cio
+from convener.data.corpus import Corpus
+from convener.data.dataset import Dataset, Text
+from convener.data.issues import Issues
+from convener.data.predictions import Predictions
+from convener.data.ragged import StringArray
 from convener.errors import DataError, FormatError, UnknownNameError
 from convener.io import huggingface
-from convener.io.formats import LabeledData
-from convener.io.huggingface import folder, from_arrow, writer
-from convener.io.options import ReadOptions
-from convener.io.report import Issues
-from convener.packed import StringArray
-from convener.predictions import Predictions
+from convener.io.formats import LabeledData, ReadOptions
+from convener.io.huggingface import from_arrow
 from tests.generators import Kind, contents, returned, same
 
 datasets.disable_progress_bars()
@@ -73,7 +72,7 @@ def test_datasets_opens_what_we_write(content: LabeledData, tmp_path_factory: py
 
 
 def test_many_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "BATCH_BYTES", 200)
+    monkeypatch.setattr(huggingface, "BATCH_BYTES", 200)
     sentences = [["wörd"] * (n % 4) for n in range(50)]
     data = Dataset.from_spans(["A"], sentences, {"a": [[(0, 1, "A")] if words else None for words in sentences]})
     labels = Predictions(data=data, labels=np.maximum(data.votes[:, 0], 0), model="m")
@@ -284,7 +283,7 @@ def test_a_spoilt_folder_is_refused(tmp_path: Path) -> None:
     data = Dataset.from_spans(["A"], [["x"]], {"a": [[(0, 1, "A")]]})
     good, path = tmp_path / "good.hf", tmp_path / "bad.hf"
     cio.write(data, good)
-    arrow = folder.DATA_FILE
+    arrow = huggingface.DATA_FILE
     for file, raw, message in (
         ("state.json", None, r"state.json: no such file; expected a folder of Dataset.save_to_dis"),
         ("state.json", b"{", "state.json: not JSON"),
@@ -316,7 +315,7 @@ def test_broken_bytes_never_surprise(tmp_path: Path) -> None:
     data = Dataset.from_spans(["A"], [["x", "é"]], {"a": [[(0, 1, "A")]]}, gold=[[]])
     path = tmp_path / "d.hf"
     cio.write(data, path)
-    file = path / folder.DATA_FILE
+    file = path / huggingface.DATA_FILE
     good, rng = file.read_bytes(), np.random.default_rng(0)
     for _ in range(150):
         raw = bytearray(good)

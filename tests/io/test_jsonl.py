@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-import convener.io as cio
-from convener.data import Dataset, Text
+from convener import io as cio
+from convener.data.dataset import Dataset, Text
+from convener.data.issues import Issues
+from convener.data.predictions import Predictions
+from convener.data.ragged import StringArray
 from convener.errors import DataError, FormatError, UnknownNameError
 from convener.io import jsonl
 from convener.io.formats import LabeledData
-from convener.io.report import Issues
-from convener.packed import StringArray
-from convener.predictions import Predictions
 from tests.generators import Kind, contents, returned, same
 
 

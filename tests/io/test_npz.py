@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-import convener.io as cio
-from convener.data import Dataset
+from convener import io as cio
+from convener.data.dataset import Dataset
+from convener.data.issues import Issues
+from convener.data.predictions import Predictions
 from convener.errors import DataError, FormatError, UnknownNameError
 from convener.io import npz
-from convener.io.formats import LabeledData
-from convener.io.options import ReadOptions
-from convener.io.report import Issues
-from convener.predictions import Predictions
+from convener.io.formats import LabeledData, ReadOptions
 from tests.generators import Kind, contents, returned, same
 
 VOTES = np.array([[1, -1], [2, 0], [0, 1]])

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import convener as cv
-from convener.io import formats, read_content
+from convener.data.ragged import StringArray, lengths_to_offsets
+from convener.io import formats
+from convener.io.api import read_content
 from convener.io.formats import LabeledData
-from convener.packed import StringArray, lengths_to_offsets
 from tests.generators import Kind, contents, same
 
 SUFFIXES = {

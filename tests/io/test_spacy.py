@@ -17,15 +17,14 @@ from spacy.tokens import Doc, DocBin, Span, SpanGroup
 from spacy.training import Corpus as SpacyCorpus
 from spacy.training import Example
 
-import convener.io as cio
-from convener.data import Dataset, Text
+from convener import io as cio
+from convener.data.dataset import Dataset, Text
+from convener.data.issues import Issues
+from convener.data.predictions import Predictions
+from convener.data.ragged import StringArray
 from convener.errors import DataError, FormatError
 from convener.io import spacy as form
-from convener.io.formats import LabeledData
-from convener.io.options import ReadOptions
-from convener.io.report import Issues
-from convener.packed import StringArray
-from convener.predictions import Predictions
+from convener.io.formats import LabeledData, ReadOptions
 from tests.generators import Kind, contents, returned, same
 
 

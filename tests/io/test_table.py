@@ -15,15 +15,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import convener.io as cio
-from convener.data import Dataset
+from convener import io as cio
+from convener.data.dataset import Dataset
+from convener.data.issues import Issues
+from convener.data.predictions import Predictions
+from convener.data.ragged import StringArray
 from convener.errors import DataError, FormatError, UnknownNameError
 from convener.io import table
-from convener.io.formats import LabeledData
-from convener.io.options import ReadOptions
-from convener.io.report import Issues
-from convener.packed import StringArray
-from convener.predictions import Predictions
+from convener.io.formats import LabeledData, ReadOptions
 from tests.generators import Kind, contents, returned, same
 
 CROWD = """doc_id,source,start,end,label,text

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-import convener.io as cio
-from convener.corpus import Corpus
-from convener.data import Dataset
+from convener import io as cio
+from convener.data.corpus import Corpus
+from convener.data.dataset import Dataset
+from convener.data.issues import Issues
+from convener.data.predictions import Predictions
 from convener.errors import DataError, FormatError, UnknownNameError
 from convener.io import json_stream, wrench
 from convener.io.formats import LabeledData
-from convener.io.report import Issues
-from convener.predictions import Predictions
 from tests.generators import Kind, contents, returned, same
 
 META = {"entity_types": ["PER", "LOC"], "lf": ["a", "b", "c"], "lf_rec": ["c", "a"]}

@@ -16,22 +16,18 @@ import pytest
 
 import convener as cv
 from convener import progress
-from convener.data import ABSTAIN, Dataset
+from convener.data.dataset import Dataset
+from convener.data.ragged import StringArray
+from convener.data.tags import ABSTAIN
 from convener.errors import ConfigError, ConvenerWarning, DataError
-from convener.lf import (
-    Doc,
-    LabelingFunction,
-    crew,
-    gazetteer,
-    labeling_function,
-    propagate,
-    union,
-)
-from convener.lf import texts as texts_module
-from convener.lf.apply import ApplyOptions, apply_with_report
-from convener.lf.function import Span
-from convener.lf.report import ApplyResult
-from convener.packed import StringArray
+from convener.lf import doc as texts_module
+from convener.lf import workers as workers_module
+from convener.lf.apply import ApplyOptions, ApplyResult, apply_with_report
+from convener.lf.combinators import propagate, union
+from convener.lf.doc import Doc
+from convener.lf.function import LabelingFunction, labeling_function
+from convener.lf.gazetteer import gazetteer
+from convener.lf.validation import Span
 
 SIZES = (1, 2, 3)
 
@@ -355,7 +351,7 @@ def test_what_is_asked_is_checked(text: Dataset, functions: Any, settings: dict[
 
 
 def test_systems_that_cannot_fork_are_told(text: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crew, "can_fork", lambda: False)
+    monkeypatch.setattr(workers_module, "can_fork", lambda: False)
     with pytest.warns(ConvenerWarning, match="cannot fork"):
         data = run([ada], text, workers=2).data
     assert data == run([ada], text).data

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from safetensors import numpy as safetensors
 
-from convener.caching import SECONDS_PER_DAY, entries_to_prune
-from convener.data import Dataset
+from convener.data.dataset import Dataset
 from convener.errors import ConvenerWarning
-from convener.lf import gazetteer
-from convener.lf.apply import ApplyOptions, apply_with_report
-from convener.lf.cache import VoteColumn, entries, load_column, remove, save_column
-from convener.lf.work import LocatedIssue
+from convener.lf.apply import ApplyOptions, VoteColumn, apply_with_report
+from convener.lf.cache import entries, load_column, remove, save_column
+from convener.lf.gazetteer import gazetteer
+from convener.lf.workers import LocatedIssue
+from convener.storage import SECONDS_PER_DAY, entries_to_prune
 
 LABELS = np.array([0, 1, -1], np.int16)
 oslo = gazetteer(["Oslo"], "LOC", name="oslo")

@@ -7,15 +7,11 @@ from collections.abc import Iterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convener.lf import (
-    ABSTAIN,
-    Doc,
-    LabelingFunction,
-    document_majority,
-    labeling_function,
-    propagate,
-)
-from convener.lf.function import Span
+from convener.data.tags import ABSTAIN
+from convener.lf.combinators import document_majority, propagate
+from convener.lf.doc import Doc
+from convener.lf.function import LabelingFunction, labeling_function
+from convener.lf.validation import Span
 
 
 def document(*sentences: str) -> Doc:

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 import convener as cv
+from convener.data.tags import ABSTAIN
 from convener.errors import ConfigError, ConvenerWarning, DataError
-from convener.lf import ABSTAIN, Doc, LabelingFunction, labeling_function
+from convener.lf.doc import Doc
+from convener.lf.function import LabelingFunction, labeling_function
 
 
 @labeling_function(["ORG"], prior_precision=0.8, on_silence="abstain")

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convener.errors import ConfigError
-from convener.lf import Doc, gazetteer
-from convener.lf.function import Span
-from convener.lf.gazetteer import PhraseMatcher
-from convener.lf.version import NotFingerprintable
-from tests.lf.test_words import plain_pieces
+from convener.lf.doc import Doc
+from convener.lf.fingerprint import NotFingerprintable
+from convener.lf.gazetteer import PhraseMatcher, gazetteer
+from convener.lf.validation import Span
+from tests.lf.test_gazetteer_words import plain_pieces
 
 # Overlapping phrases, length that changes with case, several pieces in a word, no piece at all.
 ALPHABET = "aAbB"

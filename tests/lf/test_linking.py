@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import convener as cv
 from convener.errors import ConvenerWarning
-from convener.lf import as_linking, gazetteer, linking_function
-from convener.lf.linking import LINK_PREFIX
+from convener.lf.combinators import LINK_PREFIX, as_linking, linking_function
+from convener.lf.gazetteer import gazetteer
 from convener.models.linked_hmm import LinkedHMMConfig
 
 

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convener.errors import ConfigError, ConvenerWarning
-from convener.lf import Doc, pattern
+from convener.lf.doc import Doc
+from convener.lf.pattern import pattern
 
 CATASTROPHE = r"(a|aa)+$"
 

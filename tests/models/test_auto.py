@@ -10,6 +10,7 @@ import pytest
 import convener as cv
 from convener.models import auto
 from convener.models.auto import Auto, VoteSummary
+from convener.models.initialization import estimate_unmarked_weight
 
 # The toy data hold a silent source, of which some models rightly warn.
 pytestmark = pytest.mark.filterwarnings("ignore:.*never mark anything")
@@ -62,7 +63,7 @@ def test_without_torch_lone_marks_decide(monkeypatch: pytest.MonkeyPatch) -> Non
     votes[::6] = 1  # what all agree on, and much that each says alone
     votes[np.arange(240), rng.integers(0, 8, 240)] = 1
     noisy = corpus().with_sources([f"s{k}" for k in range(8)], votes, ["O"] * 8)
-    assert auto.estimate_unmarked_weight(votes, np.ones(240, np.int16), 1) > auto.MAX_FALSE_RATE
+    assert estimate_unmarked_weight(votes, np.ones(240, np.int16), 1) > auto.MAX_FALSE_RATE
     model = Auto()
     assert model._select_model(noisy, np.ones(240, np.int16)) == "hmm"
 

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 import convener as cv
-from convener.encode import get_encoder
-from convener.features import EncoderSpec, Features, from_float32
-from convener.io import checkpoint
-from convener.models.base import FeatureConfig, LabelModel, LabelOutput, Params
+from convener import storage
+from convener.data.features import EncoderSpec, Features, from_float32
+from convener.encoders import get_encoder
+from convener.models.base import FeatureConfig, LabelModel, LabelOutput
+from convener.models.fitted import Params
 
 
 class Spy(LabelModel):
@@ -103,10 +104,10 @@ def test_saving_over_a_model_replaces_it_whole(toy: cv.Dataset, tmp_path: Path) 
 def test_a_checkpoint_is_plain_json_and_safetensors(toy: cv.Dataset, tmp_path: Path) -> None:
     cv.MajorityVote().fit(toy).save(tmp_path / "m")
     assert sorted(path.name for path in (tmp_path / "m").iterdir()) == [
-        checkpoint.METADATA_FILE,
-        checkpoint.ARRAYS_FILE,
+        storage.METADATA_FILE,
+        storage.ARRAYS_FILE,
     ]
-    facts = json.loads((tmp_path / "m" / checkpoint.METADATA_FILE).read_text())
+    facts = json.loads((tmp_path / "m" / storage.METADATA_FILE).read_text())
     assert facts["sources"] == list(toy.sources)
 
 
@@ -227,11 +228,11 @@ def test_a_saved_model_knows_its_encoder_and_scaling(parts: Parts, tmp_path: Pat
     train, _, test = parts
     model = Reader().fit(cv.encode(train, "hashing", width=64, seed=3))
     model.save(tmp_path / "m")
-    facts = json.loads((tmp_path / "m" / checkpoint.METADATA_FILE).read_text())
+    facts = json.loads((tmp_path / "m" / storage.METADATA_FILE).read_text())
     assert facts["encoding"]["name"] == "hashing"
     assert facts["encoding"]["digest"] == get_encoder("hashing", width=64, seed=3).spec.digest
     assert facts["encoding"]["settings"]["width"] == 64
-    again = Reader().load_state(*checkpoint.read_model_files(tmp_path / "m"))
+    again = Reader().load_state(*storage.read_model_files(tmp_path / "m"))
     expected, found = model.predict(test), again.predict(test)  # encoded as train was
     np.testing.assert_array_equal(found.labels, expected.labels)
     assert 0 < expected.labels.mean() < 1
@@ -248,14 +249,14 @@ def test_a_model_that_reads_no_features_saves_none(toy: cv.Dataset, tmp_path: Pa
     assert model.fitted.encoder_spec is None
     assert model.fitted.standardizer is None
     model.save(tmp_path / "m")
-    assert "encoding" not in json.loads((tmp_path / "m" / checkpoint.METADATA_FILE).read_text())
+    assert "encoding" not in json.loads((tmp_path / "m" / storage.METADATA_FILE).read_text())
     assert cv.load_model(tmp_path / "m").fitted.standardizer is None
 
 
 def test_features_that_are_there_are_used(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
     train, valid, test = (cv.encode(part, "hashing", width=32) for part in parts)
     for name in ("get_encoder", "encode", "restore_encoder"):
-        monkeypatch.delattr(sys.modules["convener.encode"], name)
+        monkeypatch.delattr(sys.modules["convener.encoders"], name)
     model = Reader(encoder="minilm").fit(train, valid)
     model.predict(test)
     for seen, data in ((model.train, train), (model.valid, valid)):
@@ -308,7 +309,7 @@ def test_features_of_another_width_are_refused(
 def test_an_encoder_that_changed_since_is_refused(parts: Parts, tmp_path: Path) -> None:
     train, _, test = parts
     Reader(encoder="hashing").fit(train).save(tmp_path / "m")
-    facts, arrays = checkpoint.read_model_files(tmp_path / "m")
+    facts, arrays = storage.read_model_files(tmp_path / "m")
     old = facts | {"encoding": facts["encoding"] | {"digest": "0" * 64}}
     model = Reader().load_state(old, arrays)
     with pytest.raises(cv.ConfigError, match=r"'hashing' is another one now: hashing \(0{12}\)"):

@@ -10,9 +10,9 @@ import pytest
 
 import convener as cv
 from convener.models.bert_ner import BertNER
-from tests.encode.toys import build
+from tests.encoders.toys import build
 from tests.models.kills import killed_at
-from tests.tagger import toys
+from tests.taggers import toys
 
 QUICK: dict[str, Any] = {"epochs": 5, "lr": 0.01}
 

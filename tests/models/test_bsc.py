@@ -11,18 +11,12 @@ import pytest
 import convener as cv
 from benchmarks.crowd.__main__ import measured
 from benchmarks.crowd.generator import crowd as generated
-from convener.kernels.evidence import sparsify_votes
-from convener.kernels.history import (
-    history_counts,
-    history_evidence,
-    prior_counts,
-    with_previous_vote,
-)
+from convener.data.ragged import StringArray, lengths_to_offsets
+from convener.inference.chain import default_log_initial
+from convener.inference.evidence import sparsify_votes
 from convener.models import bsc
-from convener.models.bsc import BSC, BSCCounts
-from convener.packed import StringArray, lengths_to_offsets
-from convener.train.chain import default_log_initial
-from convener.train.em import EMTrace, run_em
+from convener.models.bsc import BSC, BSCCounts, history_counts, history_evidence, prior_counts, with_previous_vote
+from convener.models.em import EMTrace, run_em
 
 SIZE = 3
 

@@ -12,10 +12,9 @@ import torch
 
 import convener as cv
 from convener.models.chmm import CHMM
+from convener.models.initialization import emission_counts, paper_emission
 from convener.models.majority_vote import initial_labels
-from convener.train.heard import emission_counts
-from convener.train.packing import PackedDataset
-from convener.train.start import paper_emission
+from convener.neural.batch import PackedDataset
 from tests.models.networks import (
     QUICK,
     assert_gold_decides_only_if_allowed,

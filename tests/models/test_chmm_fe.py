@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import convener as cv
-from convener.insides import DIAGNOSTICS_PREFIX
+from convener.data.diagnostics import DIAGNOSTICS_PREFIX
 from convener.models.chmm_fe import CHMMFE
-from convener.train.start import emission_from_gold
+from convener.models.initialization import emission_from_gold
 from tests.models.test_chmm import f1, planted
 
 pytestmark = pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")

@@ -11,10 +11,10 @@ import pytest
 import convener as cv
 from benchmarks.crowd.__main__ import measured
 from benchmarks.crowd.generator import crowd as generated
+from convener.data.ragged import StringArray
 from convener.models import dawid_skene
 from convener.models.dawid_skene import DawidSkene
-from convener.packed import StringArray
-from convener.train.em import EMTrace, run_em
+from convener.models.em import EMTrace, run_em
 
 # [source, true, said]: careful, fair, mistakes one type for the other, says anything.
 TRUE = np.array(

@@ -11,7 +11,7 @@ import torch
 
 import convener as cv
 from convener.models.dws import DWS
-from convener.train.packing import PackedDataset
+from convener.neural.batch import PackedDataset
 from tests.models.networks import (
     QUICK,
     assert_gold_decides_only_if_allowed,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import convener as cv
-from convener.report import RunSummary, summarize_run
+from convener.report.run_summary import RunSummary, summarize_run
 
 
 @pytest.fixture(scope="session")

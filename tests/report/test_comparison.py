@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 
 import convener as cv
+from convener.data.predictions import USED_GOLD, Predictions
 from convener.errors import ConfigError
-from convener.evaluate import compare_predictions, evaluate, score_spans
-from convener.predictions import USED_GOLD, Predictions
-from convener.report import RunSummary
+from convener.evaluation.evaluation import compare_predictions, evaluate
+from convener.evaluation.metrics import score_spans
 from convener.report.comparison import render_comparison
-from tests.report.reading import Page, page_of
-from tests.report.test_story import KINDS, percent
-from tests.report.told import Told
+from convener.report.run_summary import RunSummary
+from tests.report.fake_model import Told
+from tests.report.html_reader import Page, page_of
+from tests.report.test_report_tables import KINDS, percent
 
 Answers = dict[str, Predictions]
 

@@ -11,7 +11,7 @@ import pytest
 
 import convener as cv
 from convener.errors import ConfigError, DataError, MissingDependencyError
-from convener.report import RunSummary, drawings, summarize_run
+from convener.report import figures
 from convener.report.figures import (
     Figure,
     Heatmap,
@@ -23,7 +23,8 @@ from convener.report.figures import (
     ScatterPlot,
 )
 from convener.report.plots import RENDERERS, write_plot
-from tests.report.told import Told
+from convener.report.run_summary import RunSummary, summarize_run
+from tests.report.fake_model import Told
 
 HEAT = Heatmap(title="heat", caption="", rows=["a", "b"], columns=["c"], values=np.array([[0.9], [np.nan]]))
 FIGURES: list[Figure] = [
@@ -82,21 +83,21 @@ def test_several_stand_side_by_side(tmp_path: Path, count: int) -> None:
     assert all(f"<!-- {figure.title} -->" in texts(tmp_path / "f.svg") for figure in FIGURES[:count])
 
 
-@pytest.mark.parametrize("kind", drawings.FIGURES)
+@pytest.mark.parametrize("kind", figures.FIGURES)
 def test_all_figures_of_a_chain(tmp_path: Path, hmm: RunSummary, kind: str) -> None:
-    found = drawings.FIGURES[kind](hmm)
-    figures = [found] if isinstance(found, Figure) else list(found or [])
-    write_plot(figures[:4], tmp_path / "f.svg")
-    assert f"<!-- {figures[0].title} -->" in texts(tmp_path / "f.svg")
+    found = figures.FIGURES[kind](hmm)
+    drawn = [found] if isinstance(found, Figure) else list(found or [])
+    write_plot(drawn[:4], tmp_path / "f.svg")
+    assert f"<!-- {drawn[0].title} -->" in texts(tmp_path / "f.svg")
 
 
 def test_a_model_that_finds_nothing_is_drawn(tmp_path: Path) -> None:
     data = cv.Dataset.from_spans(["X"], [["a"]], {"s": [[]]}, gold=[[(0, 1, "X")]])
     account = summarize_run(Told(labels=np.zeros(1, np.int16)), data)
     for kind in ("calibration", "confusion", "moves", "reliability"):
-        found = drawings.FIGURES[kind](account)
-        figures = [found] if isinstance(found, Figure) else list(found or [])
-        write_plot(figures, tmp_path / f"{kind}.svg")
+        found = figures.FIGURES[kind](account)
+        drawn = [found] if isinstance(found, Figure) else list(found or [])
+        write_plot(drawn, tmp_path / f"{kind}.svg")
 
 
 @pytest.mark.parametrize("name", ["f", "f.jpg", "f.svg.txt", "png"])

@@ -20,10 +20,11 @@ from urllib.request import Request, urlopen
 import pytest
 
 from convener.errors import ConfigError, ConvenerWarning
-from convener.report import RunSummary, render_report
-from convener.report.sheet import FILTERS, ORDERS, Query
+from convener.report.html import render_report
+from convener.report.run_summary import RunSummary
+from convener.report.sentence_index import FILTERS, ORDERS, Query
 from convener.report.viewer import INDEX_FILE, MAX_RECORDS, Viewer, is_loopback, prepare_view
-from tests.report.reading import params_of
+from tests.report.html_reader import params_of
 
 
 @contextmanager

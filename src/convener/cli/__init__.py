@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from convener import __version__
-from convener.cli import compare, data, demo, doctor, encode, lf, report, runs, tagger
-from convener.cli.terminal import STDERR, print_message
+from convener.cli import compare, data, demo, doctor, encoders, lf, models, report, taggers
+from convener.cli.console import STDERR, print_message
 from convener.errors import ConvenerError, ConvenerWarning
 
 app = typer.Typer(
@@ -48,20 +48,20 @@ app.command()(demo.demo)
 app.command()(data.convert)
 app.command()(lf.apply)
 app.command()(data.analyze)
-app.command()(encode.encode)
-app.command()(runs.fit)
-app.command()(runs.predict)
-app.command()(tagger.train_tagger)
-app.command()(runs.evaluate)
+app.command()(encoders.encode)
+app.command()(models.fit)
+app.command()(models.predict)
+app.command()(taggers.train_tagger)
+app.command()(models.evaluate)
 app.command()(compare.compare)
 app.command()(report.report)
 app.command()(report.view)
 app.command()(report.plot)
-app.command()(runs.models)
+app.command()(models.models)
 app.command()(doctor.doctor)
 app.add_typer(lf.lf_app, name="lf", no_args_is_help=True)
-app.add_typer(encode.encoder_app, name="encoder", no_args_is_help=True)
-app.add_typer(encode.cache_app, name="cache", no_args_is_help=True)
+app.add_typer(encoders.encoder_app, name="encoder", no_args_is_help=True)
+app.add_typer(encoders.cache_app, name="cache", no_args_is_help=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -8,17 +8,18 @@ from typing import Annotated
 
 import typer
 
-from convener import contest, io
-from convener.cli import terminal
+from convener import io
+from convener.cli import console
 from convener.cli.data import DataArgument
-from convener.cli.runs import read_for_model
-from convener.data import Dataset
+from convener.cli.models import read_for_model
+from convener.data.dataset import Dataset
+from convener.data.predictions import Predictions
+from convener.data.tables import Table
 from convener.errors import DataError
-from convener.io.files import atomic_write
-from convener.models import LabelModel
-from convener.predictions import Predictions
+from convener.experiment.benchmark import ALL_MODELS, Benchmark, Trial, TrialResult, make_trials, results_table
+from convener.models.base import LabelModel
 from convener.report.comparison import render_comparison
-from convener.tables import Table
+from convener.storage import atomic_write
 
 EVAL_SPLITS = ("test", "valid", "train")
 """The splits to judge by, the first that is there."""
@@ -27,9 +28,7 @@ EVAL_SPLITS = ("test", "valid", "train")
 def compare(
     data: DataArgument,
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for runs and results.")],
-    models: Annotated[
-        str, typer.Option(help="all, or names with commas between; see `convener models`.")
-    ] = contest.ALL_MODELS,
+    models: Annotated[str, typer.Option(help="all, or names with commas between; see `convener models`.")] = ALL_MODELS,
     seeds: Annotated[int, typer.Option(min=1, help="For models that have chance in them.")] = 5,
     split: Annotated[str | None, typer.Option(help="To judge by; by default test, where there is one.")] = None,
     encoder: Annotated[str | None, typer.Option(help="For models that read the text.")] = None,
@@ -38,35 +37,35 @@ def compare(
         str | None,
         typer.Option(metavar="SPLIT:SHARE", help="Make train of the first share of a split."),
     ] = None,
-    sources: terminal.Sources = None,
-    format: terminal.FormatName = None,
-    read: terminal.ReadOption = None,
-    as_json: terminal.Json = False,
+    sources: console.Sources = None,
+    format: console.FormatName = None,
+    read: console.ReadOption = None,
+    as_json: console.Json = False,
 ) -> None:
     """Fit every model, judge all by the same gold, and write one table and one page.
 
     The same command goes on where it was stopped.
     """
-    trials = contest.make_trials([name.strip() for name in models.split(",")], seeds)
+    trials = make_trials([name.strip() for name in models.split(",")], seeds)
     eval_split = _eval_split(data, split)
 
     def read_eval_data(model: LabelModel, folder: Path) -> Dataset:
         return read_for_model(model, folder, data, eval_split, format, read)
 
-    benchmark = contest.Benchmark(
+    benchmark = Benchmark(
         folder=output,
         command=_fit_arguments(data, encoder, use_gold, train_from, sources, format, read),
         read_data=read_eval_data,
         eval_key=f"{data.resolve()} {eval_split}",
     )
     results = benchmark.run_all(trials)
-    table = contest.results_table(results, f"{data.name}, {eval_split or 'all'}: models compared")
+    table = results_table(results, f"{data.name}, {eval_split or 'all'}: models compared")
     _write_results(benchmark, results, table, output)
     if as_json:
-        terminal.print_json({"models": table.to_records(), "output": str(output)})
+        console.print_json({"models": table.to_records(), "output": str(output)})
     else:
-        terminal.print_result(table)
-    terminal.print_note(f"table.md, table.json and report.html are in {output}")
+        console.print_result(table)
+    console.print_note(f"table.md, table.json and report.html are in {output}")
 
 
 def _eval_split(data: Path, split: str | None) -> str | None:
@@ -102,8 +101,8 @@ def _fit_arguments(
 
 
 def _write_results(
-    benchmark: contest.Benchmark,
-    results: dict[contest.Trial, contest.TrialResult],
+    benchmark: Benchmark,
+    results: dict[Trial, TrialResult],
     table: Table,
     output: Path,
 ) -> None:

@@ -9,12 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from convener import io
-from convener.cli import terminal
-from convener.data import Dataset
+from convener.cli import console
+from convener.data.dataset import Dataset
 from convener.errors import DataError
-from convener.evaluate import analyze as analyze_sources
-from convener.evaluate.sources import PairwiseMetric
-from convener.io.files import atomic_write
+from convener.evaluation.source_analysis import PairwiseMetric
+from convener.evaluation.source_analysis import analyze as analyze_sources
+from convener.storage import atomic_write
 
 DataArgument = Annotated[Path, typer.Argument(help="A file, or a folder with train, valid, test.")]
 
@@ -28,9 +28,9 @@ def read_data(
 ) -> Any:
     """Read with a sign of life, and show what the reader had to decide."""
     issues = io.Issues()
-    with terminal.spinner(f"reading {path}"):
+    with console.spinner(f"reading {path}"):
         data = io.read(path, split, format=format, issues=issues, **options)
-    terminal.print_issues(issues)
+    console.print_issues(issues)
     return data
 
 
@@ -45,53 +45,53 @@ def read_split(path: Path, split: str | None, **options: Any) -> Dataset:
 
 def analyze(
     data: DataArgument,
-    split: terminal.Split = None,
-    sources: terminal.Sources = None,
-    format: terminal.FormatName = None,
-    read: terminal.ReadOption = None,
+    split: console.Split = None,
+    sources: console.Sources = None,
+    format: console.FormatName = None,
+    read: console.ReadOption = None,
     pairwise: Annotated[PairwiseMetric | None, typer.Option(help="Also a matrix over pairs of sources.")] = None,
-    as_json: terminal.Json = False,
+    as_json: console.Json = False,
 ) -> None:
     """Coverage, overlap, conflict and quality of every source."""
-    dataset = read_split(data, split, format=format, options=terminal.parse_read_options(sources, read))
-    with terminal.spinner("analysing"):
+    dataset = read_split(data, split, format=format, options=console.parse_read_options(sources, read))
+    with console.spinner("analysing"):
         analysis = analyze_sources(dataset)
     if as_json:
-        terminal.print_json(analysis.to_json())
+        console.print_json(analysis.to_json())
         return
-    terminal.print_result(analysis)
+    console.print_result(analysis)
     if pairwise is not None:
-        terminal.print_result(analysis.pairwise_table(pairwise))
+        console.print_result(analysis.pairwise_table(pairwise))
 
 
 def convert(
     source: Annotated[Path, typer.Argument(metavar="IN", help="A file or a folder of splits.")],
     target: Annotated[Path, typer.Argument(metavar="OUT", help="A file, or a folder for splits.")],
-    split: terminal.Split = None,
-    format: terminal.FormatName = None,
+    split: console.Split = None,
+    format: console.FormatName = None,
     to: Annotated[str | None, typer.Option(help="Format of OUT where its suffix does not tell.")] = None,
     scheme: Annotated[str, typer.Option(help="Tags to write: bio, io, iobes or biluo.")] = "bio",
     lossy: Annotated[bool, typer.Option("--lossy", help="Write even where votes cannot be kept as they are.")] = False,
-    sources: terminal.Sources = None,
-    read: terminal.ReadOption = None,
+    sources: console.Sources = None,
+    read: console.ReadOption = None,
     cases: Annotated[Path | None, typer.Option(help="List every decision the reader took in this file.")] = None,
-    as_json: terminal.Json = False,
+    as_json: console.Json = False,
 ) -> None:
     """Turn one format into another; what cannot be kept is said."""
-    options = terminal.parse_read_options(sources or ["all"], read)
+    options = console.parse_read_options(sources or ["all"], read)
     issues = io.Issues()
-    with terminal.spinner(f"reading {source}"):
+    with console.spinner(f"reading {source}"):
         if io.find_split_files(source):
             content = io.read(source, split, format=format, issues=issues, **options)
         else:
             content = io.read_content(source, format=format, issues=issues, **options)
-    terminal.print_issues(issues)
+    console.print_issues(issues)
     if cases is not None:
         with atomic_write(cases) as draft:
             draft.write_text("".join(f"{case}\n" for case in issues), encoding="utf-8")
-    with terminal.spinner(f"writing {target}"):
+    with console.spinner(f"writing {target}"):
         io.write(content, target, format=to, scheme=scheme, lossy=lossy)
     if as_json:
-        terminal.print_json({"output": str(target), "cases": issues.counts()})
+        console.print_json({"output": str(target), "cases": issues.counts()})
         return
-    terminal.print_note(f"{source} -> {target}: {content!r}")
+    console.print_note(f"{source} -> {target}: {content!r}")

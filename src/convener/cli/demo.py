@@ -11,14 +11,17 @@ from typing import Annotated, Any
 import typer
 
 from convener import demo as embedded
-from convener import io, run
-from convener.cli import terminal
-from convener.corpus import Corpus
+from convener import io
+from convener.cli import console
+from convener.data.corpus import Corpus
+from convener.data.tables import PERCENT, Table
 from convener.errors import ConvenerWarning, DataError
-from convener.evaluate import analyze, evaluate
-from convener.io.files import atomic_write
-from convener.models import LabelModel, installed_models
-from convener.tables import PERCENT, Table
+from convener.evaluation.evaluation import evaluate
+from convener.evaluation.source_analysis import analyze
+from convener.experiment import run
+from convener.models import installed_models
+from convener.models.base import LabelModel
+from convener.storage import atomic_write
 
 README = """What `convener demo` wrote
 corpus/       the demo corpus with the votes of its sources, as a Wrench folder
@@ -42,7 +45,7 @@ def demo(
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for what the demo writes.")] = Path(
         "convener-demo"
     ),
-    as_json: terminal.Json = False,
+    as_json: console.Json = False,
 ) -> None:
     """See the whole way: sources, models that need no encoder, a table, files in a folder."""
     if output.is_file():
@@ -53,20 +56,20 @@ def demo(
     with atomic_write(output) as draft:
         _write_files(corpus, scores, draft)
     if as_json:
-        terminal.print_json({"scores": scores, "output": str(output)})
+        console.print_json({"scores": scores, "output": str(output)})
         return
-    terminal.print_result(f"1. Text and labeling functions\n{_format_example(corpus)}\n")
-    terminal.print_result(f"2. {analyze(corpus.train)}\n")
-    terminal.print_result(f"3. {_score_table(scores)}\n")
-    terminal.print_result(f"4. Written to {output}/")
-    terminal.print_result("\n".join(f"   {line}" for line in README.splitlines()[1:]) + "\n")
-    terminal.print_result(NEXT_STEPS.format(output))
+    console.print_result(f"1. Text and labeling functions\n{_format_example(corpus)}\n")
+    console.print_result(f"2. {analyze(corpus.train)}\n")
+    console.print_result(f"3. {_score_table(scores)}\n")
+    console.print_result(f"4. Written to {output}/")
+    console.print_result("\n".join(f"   {line}" for line in README.splitlines()[1:]) + "\n")
+    console.print_result(NEXT_STEPS.format(output))
 
 
 def _evaluate_model(model_class: type[LabelModel], corpus: Corpus) -> dict[str, Any]:
     """Fit one model on train, measure it on test."""
-    if terminal.STDERR.is_terminal:
-        terminal.print_note(f"fitting {model_class.name} (what is compiled is kept for the next time)")
+    if console.STDERR.is_terminal:
+        console.print_note(f"fitting {model_class.name} (what is compiled is kept for the next time)")
     model = model_class()
     with warnings.catch_warnings():  # the demo's sources link nothing, for one
         warnings.simplefilter("ignore", ConvenerWarning)

@@ -9,19 +9,19 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any
 
-from convener import caching
-from convener.cli import terminal
-from convener.encode import cache as caches
-from convener.encode import list_encoders
-from convener.encode.packages import PACKAGED
-from convener.io import find_split_files
-from convener.tables import Table
+from convener import storage
+from convener.cli import console
+from convener.data.tables import Table
+from convener.encoders import list_encoders
+from convener.encoders import store as caches
+from convener.encoders.download import PACKAGED
+from convener.io.api import find_split_files
 
 DATA_DIR_ENV, DEFAULT_DATA_DIR = "CONVENER_DATA", Path("..") / "shared" / "data"
 DEV_EXTRA = "dev"
 
 
-def doctor(as_json: terminal.Json = False) -> None:
+def doctor(as_json: console.Json = False) -> None:
     """Versions, extras, encoders, cache, threads, data sets; what is missing and how to get it."""
     findings = {
         "versions": {
@@ -45,7 +45,7 @@ def doctor(as_json: terminal.Json = False) -> None:
         "mend": _suggestions(),
     }
     if as_json:
-        terminal.print_json(findings)
+        console.print_json(findings)
         return
     rows = [
         (group, name, _format_value(value))
@@ -53,9 +53,9 @@ def doctor(as_json: terminal.Json = False) -> None:
         if group != "mend"
         for name, value in _flatten(found)
     ]
-    terminal.print_result(Table(title="convener doctor", columns=("", "what", "found"), rows=tuple(rows)))
+    console.print_result(Table(title="convener doctor", columns=("", "what", "found"), rows=tuple(rows)))
     for line in _suggestions():
-        terminal.print_result(f"missing: {line}")
+        console.print_result(f"missing: {line}")
 
 
 def _requirements() -> dict[str, list[str]]:
@@ -86,7 +86,7 @@ def _encoders() -> dict[str, str | None]:
 
 def _cache_info() -> dict[str, Any]:
     """Where features and installed encoders lie, and how much that is."""
-    folder = caching.cache_dir()
+    folder = storage.cache_dir()
     size = 0
     for file in folder.rglob("*"):
         with suppress(FileNotFoundError):  # a process may be at work there

@@ -13,16 +13,15 @@ from rich.console import Console
 from rich.text import Text
 
 from convener import io
-from convener.cli import terminal
+from convener.cli import console
 from convener.cli.data import DataArgument, read_data, read_split
-from convener.corpus import Corpus
-from convener.data import Dataset
+from convener.data.corpus import Corpus
+from convener.data.dataset import Dataset
 from convener.errors import DataError
-from convener.io.files import atomic_write
-from convener.lf.apply import ApplyOptions, OnError, apply_with_report
+from convener.lf.apply import ApplyOptions, ApplyResult, OnError, apply_with_report
+from convener.lf.doc import Docs
 from convener.lf.load import load_lfs
-from convener.lf.report import ApplyResult
-from convener.lf.texts import Docs
+from convener.storage import atomic_write
 
 lf_app = typer.Typer(help="Labeling functions: a file to begin with, and a look at what they mark.")
 CODE_WARNING = "The file is imported, which runs the code in it: use only files that you trust."
@@ -43,7 +42,7 @@ def apply(
     ],
     output: Annotated[Path, typer.Option("-o", "--output", help="File, or folder of splits, to write.")],
     only: LFNames = None,
-    split: terminal.Split = None,
+    split: console.Split = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes; by default one for each core.")] = None,
     seconds: Annotated[float, typer.Option(min=0.0, help="Longest time for one text; 0 is no limit.")] = 60.0,
     on_error: Annotated[
@@ -53,9 +52,9 @@ def apply(
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Run every function, and keep nothing.")] = False,
     to: Annotated[str | None, typer.Option(help="Format of OUTPUT where its suffix does not tell.")] = None,
     cases: Annotated[Path | None, typer.Option(help="List every failure and mended span in this file.")] = None,
-    format: terminal.FormatName = None,
-    read: terminal.ReadOption = None,
-    as_json: terminal.Json = False,
+    format: console.FormatName = None,
+    read: console.ReadOption = None,
+    as_json: console.Json = False,
 ) -> None:
     """Turn labeling functions into votes on DATA, which may be raw text.
 
@@ -63,7 +62,7 @@ def apply(
     Functions that were not edited are taken from the cache.
     """
     functions = load_lfs(lfs, only)
-    content = read_data(data, split, format=format, options=terminal.parse_read_options(["all"], read))
+    content = read_data(data, split, format=format, options=console.parse_read_options(["all"], read))
     options = ApplyOptions(
         workers=workers or _available_cores(),
         seconds=seconds or None,
@@ -79,18 +78,18 @@ def apply(
     _print_issues(results, cases)
     if as_json:
         records = {name: result.table().to_records() for name, result in results.items()}
-        terminal.print_json({"output": str(output), "splits": records})
+        console.print_json({"output": str(output), "splits": records})
         return
     for name, result in results.items():
-        terminal.print_result(f"{name}: {result}" if whole_corpus else result)
+        console.print_result(f"{name}: {result}" if whole_corpus else result)
     next_arguments = f"{output} --split {next(iter(results))}" if whole_corpus else output
-    terminal.print_note(f"written to {output}; next: convener analyze {next_arguments}")
+    console.print_note(f"written to {output}; next: convener analyze {next_arguments}")
 
 
 def _print_issues(results: dict[str, ApplyResult], issues_file: Path | None) -> None:
     """Show the first cases of all reports, and list all of them in a file."""
     issues = io.Issues([case for result in results.values() for case in result.issues])
-    terminal.print_issues(issues, list_hint="--cases FILE")
+    console.print_issues(issues, list_hint="--cases FILE")
     if issues_file is not None:
         with atomic_write(issues_file) as draft:
             draft.write_text("".join(f"{case}\n" for case in issues), encoding="utf-8")
@@ -106,7 +105,7 @@ def new(
     text = resources.files("convener.lf").joinpath("starter.py").read_text(encoding="utf-8")
     with atomic_write(path) as draft:
         draft.write_text(text.replace("my_lfs.py", path.name), encoding="utf-8")
-    terminal.print_note(f"written to {path}; next: convener lf try {path} DATA")
+    console.print_note(f"written to {path}; next: convener lf try {path} DATA")
 
 
 @lf_app.command("try", help=f"Show what labeling functions mark, highlighted. {CODE_WARNING}")
@@ -115,26 +114,26 @@ def try_functions(
     data: DataArgument,
     number: Annotated[int, typer.Option("-n", min=1, help="Sentences to show.")] = 20,
     only: LFNames = None,
-    split: terminal.Split = None,
+    split: console.Split = None,
     seed: Annotated[int | None, typer.Option(help="Look at random sentences instead of the first.")] = None,
     seconds: Annotated[float, typer.Option(min=0.0, help="Longest time for one text.")] = 10.0,
-    format: terminal.FormatName = None,
-    read: terminal.ReadOption = None,
+    format: console.FormatName = None,
+    read: console.ReadOption = None,
 ) -> None:
     """Show sentences in which functions mark something, out of the first thousand."""
     functions = load_lfs(lfs, only)
-    dataset = read_split(data, split, format=format, options=terminal.parse_read_options(None, read))
+    dataset = read_split(data, split, format=format, options=console.parse_read_options(None, read))
     if seed is not None:
         sampled = np.random.default_rng(seed).permutation(len(dataset))[:PREVIEW_SAMPLE]
         dataset = dataset.take(np.sort(sampled))
     result = apply_with_report(functions, dataset[:PREVIEW_SAMPLE], ApplyOptions(seconds=seconds or None, cache=False))
-    console = Console(highlight=False, soft_wrap=True)
+    screen = Console(highlight=False, soft_wrap=True)
     marked = np.flatnonzero(_marked_sentences(result.data))[:number].tolist()
     for sentence in marked:
         sentence_data = result.data[sentence : sentence + 1]
-        console.print(_highlight(sentence_data, coloured=console.is_terminal))
-    terminal.print_issues(result.issues)
-    terminal.print_result(result)
+        screen.print(_highlight(sentence_data, coloured=screen.is_terminal))
+    console.print_issues(result.issues)
+    console.print_result(result)
 
 
 def _marked_sentences(data: Dataset) -> np.ndarray:

@@ -11,24 +11,23 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import typer
 
-from convener import __version__, caching, io, run
-from convener.cli import terminal
-from convener.cli.runs import read_for_model
-from convener.data import Dataset
+from convener import __version__, io, storage
+from convener.cli import console
+from convener.cli.models import read_for_model
+from convener.data.dataset import Dataset
+from convener.data.predictions import Predictions
 from convener.errors import ConfigError, DataError
-from convener.io.files import atomic_write
-from convener.models import LabelModel
-from convener.predictions import Predictions
-from convener.report import RunSummary, drawings, render_report, summarize_run
-from convener.report.account import predict_for_report
-from convener.report.alerts import alerts
+from convener.experiment import run
+from convener.models import load_model
+from convener.models.base import LabelModel
 from convener.report.comparison import render_comparison
-from convener.report.figures import Figure
+from convener.report.figures import FIGURES, Figure
+from convener.report.html import estimate_table, recommendation_table, render_report
 from convener.report.plots import write_plot
-from convener.report.sheet import Query
-from convener.report.story import estimate_table, recommendation_table
-from convener.report.viewer import Viewer, is_loopback, prepare_view
-from convener.report.views import view_dir
+from convener.report.run_summary import RunSummary, alerts, predict_for_report, summarize_run
+from convener.report.sentence_index import Query
+from convener.report.viewer import Viewer, is_loopback, prepare_view, view_dir
+from convener.storage import atomic_write
 
 FigureName = Literal["reliability", "agreement", "pairs", "emissions", "moves", "curves", "calibration", "confusion"]
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="What `convener fit` wrote.")]
@@ -50,9 +49,9 @@ def report(
         typer.Option(help="Also write the most uncertain sentences to this file, to annotate."),
     ] = None,
     number: Annotated[int, typer.Option(min=1, help="How many for --annotate.")] = 100,
-    format: terminal.FormatName = None,
-    read: terminal.ReadOption = None,
-    as_json: terminal.Json = False,
+    format: console.FormatName = None,
+    read: console.ReadOption = None,
+    as_json: console.Json = False,
 ) -> None:
     """One page that shows the sources, the model and the sentences; opens without a network."""
     if len(runs) > 1 and not compare:
@@ -63,18 +62,18 @@ def report(
         _write_comparison(runs, output, data, split, format, read, as_json=as_json)
         return
     summary = _summarize(runs[0], data, split, format, read)
-    with terminal.spinner(f"writing {output}"), atomic_write(output) as draft:
+    with console.spinner(f"writing {output}"), atomic_write(output) as draft:
         draft.write_text(render_report(summary), encoding="utf-8")
     if annotate is not None:
         _export_uncertain(summary, annotate, number)
     if as_json:
-        terminal.print_json(_summary_json(summary) | {"output": str(output)})
+        console.print_json(_summary_json(summary) | {"output": str(output)})
         return
     for alert in alerts(summary):
-        terminal.print_message("warning" if alert.level == "grave" else "note", alert.text)
-    terminal.print_result(estimate_table(summary))
-    terminal.print_result(f"\n{recommendation_table(summary)}")
-    terminal.print_note(f"{output}: {output.stat().st_size / 1e6:.1f} MB; open it in a browser")
+        console.print_message("warning" if alert.level == "grave" else "note", alert.text)
+    console.print_result(estimate_table(summary))
+    console.print_result(f"\n{recommendation_table(summary)}")
+    console.print_note(f"{output}: {output.stat().st_size / 1e6:.1f} MB; open it in a browser")
 
 
 def view(
@@ -84,15 +83,15 @@ def view(
     host: Annotated[str, typer.Option(help="Another interface needs the token that is printed.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 0,
     browser: Annotated[bool, typer.Option(help="Open a browser.")] = True,
-    format: terminal.FormatName = None,
-    read: terminal.ReadOption = None,
+    format: console.FormatName = None,
+    read: console.ReadOption = None,
 ) -> None:
     """The same page, served page by page from disk: for corpora too large for one file."""
     path = _data_path(folder, data)
-    key = _view_key(folder, path, split or "", format or "", terminal.parse_settings(read))
-    prepared = prepare_view(view_dir(caching.cache_dir(), key), lambda: _summarize(folder, data, split, format, read))
+    key = _view_key(folder, path, split or "", format or "", console.parse_settings(read))
+    prepared = prepare_view(view_dir(storage.cache_dir(), key), lambda: _summarize(folder, data, split, format, read))
     with Viewer(prepared, host=host, port=port) as server:
-        terminal.print_note(f"{len(server.sentence_index):,} sentences; Ctrl-C ends")
+        console.print_note(f"{len(server.sentence_index):,} sentences; Ctrl-C ends")
         typer.echo(server.address)
         if browser and is_loopback(host):
             webbrowser.open(server.address)
@@ -105,17 +104,17 @@ def plot(
     output: Annotated[Path, typer.Option("-o", "--output", help="The suffix decides: .png, .svg or .pdf.")],
     data: DataPath = None,
     split: Split = None,
-    format: terminal.FormatName = None,
-    read: terminal.ReadOption = None,
+    format: console.FormatName = None,
+    read: console.ReadOption = None,
 ) -> None:
     """A figure of the report as a file, for a paper."""
     summary = _summarize(folder, data, split, format, read)
-    result = drawings.FIGURES[kind](summary)
+    result = FIGURES[kind](summary)
     figures = [result] if isinstance(result, Figure) else list(result or [])
     if not figures:
         raise DataError(f"{folder}: nothing to draw for {kind}: it needs gold, or another model")
     write_plot(figures, output)
-    terminal.print_note(f"{kind} -> {output}")
+    console.print_note(f"{kind} -> {output}")
 
 
 def _summarize(
@@ -123,9 +122,9 @@ def _summarize(
 ) -> RunSummary:
     """All there is to tell of a run."""
     model, dataset, run_info = _open_run(folder, data, split, format, read)
-    with terminal.show_logs():
+    with console.show_logs():
         dataset = model.encode(dataset)
-    with terminal.spinner("looking at everything"):
+    with console.spinner("looking at everything"):
         return summarize_run(model, dataset, title=folder.resolve().name, run_info=run_info)
 
 
@@ -133,7 +132,7 @@ def _open_run(
     folder: Path, data: Path | None, split: str | None, format: str | None, read: list[str] | None
 ) -> tuple[LabelModel, Dataset, dict[str, Any]]:
     """A run's model, the data to look at, and what was noted of the run."""
-    model, path = run.load_model(folder), _data_path(folder, data)
+    model, path = load_model(folder), _data_path(folder, data)
     run_info = run.read_run_info(folder) if run.has_run_info(folder) else {}
     files = io.find_split_files(path)
     split = split or ("train" if "train" in files else None)
@@ -158,8 +157,8 @@ def _view_key(folder: Path, path: Path, *options: str | Mapping[str, str]) -> st
     """A digest of all that decides what a view shows."""
     files = sorted(file for file in [path, *path.rglob("*")] if file.is_file())
     stats = [f"{file} {file.stat().st_size} {file.stat().st_mtime_ns}" for file in files]
-    model = [caching.file_digest(file) for file in sorted(folder.glob("*")) if file.is_file()]
-    return caching.compute_digest(*model, *stats, *options, __version__)
+    model = [storage.file_digest(file) for file in sorted(folder.glob("*")) if file.is_file()]
+    return storage.compute_digest(*model, *stats, *options, __version__)
 
 
 def _write_comparison(
@@ -177,7 +176,7 @@ def _write_comparison(
     datasets: list[Dataset] = []
     for name, folder in _unique_names(runs).items():
         model, dataset, _ = _open_run(folder, data or _data_path(runs[0], None), split, format, read)
-        with terminal.show_logs():
+        with console.show_logs():
             predictions[name] = predict_for_report(model, model.encode(dataset))
         datasets.append(dataset)
     reference = max(datasets, key=lambda dataset: len(dataset.sources))
@@ -185,8 +184,8 @@ def _write_comparison(
     with atomic_write(output) as draft:
         draft.write_text(html, encoding="utf-8")
     if as_json:
-        terminal.print_json({"output": str(output), "models": list(predictions)})
-    terminal.print_note(f"{len(predictions)} models -> {output}")
+        console.print_json({"output": str(output), "models": list(predictions)})
+    console.print_note(f"{len(predictions)} models -> {output}")
 
 
 def _unique_names(runs: Sequence[Path]) -> dict[str, Path]:
@@ -204,7 +203,7 @@ def _export_uncertain(summary: RunSummary, path: Path, number: int) -> None:
     tokens = np.concatenate([np.arange(*summary.data.offsets[n : n + 2].tolist()) for n in selected.tolist()])
     uncertain = Predictions(data=data, labels=predictions.labels[tokens], model=predictions.model)
     io.write(uncertain, path, lossy=True)
-    terminal.print_note(f"{len(selected):,} sentences to annotate -> {path}")
+    console.print_note(f"{len(selected):,} sentences to annotate -> {path}")
 
 
 def _summary_json(summary: RunSummary) -> dict[str, Any]:

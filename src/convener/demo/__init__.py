@@ -9,15 +9,15 @@ from __future__ import annotations
 import re
 from importlib import resources
 
-from convener.corpus import Corpus
-from convener.data import Dataset
-from convener.demo.sources import LFS
-from convener.io.assemble import GOLD, DatasetBuilder
-from convener.io.options import ReadOptions
-from convener.io.report import Issues
-from convener.io.words import word_spans
-from convener.lf import apply_lfs
-from convener.predictions import Predictions
+from convener.data.corpus import Corpus
+from convener.data.dataset import Dataset
+from convener.data.issues import Issues
+from convener.data.predictions import Predictions
+from convener.data.tokenize import word_spans
+from convener.demo.lfs import LFS
+from convener.io.builder import GOLD, DatasetBuilder
+from convener.io.formats import ReadOptions
+from convener.lf.apply import apply_lfs
 
 TYPES = ("PER", "ORG", "LOC")
 ENTITY_PATTERN = re.compile(r"\[([^]]+)\]\((\w+)\)")

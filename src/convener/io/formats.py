@@ -2,23 +2,112 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import Any, get_args
 
 import numpy as np
 
-from convener.data import ABSTAIN, Dataset
-from convener.errors import FormatError, unknown_name_message
-from convener.io.options import ReadOptions, WriteOptions
-from convener.io.report import Issues
-from convener.predictions import Predictions
+from convener.config import config_from_dict
+from convener.data.alignment import MisalignmentPolicy, OverlapPolicy
+from convener.data.coarse import CoarseSpec
+from convener.data.dataset import Dataset
+from convener.data.issues import Issues
+from convener.data.predictions import Predictions
+from convener.data.ragged import StringArray, row_at
+from convener.data.schemes import REPAIR_POLICIES, SCHEMES, RepairPolicy, Scheme
+from convener.data.tags import ABSTAIN
+from convener.data.validation import SILENCES, Silence
+from convener.errors import ConfigError, FormatError, unknown_name_message
+
+
+def check_unicode(data: Dataset) -> None:
+    """Refuse strings that are no Unicode text (lone surrogates), which most formats cannot hold."""
+    strings_by_kind = {
+        "token": data.tokens,
+        "name": StringArray.from_list([*data.sources, *data.tags.types]),
+        "the text of sentence": None if data.text is None else data.text.sentences,
+        "the document of sentence": data.doc_ids,
+    }
+    for kind, strings in strings_by_kind.items():
+        packed = (strings or StringArray.from_list([])).compact()
+        try:
+            packed.data.tobytes().decode("utf-8")
+        except UnicodeDecodeError as error:
+            index = row_at(packed.offsets, error.start)
+            raise FormatError(f"{kind} {index} is not Unicode text ({packed[index]!r:.40}); npz can hold it") from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadOptions:
+    """What a reader may need to be told."""
+
+    sources: str | tuple[str, ...] = "recommended"
+    """"recommended" (the list a Wrench folder recommends, else all), "all", or names."""
+    types: tuple[str, ...] | None = None
+    """Entity types in order; by default the file's own, or those found, in alphabetical order."""
+    coarse: Mapping[str, CoarseSpec] | None = None
+    """What those labels allow that are coarse: {"ENT": "any", "NOT-PER": "not PER", "GPE": ("LOC",
+    "ORG")}; as a string, "ENT=any; NOT-PER=not PER; GPE=LOC, ORG"."""
+    silence: Silence | None = None
+    """What silence means for every source; by default what the file or its format says."""
+    on_overlap: OverlapPolicy = "longest"
+    """Which of two overlapping spans of one source stays."""
+    on_misaligned: MisalignmentPolicy = "expand"
+    """A character span that cuts through words grows, shrinks, goes, or is an error."""
+    on_illegal: RepairPolicy = "begin"
+    """A stray I- tag begins a span, is dropped with what continues it, or is an error."""
+    columns: tuple[str, ...] | None = None
+    """CoNLL columns: "token", "gold", "label", "_" (ignore), or "source:NAME"."""
+    spacy: str | None = None
+    """Raw text is cut with this spaCy pipeline or the rules of this language, not with ours."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.sources, str) and self.sources not in ("recommended", "all"):
+            object.__setattr__(self, "sources", (self.sources,))
+        if self.types is not None and self.coarse:
+            types = dict.fromkeys([*self.types, *self.coarse])
+            object.__setattr__(self, "types", tuple(types))
+        _check_choice("silence", self.silence, (None, *SILENCES))
+        _check_choice("on_overlap", self.on_overlap, get_args(OverlapPolicy))
+        _check_choice("on_misaligned", self.on_misaligned, get_args(MisalignmentPolicy))
+        _check_choice("on_illegal", self.on_illegal, REPAIR_POLICIES)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> ReadOptions:
+        """Options from names and values; lists may be given as one string with commas."""
+        return config_from_dict(cls, values, kind="reading option")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WriteOptions:
+    """What a writer may need to be told."""
+
+    scheme: Scheme = "bio"
+    """The tag scheme, for formats that write tags."""
+    lossy: bool = False
+    """Write even where the format cannot carry the votes or labels as they are."""
+
+    def __post_init__(self) -> None:
+        _check_choice("scheme", self.scheme, SCHEMES)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> WriteOptions:
+        """Options from names and values."""
+        return config_from_dict(cls, values, kind="writing option")
+
+
+def _check_choice(name: str, value: object, allowed: tuple[object, ...]) -> None:
+    if value not in allowed:
+        choices = ", ".join(str(item) for item in allowed if item is not None)
+        raise ConfigError(f"{name} must be one of {choices}; got {value!r}")
+
 
 LabeledData = Dataset | Predictions
 Reader = Callable[[Path, ReadOptions, Issues], LabeledData]
 Writer = Callable[[LabeledData, Path, WriteOptions], None]
-
 # What a dataset or predictions may hold beyond tokens, legal votes, gold and labels, which
 # every format carries.
 CAPABILITIES = {
@@ -54,7 +143,7 @@ class Format:
 
 
 # In the order in which they are asked whether they recognise a file.
-FORMAT_MODULES = ("wrench", "jsonl", "raw", "conll", "huggingface", "table", "npz", "spacy")
+FORMAT_MODULES = ("wrench", "jsonl", "raw_text", "conll", "huggingface", "table", "npz", "spacy")
 
 
 def list_formats() -> tuple[Format, ...]:

@@ -16,19 +16,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.data import ABSTAIN, Dataset, Text
+from convener.data.dataset import Dataset, Text
+from convener.data.issues import Issues, error_location, short_repr, wrap_errors
+from convener.data.predictions import Predictions
+from convener.data.ragged import Array, StringArray, lengths_to_offsets
+from convener.data.schemes import from_bio
+from convener.data.tags import ABSTAIN, TagSet
 from convener.errors import DataError
-from convener.io.facts import Metadata, apply_read_options
-from convener.io.files import decode_utf8
-from convener.io.formats import CAPABILITIES, Format, LabeledData, get_dataset
-from convener.io.mending import TagRepair
-from convener.io.messages import error_location, short_repr, wrap_errors
-from convener.io.options import ReadOptions, WriteOptions
-from convener.io.report import Issues
-from convener.packed import Array, StringArray, lengths_to_offsets
-from convener.predictions import Predictions
-from convener.schemes import from_bio
-from convener.tags import TagSet
+from convener.io.formats import CAPABILITIES, Format, LabeledData, ReadOptions, WriteOptions, get_dataset
+from convener.io.metadata import Metadata, apply_read_options
+from convener.io.tag_columns import TagRepair
+from convener.storage import decode_utf8
 
 EXTERNAL_ARRAYS = ("votes", "L", "offsets", "lengths", "tokens", "gold", "Y", "sources", "types")
 MAX_LABEL = np.iinfo(np.int16).max

@@ -3,29 +3,120 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Generator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from convener import caching, progress
-from convener.coarse import CoarseSpec
-from convener.corpus import Corpus
-from convener.data import Dataset
+from convener import progress, storage
+from convener.data.coarse import CoarseSpec
+from convener.data.corpus import Corpus
+from convener.data.dataset import Dataset
+from convener.data.issues import Issues
+from convener.data.spans import Spans
+from convener.data.tables import Table
+from convener.data.tags import ABSTAIN, TagSet
 from convener.errors import ConfigError, ConvenerWarning, DataError, unknown_name_message
-from convener.io.report import Issues
 from convener.lf import cache as caches
-from convener.lf import crew
-from convener.lf.columns import VoteColumn, build_column
+from convener.lf import workers
+from convener.lf.doc import Docs
+from convener.lf.fingerprint import NotFingerprintable
 from convener.lf.function import LabelingFunction, Scope
-from convener.lf.report import ApplyResult, LFStats
-from convener.lf.texts import Docs
-from convener.lf.version import NotFingerprintable
-from convener.lf.work import FAILURES, ChunkResult, Task, TaskRunner
-from convener.tags import TagSet
+from convener.lf.validation import INVALID
+from convener.lf.workers import FAILURES, ChunkResult, LocatedIssue, Task, TaskRunner
+
+
+@dataclass(frozen=True, eq=False)
+class VoteColumn:
+    """Labels over the function's own types (N,), and what there is to report."""
+
+    labels: NDArray[np.int16]
+    issues: tuple[LocatedIssue, ...]
+
+    @property
+    def num_spans(self) -> int:
+        """How many spans there are."""
+        return int(np.count_nonzero((self.labels > 0) & (self.labels % 2 == 1)))
+
+    def count_abstained(self, docs: Docs) -> int:
+        """How many of the texts that have words it abstains on."""
+        labels = self.labels if docs.token_order is None else self.labels[docs.token_order]
+        first = docs.offsets[:-1][np.diff(docs.offsets) > 0]
+        return int(np.count_nonzero(labels[first] == ABSTAIN))
+
+
+def build_column(function: LabelingFunction, docs: Docs, chunks: Iterable[ChunkResult]) -> VoteColumn:
+    """One label of the function's own types for each token of the dataset."""
+    chunks = sorted(chunks, key=lambda chunk: chunk.start)
+    spans = np.concatenate([np.zeros((0, 4), np.int64), *(piece.spans for piece in chunks)])
+    abstained = np.zeros(len(docs), bool)
+    for piece in chunks:
+        abstained[piece.abstained] = True
+    labels = TagSet(function.labels).labels(Spans.from_array(spans), docs.offsets)
+    labels[np.repeat(abstained, np.diff(docs.offsets))] = ABSTAIN
+    if docs.token_order is not None:
+        reordered = np.empty_like(labels)
+        reordered[docs.token_order] = labels
+        labels = reordered
+    return VoteColumn(labels, tuple(issue for piece in chunks for issue in piece.issues))
+
+
+ISSUE_KINDS = (INVALID, "misaligned", "overlap", *FAILURES)
+"""What is counted of every function; others are counted where they occur."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LFStats:
+    """How one function fared."""
+
+    name: str
+    num_spans: int
+    abstained_texts: int
+    """Texts on which it abstains."""
+    seconds: float | None
+    """Time it took, of all processes together; None where it did not run."""
+    status: str
+    """Whether it ran, and if it was not kept, why."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ApplyResult:
+    """The votes of labeling functions, and a report of what happened."""
+
+    data: Dataset
+    stats: Sequence[LFStats]
+    issues: Issues
+    """Every span that was mended or left out, every failure: with its place and function."""
+
+    def table(self) -> Table:
+        """One row a function: what it marked, and how often what happened."""
+        counts = Counter((issue.source, issue.kind) for issue in self.issues)
+        kinds = [*ISSUE_KINDS, *sorted({kind for _, kind in counts} - set(ISSUE_KINDS))]
+        return Table(
+            title=f"Labeling functions on {len(self.data):,} sentences",
+            columns=("function", "spans", "abstains", *kinds, "seconds", "how"),
+            rows=[
+                (
+                    entry.name,
+                    entry.num_spans,
+                    entry.abstained_texts,
+                    *(counts[entry.name, kind] for kind in kinds),
+                    entry.seconds,
+                    entry.status,
+                )
+                for entry in self.stats
+            ],
+            formats={"seconds": ".2f"},
+        )
+
+    def __str__(self) -> str:
+        return str(self.table())
+
 
 OnError = Literal["report", "raise"]
 Functions = Sequence[LabelingFunction]
@@ -174,7 +265,7 @@ def _cache_paths(
     functions: Functions, data: Dataset, cache: str | Path | bool
 ) -> tuple[dict[int, Path], dict[int, str]]:
     """Where columns are kept, by the number of the function, and why others are not."""
-    cache_dir = caching.resolve_cache_dir(cache)
+    cache_dir = storage.resolve_cache_dir(cache)
     if cache_dir is None:
         return {}, {}
     data_digest = caches.dataset_digest(data)
@@ -226,8 +317,8 @@ def _run_functions(
 def _run_tasks(runner: TaskRunner, tasks: list[Task], options: ApplyOptions) -> Generator[ChunkResult, None, None]:
     """The pieces of all jobs, from workers if there are to be several or a limit of time."""
     limited = options.workers > 1 or options.seconds is not None
-    if limited and crew.can_fork():
-        yield from crew.run_tasks(runner, tasks, num_workers=options.workers, timeout=options.seconds)
+    if limited and workers.can_fork():
+        yield from workers.run_tasks(runner, tasks, num_workers=options.workers, timeout=options.seconds)
         return
     if limited:
         warnings.warn(

@@ -19,12 +19,11 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors import numpy as safetensors
 
-from convener.caching import arrays_digest, compute_digest
-from convener.data import Dataset
+from convener.data.dataset import Dataset
 from convener.errors import ConvenerWarning, DataError
-from convener.io.files import atomic_write
-from convener.lf.columns import VoteColumn
-from convener.lf.work import LocatedIssue
+from convener.lf.apply import VoteColumn
+from convener.lf.workers import LocatedIssue
+from convener.storage import arrays_digest, atomic_write, compute_digest
 
 VOTES_DIR, SUFFIX = "votes", ".safetensors"
 VERSION = "1"

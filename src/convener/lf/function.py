@@ -1,30 +1,22 @@
-"""The contract of a labeling function: a text in, spans out."""
+"""What sources that run a model share: many texts at once, and types under other names."""
 
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any, Literal, get_args
 
-from convener.coarse import CoarseSpec
-from convener.data import ABSTAIN, SILENCES, Silence
+from convener.data.alignment import MisalignmentPolicy, OverlapPolicy
+from convener.data.coarse import CoarseSpec
+from convener.data.tags import TagSet
+from convener.data.validation import SILENCES, Silence
 from convener.errors import ConfigError, ConvenerWarning, DataError, check_known
-from convener.io.options import MisalignmentPolicy, OverlapPolicy
-from convener.lf.settle import Span, validate_spans
-from convener.lf.version import fingerprint
-from convener.lf.view import Doc
-from convener.tags import TagSet
-
-__all__ = [
-    "ABSTAIN",
-    "BatchLabelFunc",
-    "LabelFunc",
-    "LabelingFunction",
-    "RawOutput",
-    "Span",
-    "labeling_function",
-]
+from convener.lf.doc import Doc
+from convener.lf.fingerprint import fingerprint
+from convener.lf.validation import Span, validate_spans
 
 RawOutput = Iterable[Span] | int | None
 """What is found in a text: spans, nothing (None), or ABSTAIN."""
@@ -190,3 +182,44 @@ def labeling_function(
 
 
 _DECORATOR_FIELDS = ("name", "labels", "func")
+LabelMapping = Mapping[str, str] | Sequence[str]
+"""Which of a model's types are used: a list of them, or a mapping to the names they get."""
+
+
+class BatchedSource(ABC):
+    """Finds spans in many texts at once. Holds settings only, so that a process can be sent it."""
+
+    @abstractmethod
+    def find_batch(self, docs: Sequence[Doc]) -> list[RawOutput]:
+        """What is found in each text."""
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """All that decides what is found, as one word."""
+
+    def find(self, doc: Doc) -> RawOutput:
+        """What is found in one text."""
+        (output,) = self.find_batch([doc])
+        return output
+
+    def as_function(self, name: str, labels: Iterable[str], settings: Mapping[str, Any]) -> LabelingFunction:
+        """The labeling function; settings are the fields of `LabelingFunction`."""
+        label_names = tuple(dict.fromkeys(labels))
+        lf_fields = {"batch_func": self.find_batch, "offsets": "tokens"}
+        return labeling_function(label_names, name=name, **lf_fields, **settings)(self.find)
+
+
+def absolute_path(model: str | Path) -> str:
+    """A model's name, or the whole path of its folder, wherever one goes from here."""
+    return str(Path(model).absolute() if Path(model).is_dir() else model)
+
+
+def to_label_map(labels: LabelMapping) -> dict[str, str]:
+    """A model's types and what they are called here.
+
+    >>> to_label_map(["PER"]), to_label_map({"GPE": "LOC", "LOC": "LOC"})
+    ({'PER': 'PER'}, {'GPE': 'LOC', 'LOC': 'LOC'})
+    """
+    if isinstance(labels, str) or not labels:
+        raise ConfigError(f"labels are a list or a mapping of entity types, got {labels!r}")
+    return dict(labels) if isinstance(labels, Mapping) else {name: name for name in labels}

@@ -2,25 +2,220 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+import re
+import unicodedata
+import warnings
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from os import PathLike
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
+import regex
 from ahocorasick_rs import AhoCorasick
 from numpy.typing import NDArray
 
-from convener.errors import ConfigError
-from convener.kernels.overlap import longest_first, resolve_overlaps
-from convener.lf.function import LabelingFunction, Span
-from convener.lf.phrases import Phrases, read_phrase_labels
-from convener.lf.version import NotFingerprintable, fingerprint
-from convener.lf.view import Doc
-from convener.lf.words import NearestWord, WordNormalizer, make_normalizer
-from convener.packed import lengths_to_offsets
+from convener.data.alignment import longest_first, resolve_overlaps
+from convener.data.issues import short_repr
+from convener.data.ragged import lengths_to_offsets
+from convener.data.tokenize import UNSEGMENTED_SCRIPTS
+from convener.errors import ConfigError, ConvenerWarning, DataError, require
+from convener.lf.doc import Doc
+from convener.lf.fingerprint import NotFingerprintable, fingerprint
+from convener.lf.function import LabelingFunction
+from convener.lf.validation import Span
+from convener.storage import decode_utf8
+
+WordNormalizer = Callable[[str], str]
+# Elsewhere tokenizers part letters, digits and signs, but nothing smaller.
+_SUBTOKEN = regex.compile(
+    rf"[{UNSEGMENTED_SCRIPTS}]\p{{M}}*|(?:(?![{UNSEGMENTED_SCRIPTS}])[\p{{L}}\p{{M}}])+|\p{{N}}+|[^\s\x1c-\x1f]"
+)
+_ASCII_SUBTOKEN = re.compile(r"[A-Za-z]+|[0-9]+|\S")  # the same there, and faster
+LETTERS_PER_EDIT = 4
+
+
+def split_subtokens(words: str) -> list[str]:
+    """Runs of letters, runs of digits, single signs: what no tokenizer takes apart.
+
+    >>> split_subtokens("non-small U.S. B12 北京")
+    ['non', '-', 'small', 'U', '.', 'S', '.', 'B', '12', '北', '京']
+    """
+    if words.isascii():
+        return _ASCII_SUBTOKEN.findall(words)
+    return _SUBTOKEN.findall(unicodedata.normalize("NFC", words))
+
+
+def fold_case(word: str) -> str:
+    """The word with its case left aside.
+
+    >>> fold_case("STRASSE") == fold_case("Straße")
+    True
+    """
+    return unicodedata.normalize("NFC", word.casefold())
+
+
+def singular(word: str) -> str:
+    """An English noun without the ending of its plural, by three rules (Harman's S stemmer).
+
+    >>> [singular(word) for word in ("diseases", "allergies", "virus", "glass", "was", "CATS")]
+    ['disease', 'allergy', 'virus', 'glass', 'was', 'CAT']
+    """
+    end = word.casefold()
+    if len(end) < 4 or end.endswith(("us", "ss")):
+        return word
+    if end.endswith("ies") and not end.endswith(("eies", "aies")):
+        return word[:-3] + ("Y" if word.isupper() else "y")
+    if end.endswith("es") and not end.endswith(("aes", "ees", "oes")):
+        return word[:-1]
+    return word[:-1] if end.endswith("s") else word
+
+
+class NearestWord:
+    """Finds the known word that an unknown one was probably meant to be.
+
+    A word of n letters may have n / 4 slips (letters inserted, left out, changed, swapped), and
+    no more than `slips`. Of equally near words the first in the alphabet is taken.
+
+    >>> near = NearestWord(["aspirin", "codeine"], max_edits=1)
+    >>> near("asprin"), near("codiene"), near("code")
+    ('aspirin', 'codeine', None)
+    """
+
+    def __init__(self, vocabulary: Iterable[str], *, max_edits: int) -> None:
+        self._extract: Any = require("rapidfuzz.process", extra="fuzzy", purpose="fuzzy=").extract
+        self._distance: Any = require("rapidfuzz.distance.OSA", extra="fuzzy", purpose="").distance
+        self._max_edits = max_edits
+        self._by_length: dict[int, list[str]] = {}
+        for word in sorted(vocabulary):
+            self._by_length.setdefault(len(word), []).append(word)
+
+    def __call__(self, word: str) -> str | None:
+        """The nearest known word, or None."""
+        max_edits = min(self._max_edits, len(word) // LETTERS_PER_EDIT)
+        candidates: list[tuple[int, str]] = []
+        for length in range(len(word) - max_edits, len(word) + max_edits + 1) if max_edits else ():
+            matches = self._extract(
+                word,
+                self._by_length.get(length, ()),
+                scorer=self._distance,
+                score_cutoff=max_edits,
+                limit=None,
+            )
+            candidates += [(int(distance), candidate) for candidate, distance, _ in matches]
+        return min(candidates)[1] if candidates else None
+
+
+def make_normalizer(*, ignore_case: bool, normalize: WordNormalizer | str | None) -> Callable[[str], Sequence[str]]:
+    """A function from words to the pieces by which they are compared."""
+    if isinstance(normalize, str):
+        if normalize != "english":
+            raise ConfigError(f"lemma must be 'english' or a function of a word, got {normalize!r}")
+        normalize = singular
+    steps: list[WordNormalizer] = [
+        *([fold_case] if ignore_case else []),
+        *([normalize] if normalize else []),
+    ]
+
+    def normalize_words(words: str) -> Sequence[str]:
+        subtokens = split_subtokens(words)
+        for step in steps:
+            # A step may give more than one piece, or none: what it gives is cut again.
+            subtokens = [part for subtoken in subtokens for part in split_subtokens(step(subtoken))]
+        return subtokens
+
+    return normalize_words
+
+
+Phrases = str | PathLike[str] | Iterable[str] | Mapping[str, Any]
+"""A file, phrases, or phrases by label."""
+
+
+def read_phrase_labels(phrases: Phrases, label: str | None, name: str) -> dict[str, str]:
+    """The label of each phrase; `label` where they come without.
+
+    A phrase with several labels keeps the first, and a warning says how many there are.
+
+    >>> read_phrase_labels({"LOC": ["Oslo", "Lima"]}, None, "places")
+    {'Oslo': 'LOC', 'Lima': 'LOC'}
+    """
+    pairs = _read_pairs(Path(phrases)) if isinstance(phrases, str | PathLike) else _to_pairs(phrases, "")
+    labels: dict[str, str] = {}
+    ambiguous: dict[str, str] = {}
+    for phrase, own_label in pairs:
+        assigned = label if own_label is None else own_label
+        if assigned is None:
+            raise ConfigError(f"{name}: phrase {short_repr(phrase)} has no label; give label=...")
+        if labels.setdefault(phrase, assigned) != assigned:
+            ambiguous.setdefault(phrase, assigned)
+    if ambiguous:
+        first, other = next(iter(ambiguous.items()))
+        warnings.warn(
+            f"{name}: {len(ambiguous)} phrases have several labels and keep the first, such as "
+            f"{short_repr(first)}: {labels[first]}, not {other}",
+            ConvenerWarning,
+            stacklevel=4,
+        )
+    return labels
+
+
+Pairs = Iterable[tuple[str, str | None]]
+
+
+def _read_pairs(path: Path) -> Pairs:
+    if not path.is_file():
+        raise DataError(f"{path}: no such file of phrases")
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    try:
+        raw = path.read_bytes()
+        if suffixes[-1:] == [".gz"]:
+            raw = gzip.decompress(raw)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path}: cannot be read: {error}") from error
+    text = decode_utf8(raw, str(path))
+    kind = [suffix for suffix in suffixes if suffix != ".gz"][-1:]
+    if kind == [".json"]:
+        try:
+            return _to_pairs(json.loads(text), f"{path}: ")
+        except ValueError as error:
+            raise DataError(f"{path}: not JSON: {error}") from error
+    lines = [line for line in text.splitlines() if line.strip()]
+    if kind == [".tsv"]:
+        return [_parse_line(line) for line in lines]
+    return [(line.strip(), None) for line in lines]
+
+
+def _parse_line(line: str) -> tuple[str, str | None]:
+    """A phrase and, behind a tab, its label; more columns are not looked at."""
+    phrase, _, rest = line.partition("\t")
+    label = rest.partition("\t")[0].strip()
+    return phrase.strip(), label or None
+
+
+def _to_pairs(content: Any, location: str) -> Pairs:
+    """Pairs from a list of phrases, or from a mapping of labels to such lists."""
+    if isinstance(content, Mapping):
+        return [
+            (phrase, str(label)) for label, phrases in content.items() for phrase in _check_phrases(phrases, location)
+        ]
+    return [(phrase, None) for phrase in _check_phrases(content, location)]
+
+
+def _check_phrases(content: Any, location: str) -> list[str]:
+    not_a_list = isinstance(content, str | bytes) or not isinstance(content, Iterable)
+    phrases = [] if not_a_list else list(content)
+    invalid = [content] if not_a_list else [item for item in phrases if not isinstance(item, str)]
+    if invalid:
+        raise DataError(
+            f"{location}expected a list of phrases, or labels with lists of phrases, got {short_repr(invalid[0])}"
+        )
+    return phrases
+
 
 # Every piece of a phrase is one character to the automaton; these two mean no phrase's piece.
 _UNKNOWN_SYMBOL, _BOUNDARY_SYMBOL = "\x00", "\x01"

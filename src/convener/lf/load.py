@@ -9,7 +9,7 @@ from pathlib import Path
 
 from convener.errors import DataError, UnknownNameError, unknown_name_message
 from convener.lf.function import LabelingFunction
-from convener.lf.work import describe_error
+from convener.lf.workers import describe_error
 
 LIST_NAME = "FUNCTIONS"
 """A list of this name in the file says which functions are meant."""

@@ -9,10 +9,11 @@ from typing import Any, Literal, get_args
 
 import regex
 
+from convener.data.tags import ABSTAIN
 from convener.errors import ConfigError
-from convener.lf.function import ABSTAIN, LabelingFunction, RawOutput
-from convener.lf.version import fingerprint
-from convener.lf.view import Doc
+from convener.lf.doc import Doc
+from convener.lf.fingerprint import fingerprint
+from convener.lf.function import LabelingFunction, RawOutput
 
 MatchTarget = Literal["text", "tokens"]
 TIMEOUT = "timeout"

@@ -10,19 +10,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from convener import tagger as taggers
-from convener.data import Dataset
+from convener import storage, taggers
+from convener.config import check_fraction, check_min
+from convener.data.dataset import Dataset
+from convener.data.diagnostics import Diagnostics
 from convener.errors import ConfigError
-from convener.evaluate import score_labels
-from convener.insides import Diagnostics
-from convener.io import checkpoint
+from convener.evaluation.metrics import score_labels
 from convener.models import get_model
-from convener.models.base import FeatureConfig, LabelModel, LabelOutput, Params, RecallPrecision
-from convener.settings import check_fraction, check_min
-from convener.tagger import Tagger, Targets
-from convener.tagger.packed import tagger_from_arrays, tagger_to_arrays
-from convener.train.heard import add_source
-from convener.train.holding import hold_out
+from convener.models.base import FeatureConfig, LabelModel, LabelOutput, RecallPrecision
+from convener.models.fitted import Params
+from convener.models.initialization import add_source
+from convener.neural.batch import hold_out
+from convener.taggers.base import Tagger, tagger_from_arrays, tagger_to_arrays
+from convener.taggers.targets import Targets
 
 TAGGER_SOURCE = "(tagger)"
 """The name of the source that the tagger becomes."""
@@ -215,6 +215,6 @@ def _f1(targets: Targets, reference: NDArray[np.int16] | None) -> float:
 def _split_params(params: Mapping[str, NDArray[Any]]) -> tuple[Params, Tagger[Any] | None]:
     """What the label model has learned, and the tagger."""
     label_params, tagger_params = (
-        checkpoint.select_prefix(prefix, params) for prefix in (LABEL_MODEL_PREFIX, TAGGER_PREFIX)
+        storage.select_prefix(prefix, params) for prefix in (LABEL_MODEL_PREFIX, TAGGER_PREFIX)
     )
     return label_params, tagger_from_arrays(tagger_params) if tagger_params else None

@@ -10,15 +10,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.data import Dataset
+from convener.config import check_min
+from convener.data.dataset import Dataset
 from convener.errors import ConvenerWarning
-from convener.evaluate.metrics import is_correct
-from convener.kernels.priors import estimate_unmarked_weight
+from convener.evaluation.metrics import is_correct
 from convener.models import get_model
-from convener.models.base import FeatureConfig, LabelModel, LabelOutput, Params, RecallPrecision
+from convener.models.base import FeatureConfig, LabelModel, LabelOutput, RecallPrecision
+from convener.models.fitted import Params
+from convener.models.initialization import entity_votes, estimate_unmarked_weight
 from convener.models.majority_vote import baseline_labels
-from convener.settings import check_min
-from convener.train.heard import entity_votes
 
 SPARSE_CHMM, HMM, BSC, MAJORITY_VOTE = "sparse-chmm", "hmm", "bsc", "majority-vote"
 MIN_MARKED_TOKENS = 50

@@ -12,25 +12,19 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.data import Dataset
-from convener.encode import AUTO, ensure_features
+from convener import storage
+from convener.config import check_min, config_from_dict, config_to_dict
+from convener.data.dataset import Dataset
+from convener.data.diagnostics import Diagnostics
+from convener.data.features import EncoderSpec, Standardizer
+from convener.data.predictions import USED_GOLD, Predictions
+from convener.data.ragged import RaggedArray
+from convener.data.tables import PERCENT, Table
+from convener.data.votes import VoteSelection, negative_sources
+from convener.encoders import AUTO, ensure_features
 from convener.errors import ConvenerWarning, DataError, NotFittedError
-from convener.features import EncoderSpec, Standardizer
-from convener.insides import Diagnostics
-from convener.io import checkpoint
-from convener.kernels.confusion import type_probabilities, type_reliability
-from convener.models.fitted import (
-    FittedState,
-    Params,
-    Reliability,
-    match_fitted,
-    source_reliability,
-)
-from convener.models.hearing import VoteSelection, negative_sources
-from convener.packed import RaggedArray
-from convener.predictions import USED_GOLD, Predictions
-from convener.settings import check_min, config_from_dict, config_to_dict
-from convener.tables import PERCENT, Table
+from convener.inference.counts import type_probabilities, type_reliability
+from convener.models.fitted import FittedState, Params, Reliability, match_fitted, source_reliability
 
 __all__ = [
     "EMConfig",
@@ -117,7 +111,9 @@ class LabelModel(ABC):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        cls.name = cls.__module__.rpartition(".")[2].replace("_", "-")
+        # A model is a module or a package of convener.models: sparse_chmm, or sparse_chmm.model.
+        parts = cls.__module__.removeprefix("convener.models.").split(".")
+        cls.name = (parts[0] if cls.__module__.startswith("convener.models.") else parts[-1]).replace("_", "-")
 
     def __init__(self, **settings: Any) -> None:
         self.config: Any = config_from_dict(self.Config, settings, kind=f"setting of {self.name}")
@@ -276,7 +272,7 @@ class LabelModel(ABC):
 
     def save(self, folder: str | Path) -> None:
         """Write the fitted model to a folder, whole or not at all."""
-        checkpoint.save_model_files(Path(folder), *self.to_state())
+        storage.save_model_files(Path(folder), *self.to_state())
 
     def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """All that a fitted model is: facts fit for JSON, and arrays."""

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from convener import tagger as taggers
-from convener.data import Dataset
+from convener import taggers
+from convener.config import check_min
+from convener.data.dataset import Dataset
+from convener.data.features import EncoderSpec
 from convener.errors import DataError
-from convener.features import EncoderSpec
-from convener.models.base import FeatureConfig, LabelModel, LabelOutput, Params
-from convener.settings import check_min
-from convener.tagger import Tagger, Targets
-from convener.tagger.packed import tagger_from_arrays, tagger_to_arrays
+from convener.models.base import FeatureConfig, LabelModel, LabelOutput
+from convener.models.fitted import Params
+from convener.taggers.base import Tagger, tagger_from_arrays, tagger_to_arrays
+from convener.taggers.targets import Targets
 
 UNTRAINABLE_ENCODER = "hashing"
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from convener.data import Dataset
+from convener.data.dataset import Dataset
 from convener.errors import DataError
-from convener.models.base import LabelModel, LabelOutput, Params
+from convener.models.base import LabelModel, LabelOutput
+from convener.models.fitted import Params
 
 
 class BestConsensus(LabelModel):

@@ -8,23 +8,92 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.data import Dataset
+from convener.config import check_min
+from convener.data.dataset import Dataset
 from convener.errors import DataError
-from convener.kernels.chain import expected_counts
-from convener.kernels.evidence import SparseVotes, sparsify_votes
-from convener.kernels.history import (
-    MAX_LABELS,
-    history_counts,
-    history_evidence,
-    prior_counts,
-    with_previous_vote,
-)
-from convener.kernels.priors import transition_counts
-from convener.models.base import EMConfig, LabelModel, LabelOutput, Params, warn_unused_sources
+from convener.inference.chain import default_log_initial, expected_counts, safe_log
+from convener.inference.counts import transition_counts
+from convener.inference.decoding import decode
+from convener.inference.evidence import SparseVotes, expected_emission_counts, log_evidence, sparsify_votes
+from convener.models.base import LabelModel, LabelOutput, warn_unused_sources
+from convener.models.em import EMConfig, run_em
+from convener.models.fitted import Params
 from convener.models.majority_vote import baseline_labels
-from convener.settings import check_min
-from convener.train.chain import decode, default_log_initial, safe_log
-from convener.train.em import run_em
+
+MAX_LABELS = 181
+"""A symbol must fit into int16."""
+# Votes of a row that nobody has ever been seen in, and of a label nobody ever says.
+_HABIT_VOTES, _TINY = 1.0, 1e-2
+Floats = NDArray[np.float64]
+
+
+def with_previous_vote(votes: NDArray[np.int16], offsets: NDArray[np.int64], num_labels: int) -> NDArray[np.int16]:
+    """Symbols of votes (N, K) in sentences (M+1,); -1 where a source abstains.  -> (N, K)
+
+    Before a sentence, and where it abstained a token before, a source counts as having said O.
+    """
+    previous = np.zeros_like(votes)
+    previous[1:] = np.maximum(votes[:-1], 0)
+    previous[offsets[:-1][np.diff(offsets) > 0]] = 0
+    return np.where(votes < 0, np.int16(-1), previous * np.int16(num_labels) + votes)
+
+
+def history_evidence(votes: SparseVotes, log_emission: Floats, *, num_threads: int = 1) -> Floats:
+    """Sum of log-probabilities over the sources that did not abstain.  -> (N, L)
+
+    log_votes (K, L, L, L) [source, true, last, said].
+    """
+    num_sources, num_labels = log_emission.shape[:2]
+    flat = log_emission.reshape(num_sources, num_labels, -1)
+    evidence: Floats = log_evidence(votes, flat, dtype=np.float64, num_threads=num_threads)
+    return evidence
+
+
+def history_counts(votes: SparseVotes, marginals: Floats, *, num_threads: int = 1) -> Floats:
+    """How often each source is expected to say j after h where i is true.  -> (K, L, L, L)
+
+    marginals (N, L); [source, true, last, said].
+    """
+    num_labels = marginals.shape[1]
+    counts = expected_emission_counts(votes, marginals, num_symbols=num_labels * num_labels, num_threads=num_threads)
+    return counts.reshape(-1, num_labels, num_labels, num_labels)
+
+
+def prior_counts(
+    counts: Floats,
+    weights: Floats,
+    *,
+    false_votes: Floats,
+    pooled: float,
+    diagonal: float,
+) -> Floats:
+    """Counts beforehand, from those by the labels of a simple vote.  (K, L, L, L) -> the same
+
+    Every row (source, true, last) gets `pooled` votes as all sources speak there, `diagonal` votes
+    for the truth, and one as the source speaks after such a label whatever is true: going on with
+    a span, right or wrong, is no news. Where the truth is O, `false_votes` (K,) spans are invented,
+    of the types the source marks. Sources with `weights` (K,) keep so many times their own counts,
+    and are presumed to end their spans where these end, as often as they mark any: no simple vote
+    knows of a span that is too long.
+    """
+    num_labels = counts.shape[1]
+    pooled_counts = counts.sum(axis=0)
+    pooled_transition = _normalize_rows(pooled_counts.sum(axis=0) + _TINY)
+    source_transition = _normalize_rows(counts.sum(axis=1) + pooled_transition)
+    prior: Floats = _HABIT_VOTES * source_transition[:, None] + pooled * _normalize_rows(
+        pooled_counts + pooled_transition
+    )
+    prior += diagonal * np.eye(num_labels)[:, None]
+    begin_counts = counts[:, :, 0, 1:].sum(axis=1) + _TINY / num_labels
+    prior[:, 0, 0, 1:] += false_votes[:, None] * _normalize_rows(begin_counts)
+    prior[:, 0, 1:, 0] += weights[:, None] * counts[:, :, 1:].sum(axis=(1, 3))
+    return prior + weights[:, None, None, None] * counts
+
+
+def _normalize_rows(counts: Floats) -> Floats:
+    probs: Floats = counts / counts.sum(axis=-1, keepdims=True)
+    return probs
+
 
 Array = NDArray[np.float64]
 

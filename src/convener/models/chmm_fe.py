@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from convener.data import Dataset
+import torch
+from torch import Generator, Tensor
+
+from convener.config import check_min
+from convener.data.dataset import Dataset
 from convener.errors import DataError
-from convener.models.base import Params
-from convener.models.chmm import CHMM
-from convener.models.neural import NeuralChainConfig
-from convener.nets.chmm import FixedEmissionNetwork
-from convener.settings import check_min
-from convener.train.chain import Floats
-from convener.train.heard import WeightedLabels
-from convener.train.start import emission_from_gold, initialize_chain, network_sizes
+from convener.models.chmm import CHMM, TokenVoteBatch, constant_log_evidence
+from convener.models.fitted import Params
+from convener.models.hmm import Floats
+from convener.models.initialization import WeightedLabels, emission_from_gold, initialize_chain, network_sizes
+from convener.models.neural_chain import NeuralChainConfig
+from convener.neural.transition import NO_CONTEXT, ContextConfig, TransitionNetwork
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,3 +68,25 @@ class CHMMFE(CHMM):
             data,
             legal=self.config.legal,
         )
+
+
+class FixedEmissionNetwork(TransitionNetwork):
+    """Emissions that are known: the same for every token, and not trained."""
+
+    def __init__(self, input_dim: int, num_sources: int, num_labels: int, context: ContextConfig = NO_CONTEXT) -> None:
+        super().__init__(input_dim, num_sources, num_labels, context)
+        # By what was said, abstain first, which is no evidence: its row stays zero.
+        self.register_buffer("log_emission", torch.zeros(num_sources, num_labels + 1, num_labels))
+        self.log_emission: Tensor
+
+    def set_emission(self, log_emission: Tensor) -> None:
+        """Take these emissions.  (K, L, L) [source, latent, said]"""
+        self.log_emission[:, 1:] = log_emission.log_softmax(2).transpose(1, 2)
+
+    def log_evidence(self, batch: TokenVoteBatch, generator: Generator | None = None) -> Tensor:
+        """Log evidence; nothing is drawn.  -> (N, L)"""
+        return constant_log_evidence(self.log_emission, batch)
+
+    def mean_emission(self, tokens: Tensor) -> Tensor:
+        """The emissions it has, whatever the tokens.  -> (K, L, L)"""
+        return self.log_emission[:, 1:].transpose(1, 2).double().exp()

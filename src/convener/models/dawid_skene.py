@@ -8,16 +8,16 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.data import Dataset
+from convener.config import check_min
+from convener.data.dataset import Dataset
 from convener.errors import ConfigError
-from convener.kernels import tokenwise
-from convener.kernels.evidence import expected_emission_counts, sparsify_votes
-from convener.kernels.vote import odds
-from convener.models.base import EMConfig, LabelModel, LabelOutput, Params, warn_unused_sources
+from convener.inference import evidence
+from convener.inference.evidence import expected_emission_counts, sparsify_votes
+from convener.inference.voting import odds
+from convener.models.base import LabelModel, LabelOutput, warn_unused_sources
+from convener.models.em import EMConfig, labels_from_classes, run_em
+from convener.models.fitted import Params
 from convener.models.majority_vote import DEFAULT_PRECISION
-from convener.settings import check_min
-from convener.train.em import run_em
-from convener.train.tokens import labels_from_classes
 
 Array = NDArray[np.float64]
 
@@ -110,7 +110,7 @@ class DawidSkene(LabelModel):
 
         def step(counts: ConfusionCounts) -> tuple[ConfusionCounts, float]:
             log_probs = counts.log_probs()
-            posterior, value = tokenwise.class_posterior(votes, weights * log_probs.confusion, log_probs.classes)
+            posterior, value = evidence.class_posterior(votes, weights * log_probs.confusion, log_probs.classes)
             value += float((prior.classes * log_probs.classes).sum() + (prior.confusion * log_probs.confusion).sum())
             return prior.add(count(posterior)), value / max(1, len(train.tokens))
 
@@ -125,7 +125,7 @@ class DawidSkene(LabelModel):
     def _infer(self, params: Params, data: Dataset) -> LabelOutput:
         """The most probable class of each token; runs of a type are spans."""
         log_probs = ConfusionCounts(params["classes"], params["votes"]).log_probs()
-        posterior, _ = tokenwise.class_posterior(
+        posterior, _ = evidence.class_posterior(
             sparsify_votes(self._class_votes(data)),
             self._vote_weights(data) * log_probs.confusion,
             log_probs.classes,
@@ -133,12 +133,12 @@ class DawidSkene(LabelModel):
         # Without context, nothing tells of an entity where nobody has an opinion.
         has_opinion = np.logical_or.reduce(data.opinions(), axis=1)
         posterior[~has_opinion] = np.eye(self._num_classes(data))[0]
-        best_class = tokenwise.most_probable_class(posterior)
+        best_class = evidence.most_probable_class(posterior)
         return LabelOutput(*labels_from_classes(best_class, posterior, data, self.config.scheme))
 
     def _class_votes(self, data: Dataset) -> NDArray[np.int16]:
         """Votes as classes.  -> (N, K)"""
-        return tokenwise.to_type_votes(data.votes) if self.config.scheme == "io" else data.votes
+        return evidence.to_type_votes(data.votes) if self.config.scheme == "io" else data.votes
 
     def _num_classes(self, data: Dataset) -> int:
         return 1 + len(data.tags.types) if self.config.scheme == "io" else len(data.tags)
@@ -150,7 +150,7 @@ class DawidSkene(LabelModel):
         """
         votes = np.where(data.opinions(), self._class_votes(data), np.int16(-1))
         weights = odds(data.prior_precision_or(DEFAULT_PRECISION)) / odds(np.array([DEFAULT_PRECISION]))
-        return tokenwise.vote_shares(votes, self._num_classes(data), weights)
+        return evidence.vote_shares(votes, self._num_classes(data), weights)
 
     def _vote_weights(self, data: Dataset) -> Array:
         """How much each vote counts.  -> (K, 1, C)"""

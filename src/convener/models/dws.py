@@ -3,28 +3,92 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import torch
-from torch import Generator, Tensor
+from torch import Generator, Tensor, nn
 
-from convener.data import Dataset
-from convener.models.majority_vote import initial_labels
-from convener.models.neural import NeuralChainConfig, StagedChainModel, WeakSupervisionConfig
-from convener.nets.dws import DWSNetwork
-from convener.settings import check_fraction, check_min
-from convener.train.field import build_crf, set_transitions, votes_loss
-from convener.train.heard import complete_coarse_spans
-from convener.train.loop import Stage
-from convener.train.neural import HeldOutLoss
-from convener.train.packing import Batch, PackedDataset
-from convener.train.start import (
+from convener.config import check_fraction, check_min
+from convener.data.dataset import Dataset
+from convener.inference.autograd import chain_objective
+from convener.models.chmm import VoteBatch, constant_log_evidence
+from convener.models.initialization import (
     InitialMatrices,
+    complete_coarse_spans,
     floored_log,
     initial_emission,
     initial_transition,
     network_sizes,
 )
+from convener.models.majority_vote import initial_labels
+from convener.models.neural_chain import HeldOutLoss, NeuralChainConfig, StagedChainModel, WeakSupervisionConfig
+from convener.neural.batch import Batch, PackedDataset
+from convener.neural.crf import (
+    CRF,
+    ChainPotentials,
+    build_crf,
+    crf_to_chain,
+    log_initial_o,
+    log_partition,
+    set_transitions,
+)
+from convener.neural.scorer import LinearTokenScorer
+from convener.neural.training import Stage
+from convener.neural.transition import NO_CONTEXT, ContextConfig, TokenBatch
+
+
+def votes_loss(net: DWSNetwork, batch: Batch, generator: Generator | None, tau: float) -> Tensor:
+    """Minus the mean over sentences of log p(votes | features) - tau H(z | votes, features).
+
+    The first is log Z of the field with the votes' evidence, less log Z without.
+    """
+    scores, transitions = net.potentials(batch, generator)
+    scores_with_votes = scores + net.vote_log_evidence(batch) + batch.log_evidence_offset
+    value, _ = chain_objective(*crf_to_chain(scores_with_votes, transitions, batch.offsets), batch.offsets, tau=tau)
+    return (log_partition(scores, transitions, batch.offsets) - value).mean()
+
+
+class TokenVoteBatch(TokenBatch, VoteBatch, Protocol):
+    """What of a batch matters here."""
+
+
+class DWSNetwork(nn.Module):
+    """Scores by token, a field over them, and one matrix of emissions for each source."""
+
+    def __init__(self, input_dim: int, num_sources: int, crf: CRF, context: ContextConfig = NO_CONTEXT) -> None:
+        super().__init__()
+        num_labels = len(crf.start_transitions)
+        self.scorer, self.crf = LinearTokenScorer(input_dim, num_labels, context), crf
+        self.emission_logits = nn.Parameter(torch.zeros(num_sources, num_labels, num_labels))
+
+    def potentials(self, batch: TokenBatch, generator: Generator | None = None) -> tuple[Tensor, Tensor]:
+        """Scores (N, L) and moves (L, L) of p(z | features)."""
+        return self.crf.potentials(self.scorer(batch, generator), batch.offsets)
+
+    def vote_log_evidence(self, batch: TokenVoteBatch) -> Tensor:
+        """Log emissions of what was said, summed over sources that did not abstain.  -> (N, L)"""
+        log_emission = self.emission_logits.log_softmax(2).transpose(1, 2)
+        return constant_log_evidence(torch.cat([torch.zeros_like(log_emission[:, :1]), log_emission], 1), batch)
+
+    def mean_emission(self, tokens: Tensor) -> Tensor:
+        """The emissions, whatever the tokens.  -> (K, L, L)"""
+        return self.emission_logits.detach().double().softmax(2)
+
+    def log_initial(self) -> Tensor:
+        """What is before a sentence in the chain that field and votes make together.  -> (L,)"""
+        return log_initial_o(self.crf.transitions.detach())
+
+    def transition_logits(self, batch: TokenBatch, generator: Generator | None = None) -> Tensor:
+        """Moves of that chain.  -> (N, L, L)"""
+        return self._chain_potentials(batch, generator).transition
+
+    def log_evidence(self, batch: TokenVoteBatch, generator: Generator | None = None) -> Tensor:
+        """Evidence of that chain: what features and votes say of each token.  -> (N, L)"""
+        return self._chain_potentials(batch, generator).log_evidence + self.vote_log_evidence(batch)
+
+    def _chain_potentials(self, batch: TokenBatch, generator: Generator | None) -> ChainPotentials:
+        scores, transitions = self.potentials(batch, generator)
+        return crf_to_chain(scores, transitions.expand(len(scores), -1, -1), batch.offsets)
 
 
 @dataclass(frozen=True, kw_only=True)

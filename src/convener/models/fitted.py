@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.data import Dataset
+from convener.data.dataset import Dataset
+from convener.data.features import EncoderSpec, Standardizer
+from convener.data.votes import VoteSelection
 from convener.errors import DataError, MismatchError
-from convener.evaluate.sources import coarse_only_sources, source_f1
-from convener.features import EncoderSpec, Standardizer
-from convener.io.checkpoint import select_prefix
-from convener.models.hearing import VoteSelection
+from convener.evaluation.source_analysis import coarse_only_sources, source_f1
+from convener.storage import select_prefix
 
 Params = Mapping[str, NDArray[Any]]
 """What a model has learned: named arrays."""

@@ -3,51 +3,86 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from convener import insides
-from convener.data import Dataset
+from convener.config import check_min
+from convener.data import diagnostics
+from convener.data.dataset import Dataset
 from convener.errors import ConvenerWarning
-from convener.kernels.chain import IMPOSSIBLE, expected_counts
-from convener.kernels.coarse import fold_coarse_counts
-from convener.kernels.compiled import Array
-from convener.kernels.confusion import emission_reliability
-from convener.kernels.evidence import (
-    SparseVotes,
-    expected_emission_counts,
-    log_evidence,
-    sparsify_votes,
-)
-from convener.kernels.priors import (
+from convener.inference._log_pass import IMPOSSIBLE
+from convener.inference._numba import Array
+from convener.inference.chain import default_log_initial, expected_counts, safe_log
+from convener.inference.coarse import coarse_emission, fold_coarse_counts
+from convener.inference.counts import emission_reliability
+from convener.inference.decoding import decode
+from convener.inference.evidence import SparseVotes, expected_emission_counts, log_evidence, sparsify_votes
+from convener.models.base import LabelModel, LabelOutput, RecallPrecision, warn_unused_sources
+from convener.models.em import EMConfig, EMTrace, run_em
+from convener.models.fitted import Params
+from convener.models.initialization import (
     MAX_FALSE_VOTE_RATE,
-    estimate_unmarked_weight,
-    smoothed_emission_counts,
-)
-from convener.models.base import (
-    EMConfig,
-    LabelModel,
-    LabelOutput,
-    Params,
-    RecallPrecision,
-    warn_unused_sources,
-)
-from convener.models.majority_vote import initial_labels
-from convener.settings import check_min
-from convener.train.chain import HMMParams, decode, default_log_initial, safe_log
-from convener.train.em import EMTrace, run_em
-from convener.train.heard import (
     WeightedLabels,
     complete_coarse_spans,
     emission_counts,
     entity_votes,
+    estimate_unmarked_weight,
     mean_label_probabilities,
     mean_transition_counts,
+    smoothed_emission_counts,
     voted_types,
 )
+from convener.models.majority_vote import initial_labels
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class HMMParams:
+    """Parameters of a chain, as counts or normalised.
+
+    moves (L, L); emissions (K, L, L) [source, truth, said]; mass (L,) how often each label is
+    true; silence (K,) the weight of each source's O as evidence.
+    """
+
+    transition: Floats
+    emission: Floats
+    label_counts: Floats
+    unmarked_weight: Floats
+
+    @classmethod
+    def from_arrays(cls, params: Mapping[str, NDArray[Any]]) -> HMMParams:
+        """The chain in a model's parameters."""
+        return cls(params["moves"], params["emissions"], params["mass"], params["silence"])
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """As a model's parameters."""
+        return {
+            "moves": self.transition,
+            "emissions": self.emission,
+            "mass": self.label_counts,
+            "silence": self.unmarked_weight,
+        }
+
+    def log_emission(self, allowed: NDArray[np.bool_]) -> Floats:
+        """Logarithms of the emissions of all that is said, those of O weighted.
+
+        allowed (S, L), see `kernels.coarse` -> (K, L, S)
+        """
+        log_emission = safe_log(coarse_emission(self.emission, allowed))
+        log_emission[:, :, 0] *= self.unmarked_weight[:, None]
+        return log_emission
+
+    def normalize(self, allowed_transitions: NDArray[np.bool_]) -> HMMParams:
+        """Counts as probabilities; one count is added for every allowed move."""
+        transition = np.where(allowed_transitions, self.transition + 1, 0.0)
+        emission = self.emission / self.emission.sum(axis=2, keepdims=True)
+        return replace(self, transition=transition / transition.sum(axis=1, keepdims=True), emission=emission)
+
 
 MAX_ENTITY_RATIO = 1.5
 """More entity tokens than that many times the marked ones are a sign that learning went astray."""
@@ -123,7 +158,7 @@ class HMM(LabelModel):
         results = [self._run_em(params, prior, train, votes) for params in starts]
         best, trace = max(results, key=lambda result: result[1].objective[-1])
         self._warn_unsupported_entities(best, train)
-        return best.to_arrays() | insides.initial_emission(starts[0].emission) | trace.learning_curve()
+        return best.to_arrays() | diagnostics.initial_emission(starts[0].emission) | trace.learning_curve()
 
     def _infer(self, params: Params, data: Dataset) -> LabelOutput:
         """Best paths, marginals, and exact probabilities of the spans found."""

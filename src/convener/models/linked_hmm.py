@@ -8,29 +8,66 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from convener import insides
-from convener.data import Dataset
+from convener.data import diagnostics
+from convener.data.dataset import Dataset
 from convener.errors import ConfigError, ConvenerWarning, DataError
-from convener.kernels.chain import forward_backward
-from convener.kernels.evidence import log_evidence, sparsify_votes
-from convener.kernels.links import (
-    continues_span,
-    extend_over_links,
-    link_evidence,
-    linked_transition_logits,
-)
-from convener.models.base import (
-    LabelModel,
-    LabelOutput,
-    Params,
-    RecallPrecision,
-    warn_unused_sources,
-)
-from convener.models.hmm import HMM, HMMConfig
+from convener.inference.chain import default_log_initial, forward_backward
+from convener.inference.coarse import extend_over_links
+from convener.inference.decoding import decode
+from convener.inference.evidence import log_evidence, sparsify_votes
+from convener.models.base import LabelModel, LabelOutput, RecallPrecision, warn_unused_sources
+from convener.models.em import EMTrace, run_em
+from convener.models.fitted import Params
+from convener.models.hmm import HMM, HMMConfig, HMMParams
+from convener.models.initialization import complete_coarse_spans
 from convener.models.majority_vote import initial_labels
-from convener.train.chain import HMMParams, decode, default_log_initial
-from convener.train.em import EMTrace, run_em
-from convener.train.heard import complete_coarse_spans
+
+
+def continues_span(num_labels: int) -> NDArray[np.bool_]:
+    """Which moves keep two tokens together: into I-x within a span, or from O to O.  -> (L, L)"""
+    same = np.zeros((num_labels, num_labels), bool)
+    same[0, 0] = True
+    for b_label in range(1, num_labels, 2):
+        same[b_label : b_label + 2, b_label + 1] = True
+    return same
+
+
+def link_evidence(links: NDArray[np.bool_], accuracy: NDArray[np.float64]) -> NDArray[np.float64]:
+    """How much the links at each token speak for staying together, in nats.
+
+    links (N, J), accuracy (J,) -> (N, 2): log p(links | together), log p(links | apart)
+    """
+    return np.stack([links @ np.log(accuracy), links @ np.log1p(-accuracy)], axis=1)
+
+
+def linked_transition_logits(
+    transition: NDArray[np.float64],
+    link_log_likelihood: NDArray[np.float64],
+    log_evidence: NDArray[np.float32],
+    offsets: NDArray[np.int64],
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Moves and evidence of the chain p(z(t) | z(t-1)) p(links(t) | z(t-1), z(t)) p(x(t) | z(t)).
+
+    moves (L, L) probabilities, evidence (N, 2), log_like (N, L).  Logits are normalised by row
+    when they are used; what a row loses by that is given to the evidence of the token before, so
+    that the product is exact.  A link at a sentence's first token has nothing to link and is
+    not heard.  -> logits (N, L, L), evidence (N, L)
+    """
+    first = offsets[:-1][np.diff(offsets) > 0]
+    link_terms = link_log_likelihood.astype(np.float32)
+    link_terms[first] = 0
+    with np.errstate(divide="ignore"):
+        logits = np.log(transition).astype(np.float32) + np.where(
+            continues_span(len(transition)), link_terms[:, :1, None], link_terms[:, 1:, None]
+        )
+    top = logits.max(axis=2)
+    log_norm = top + np.log(np.exp(logits - top[:, :, None]).sum(axis=2))
+    adjusted_evidence = log_evidence.copy()
+    adjusted_evidence[:-1] += log_norm[1:]
+    last = offsets[1:][np.diff(offsets) > 0] - 1
+    inner = last[last + 1 < len(adjusted_evidence)]
+    adjusted_evidence[inner] = log_evidence[inner]  # the next row belongs to another sentence
+    return logits, adjusted_evidence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +140,7 @@ class LinkedHMM(HMM):
         accuracy = np.full(links.shape[1], self.config.accuracy)
         if previous is not None:
             params, accuracy = HMMParams.from_arrays(previous), previous["accuracy"]
-        initial_diagnostics = insides.initial_emission(params.emission)
+        initial_diagnostics = diagnostics.initial_emission(params.emission)
         best, trace = self._run_linked_em(params, accuracy, prior, tagging, links)
         return best[0].to_arrays() | {"accuracy": best[1]} | initial_diagnostics | trace.learning_curve()
 
@@ -119,9 +156,9 @@ class LinkedHMM(HMM):
         """Counted against the posterior: a link says nothing of types."""
         return LabelModel._reliability(self, params, train, output)
 
-    def diagnostics(self) -> insides.Diagnostics:
+    def diagnostics(self) -> diagnostics.Diagnostics:
         """What the fit left to look at; only tagging sources have emissions."""
-        return insides.Diagnostics.from_params(self._tagging_sources(self.fitted.used_sources), self.fitted.params)
+        return diagnostics.Diagnostics.from_params(self._tagging_sources(self.fitted.used_sources), self.fitted.params)
 
     def _tagging_sources(self, sources: tuple[str, ...]) -> tuple[str, ...]:
         """The sources whose tags are heard."""

@@ -8,12 +8,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.data import Dataset
-from convener.kernels import vote
-from convener.kernels.overlap import resolve_overlaps
-from convener.models.base import LabelModel, LabelOutput, ModelConfig, Params
-from convener.spans import Spans
-from convener.train.tokens import labels_from_classes
+from convener.data.alignment import resolve_overlaps
+from convener.data.dataset import Dataset
+from convener.data.spans import Spans
+from convener.inference import voting
+from convener.models.base import LabelModel, LabelOutput, ModelConfig
+from convener.models.em import labels_from_classes
+from convener.models.fitted import Params
 
 DEFAULT_PRECISION = 0.95
 """Precision of a source of which nobody says it, beside others of which it is known."""
@@ -60,23 +61,23 @@ class MajorityVote(LabelModel):
         """Vote in the chosen scheme."""
         opinions, scheme = data.opinions(), self.config.scheme
         if scheme == "bio":
-            counts = vote.label_counts(data.votes, opinions, len(data.tags))
+            counts = voting.label_counts(data.votes, opinions, len(data.tags))
         else:
-            counts = vote.type_counts(data.votes, opinions, len(data.tags.types))
+            counts = voting.type_counts(data.votes, opinions, len(data.tags.types))
         vote_shares = _vote_shares(counts)
         if scheme == "span":
             labels = self._union_labels(data)
-            return LabelOutput(labels, vote.type_to_label_probabilities(vote_shares, labels))
+            return LabelOutput(labels, voting.type_to_label_probabilities(vote_shares, labels))
         return LabelOutput(*labels_from_classes(self._winning_class(counts, data), vote_shares, data, scheme))
 
     def _winning_class(self, counts: NDArray[np.int32], data: Dataset) -> NDArray[np.int64]:
         tie_break = self.config.ties or "last"
         if tie_break == "last":
-            return vote.argmax_last(counts)
+            return voting.argmax_last(counts)
         if tie_break == "first":
-            return vote.argmax_first(counts)
+            return voting.argmax_first(counts)
         position = np.arange(len(counts)) - np.repeat(data.offsets[:-1], data.lengths)
-        return vote.argmax_random(counts, position, self.config.seed)
+        return voting.argmax_random(counts, position, self.config.seed)
 
     def _union_labels(self, data: Dataset) -> NDArray[np.int16]:
         """Labels of the union of all sources' spans, longest first."""
@@ -85,8 +86,8 @@ class MajorityVote(LabelModel):
         if self.config.ties == "last":
             preference = -preference
         elif self.config.ties == "random":
-            preference = vote.hash_ints(preference + spans.start * 64, self.config.seed)
-        kept = vote.union_spans(spans.sentence, spans.start, spans.end, preference)
+            preference = voting.hash_ints(preference + spans.start * 64, self.config.seed)
+        kept = voting.union_spans(spans.sentence, spans.start, spans.end, preference)
         return data.tags.labels(spans.take(kept), data.offsets)
 
 
@@ -105,8 +106,8 @@ def baseline_labels(data: Dataset, method: Literal["union", "majority"] | None =
 
 def initial_labels(data: Dataset, method: Literal["union", "majority"] | None = None) -> NDArray[np.int16]:
     """Simple labels, with spans that begin where most sources begin one."""
-    counts = vote.label_counts(data.votes, data.opinions(), len(data.tags))
-    return vote.split_where_majority_begins(baseline_labels(data, method), counts)
+    counts = voting.label_counts(data.votes, data.opinions(), len(data.tags))
+    return voting.split_where_majority_begins(baseline_labels(data, method), counts)
 
 
 def union_labels(data: Dataset) -> NDArray[np.int16]:
@@ -128,7 +129,7 @@ def union_labels(data: Dataset) -> NDArray[np.int16]:
 
 def _support(spans: Spans, data: Dataset) -> NDArray[np.int64]:
     """Votes for each span's type on all of its tokens.  -> (S,)"""
-    counts = vote.type_counts(data.votes, data.opinions(), len(data.tags.types))
+    counts = voting.type_counts(data.votes, data.opinions(), len(data.tags.types))
     cumulative = np.concatenate([np.zeros_like(counts[:1]), np.cumsum(counts, axis=0, dtype=np.int64)])
     sentence_start, column = data.offsets[spans.sentence], spans.type.astype(np.int64) + 1
     support: NDArray[np.int64] = (
@@ -143,9 +144,9 @@ def _majority_labels(data: Dataset) -> NDArray[np.int16]:
 
 def _weighted_majority_labels(data: Dataset) -> NDArray[np.int16]:
     """Majority vote by type, each vote weighed by the odds that it is right."""
-    weights = vote.odds(data.prior_precision_or(DEFAULT_PRECISION))
-    counts = vote.weighted_counts((data.votes + 1) // 2, data.opinions(), weights, len(data.tags.types) + 1)
-    return vote.type_runs_to_bio(vote.argmax_last(counts), data.offsets)
+    weights = voting.odds(data.prior_precision_or(DEFAULT_PRECISION))
+    counts = voting.weighted_counts((data.votes + 1) // 2, data.opinions(), weights, len(data.tags.types) + 1)
+    return voting.type_runs_to_bio(voting.argmax_last(counts), data.offsets)
 
 
 def unique_spans(spans_by_source: list[Spans], offsets: NDArray[np.int64]) -> Spans:

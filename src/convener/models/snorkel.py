@@ -9,14 +9,14 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.data import Dataset
+from convener.data.dataset import Dataset
 from convener.errors import ConfigError, ConvenerWarning
-from convener.kernels import tokenwise
-from convener.kernels.evidence import expected_emission_counts, sparsify_votes
-from convener.kernels.vote import odds
-from convener.models.base import EMConfig, LabelModel, LabelOutput, Params, warn_unused_sources
-from convener.train.em import run_em
-from convener.train.tokens import labels_from_classes
+from convener.inference import evidence
+from convener.inference.evidence import expected_emission_counts, sparsify_votes
+from convener.inference.voting import odds
+from convener.models.base import LabelModel, LabelOutput, warn_unused_sources
+from convener.models.em import EMConfig, labels_from_classes, run_em
+from convener.models.fitted import Params
 
 Array = NDArray[np.float64]
 # How far above chance an accuracy stays.
@@ -121,14 +121,14 @@ class Snorkel(LabelModel):
         if previous is None:
             accuracies = train.prior_precision_or(self.config.accuracy)
             weights = odds(accuracies) / odds(np.array([self.config.accuracy]))
-            initial = count(tokenwise.vote_shares(class_votes, num_classes, weights))
+            initial = count(evidence.vote_shares(class_votes, num_classes, weights))
             prior = self._prior_counts(accuracies, num_classes)
         else:
             initial = prior = AccuracyCounts(previous["classes"], previous["right"], previous["wrong"])
 
         def step(counts: AccuracyCounts) -> tuple[AccuracyCounts, float]:
             log_probs = counts.log_probs()
-            posterior, value = tokenwise.class_posterior(votes, log_probs.log_confusion(), log_probs.classes)
+            posterior, value = evidence.class_posterior(votes, log_probs.log_confusion(), log_probs.classes)
             value += float(sum((a * b).sum() for a, b in zip(prior, log_probs, strict=True)))
             return prior.add(count(posterior)), value / max(1, len(class_votes))
 
@@ -148,16 +148,16 @@ class Snorkel(LabelModel):
         voted = np.flatnonzero((class_votes >= 0).any(axis=1))
         posterior = np.zeros((len(class_votes), self._num_classes(data)))
         posterior[:, 0] = 1
-        posterior[voted], _ = tokenwise.class_posterior(
+        posterior[voted], _ = evidence.class_posterior(
             sparsify_votes(class_votes[voted]), log_probs.log_confusion(), log_probs.classes
         )
-        best_class = tokenwise.most_probable_class(posterior)
+        best_class = evidence.most_probable_class(posterior)
         return LabelOutput(*labels_from_classes(best_class, posterior, data, self.config.scheme))
 
     def _class_votes(self, data: Dataset) -> NDArray[np.int16]:
         """Opinions as classes, -1 where there is none.  -> (N, K)"""
         opinions = np.where(data.opinions(), data.votes, np.int16(-1))
-        return tokenwise.to_type_votes(opinions) if self.config.scheme == "io" else opinions
+        return evidence.to_type_votes(opinions) if self.config.scheme == "io" else opinions
 
     def _num_classes(self, data: Dataset) -> int:
         return 1 + len(data.tags.types) if self.config.scheme == "io" else len(data.tags)

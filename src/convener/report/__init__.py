@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from convener.data import Dataset
-from convener.io.files import atomic_write
-from convener.report.account import ReportableModel, RunSummary, summarize_run
-from convener.report.story import render_report
+from convener.data.dataset import Dataset
+from convener.report.html import render_report
+from convener.report.run_summary import ReportableModel, RunSummary, summarize_run
+from convener.storage import atomic_write
 
 __all__ = ["RunSummary", "render_report", "summarize_run", "write_report"]
 

@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from convener.data import Dataset
+from convener.data.dataset import Dataset
+from convener.data.predictions import Predictions
+from convener.data.tables import PERCENT, Table
 from convener.errors import ConfigError
-from convener.evaluate import Evaluation, evaluate, score_spans
-from convener.evaluate import compare_predictions as paired
-from convener.predictions import Predictions
-from convener.report.account import majority_vote_labels
-from convener.report.drawings import nonempty_bins
-from convener.report.figures import Heatmap, ReliabilityDiagram
-from convener.report.page import render_page
-from convener.report.sheet import build_sentence_index
-from convener.tables import PERCENT, Table
+from convener.evaluation.evaluation import Evaluation, evaluate
+from convener.evaluation.evaluation import compare_predictions as paired
+from convener.evaluation.metrics import score_spans
+from convener.report.figures import Heatmap, ReliabilityDiagram, nonempty_bins
+from convener.report.html import render_page
+from convener.report.run_summary import majority_vote_labels
+from convener.report.sentence_index import build_sentence_index
 
 METRICS = ("precision", "recall", "F1")
 

@@ -9,15 +9,8 @@ from typing import Any
 import numpy as np
 
 from convener.errors import ConfigError, require
-from convener.io.files import atomic_write
-from convener.report.figures import (
-    Figure,
-    Heatmap,
-    IntervalPlot,
-    LinePlot,
-    ReliabilityDiagram,
-    ScatterPlot,
-)
+from convener.report.figures import Figure, Heatmap, IntervalPlot, LinePlot, ReliabilityDiagram, ScatterPlot
+from convener.storage import atomic_write
 
 SUFFIXES = (".png", ".svg", ".pdf")
 DPI = 200

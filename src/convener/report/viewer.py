@@ -11,23 +11,122 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import json
+import os
 import secrets
+import shutil
 import socket
 import sys
+import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from convener import storage
 from convener.errors import ConfigError, ConvenerWarning, DataError, UnknownNameError
-from convener.io.files import atomic_write
-from convener.report import views
-from convener.report.account import RunSummary
-from convener.report.sheet import Query, SentenceIndex
-from convener.report.story import render_report
+from convener.report.html import render_report
+from convener.report.run_summary import RunSummary
+from convener.report.sentence_index import Query, SentenceIndex
+from convener.storage import atomic_write
+
+VIEWS_DIR, METADATA_FILE = "views", "view.json"
+HOUR = 3600.0
+
+
+def view_dir(folder: Path, key: str) -> Path:
+    """The folder that a view has in a cache."""
+    return folder / VIEWS_DIR / key[:32]
+
+
+def write_metadata(view: Path, title: str, sentences: int) -> None:
+    """Write what a view says of itself."""
+    metadata = {"title": title, "sentences": sentences}
+    (view / METADATA_FILE).write_text(json.dumps(metadata), encoding="utf-8")
+
+
+def touch(view: Path) -> None:
+    """Note that a view is used now; one that may only be read is fine."""
+    with suppress(OSError):
+        os.utime(view / METADATA_FILE)
+
+
+@dataclass(frozen=True)
+class ViewEntry:
+    """One view in the cache."""
+
+    folder: Path
+    title: str
+    sentences: int | None
+    size: int
+    last_used: float
+    """When it was last used, in seconds since 1970."""
+
+    @property
+    def key(self) -> str:
+        """Its name in the cache."""
+        return self.folder.name
+
+    @property
+    def finished(self) -> bool:
+        """Whether it is whole."""
+        return not self.folder.name.startswith(".")
+
+
+def entries(folder: Path) -> list[ViewEntry]:
+    """All views in the cache, the last used first."""
+    return sorted(_entries(folder / VIEWS_DIR), key=lambda entry: -entry.last_used)
+
+
+def entries_to_prune(
+    candidates: Iterable[ViewEntry],
+    *,
+    older_than: float | None = None,
+    keep_bytes: float | None = None,
+    unfinished: bool = False,
+) -> list[ViewEntry]:
+    """Which views to remove: see `caching.prunable`; unfinished: drafts that nobody writes on."""
+    candidates = list(candidates)
+    selected = storage.entries_to_prune(candidates, older_than=older_than, max_bytes=keep_bytes)
+    if unfinished:
+        threshold = time.time() - HOUR
+        selected += [x for x in candidates if not x.finished and x.last_used < threshold and x not in selected]
+    return selected
+
+
+def remove(selected: Iterable[ViewEntry]) -> None:
+    """Delete views; one that is being served is served on, from what is still open."""
+    for entry in selected:
+        try:
+            shutil.rmtree(entry.folder)
+        except FileNotFoundError:  # another process was faster
+            continue
+        except OSError as error:
+            raise DataError(f"{entry.folder}: cannot be removed: {error.strerror}") from error
+
+
+def _entries(folder: Path) -> Iterator[ViewEntry]:
+    for view in folder.iterdir() if folder.is_dir() else ():
+        if not view.is_dir():
+            continue
+        content: Any = None
+        with suppress(OSError, ValueError):
+            content = json.loads((view / METADATA_FILE).read_text(encoding="utf-8"))
+        metadata = content if isinstance(content, dict) else {}
+        with suppress(FileNotFoundError):  # finished or removed while one looks
+            files = [file.stat() for file in view.rglob("*") if file.is_file()]
+            yield ViewEntry(
+                folder=view,
+                title=str(metadata.get("title", "?")),
+                sentences=metadata.get("sentences"),
+                size=sum(file.st_size for file in files),
+                last_used=max((file.st_mtime for file in files), default=view.stat().st_mtime),
+            )
+
 
 INDEX_FILE = "index.html"
 MAX_RECORDS = 500
@@ -45,13 +144,13 @@ def prepare_view(folder: Path, summarize: Callable[[], RunSummary]) -> Path:
         except DataError as error:
             warnings.warn(f"{error}; preparing again", ConvenerWarning, stacklevel=2)
         else:
-            views.touch(folder)
+            touch(folder)
             return folder
     summary = summarize()
     with atomic_write(folder) as draft:
         draft.mkdir()
         summary.sentence_index.save(draft)
-        views.write_metadata(draft, summary.title, len(summary.data))
+        write_metadata(draft, summary.title, len(summary.data))
         (draft / INDEX_FILE).write_text(render_report(summary, remote=True), encoding="utf-8")
     return folder
 

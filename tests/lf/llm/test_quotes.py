@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convener.lf import Doc
+from convener.lf.doc import Doc
 from convener.lf.llm.quotes import Quote, QuoteFinder, align_quotes, normalize
 
 WORDS = st.sampled_from(

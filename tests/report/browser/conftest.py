@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import convener as cv
-from convener.report import render_report, summarize_run
-from convener.report.account import RunSummary
+from convener.report.html import render_report
+from convener.report.run_summary import RunSummary, summarize_run
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 MISSING = "tests of pages need chromium (on Debian: apt-get install chromium, tests/chromium.sh)"

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import convener as cv
-from convener.report import render_report, summarize_run
+from convener.report.html import render_report
+from convener.report.run_summary import summarize_run
 from tests.report.browser.conftest import Opener
 
 SCRIPT = "<script>window.harm=1;alert(1)</script>"

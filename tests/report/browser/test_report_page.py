@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 import convener as cv
-from convener.report.account import RunSummary
 from convener.report.comparison import render_comparison
-from convener.report.sheet import FILTERS, ORDERS, Query
+from convener.report.run_summary import RunSummary
+from convener.report.sentence_index import FILTERS, ORDERS, Query
 from convener.report.viewer import Viewer, prepare_view
 from tests.report.browser.conftest import Opener, chosen, numbers
-from tests.report.reading import params_of
+from tests.report.html_reader import params_of
 
 PHONE = {"viewport": {"width": 390, "height": 844}}
 SERIOUS = {"serious", "critical"}

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import convener as cv
-from convener.report import render_report, summarize_run
+from convener.report.html import render_report
+from convener.report.run_summary import summarize_run
 from tests.conftest import DATA
 from tests.report.browser.conftest import Opener
 

@@ -11,13 +11,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from convener.io.formats import CAPABILITIES, Format, LabeledData
-from convener.io.options import ReadOptions, WriteOptions
-from convener.io.report import Issues
-from convener.io.table.csv_rows import read_csv, write_csv
-from convener.io.table.folding import rows_to_dataset
-from convener.io.table.parquet_rows import read_parquet, write_parquet
-from convener.io.table.unfolding import dataset_to_rows
+from convener.data.issues import Issues
+from convener.io.formats import CAPABILITIES, Format, LabeledData, ReadOptions, WriteOptions
+from convener.io.table.convert import dataset_to_rows, rows_to_dataset
+from convener.io.table.csv import read_csv, write_csv
+from convener.io.table.parquet import read_parquet, write_parquet
 
 
 def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:

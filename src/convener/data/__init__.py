@@ -1,0 +1,31 @@
+"""Values: datasets, predictions, tags, spans, features and tables."""
+
+from convener.data.corpus import Corpus
+from convener.data.dataset import Dataset, Sentence, Text
+from convener.data.diagnostics import Diagnostics
+from convener.data.features import Features
+from convener.data.issues import Issue, Issues
+from convener.data.predictions import Predictions
+from convener.data.ragged import RaggedArray, StringArray
+from convener.data.spans import Span, Spans
+from convener.data.tables import Table
+from convener.data.tags import ABSTAIN, TagSet
+
+__all__ = [
+    "ABSTAIN",
+    "Corpus",
+    "Dataset",
+    "Diagnostics",
+    "Features",
+    "Issue",
+    "Issues",
+    "Predictions",
+    "RaggedArray",
+    "Sentence",
+    "Span",
+    "Spans",
+    "StringArray",
+    "Table",
+    "TagSet",
+    "Text",
+]

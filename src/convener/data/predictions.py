@@ -1,0 +1,105 @@
+"""Predictions: the labels a model gives, with all that is needed to write them anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convener.data import validation
+from convener.data.dataset import Dataset
+from convener.data.ragged import RaggedArray
+from convener.data.schemes import Scheme
+from convener.data.spans import Spans
+from convener.errors import DataError
+
+USED_GOLD = "saw_gold"
+"""Among the settings of predictions whose model saw gold: a reference, not a result."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Predictions:
+    """Labels for every token of a dataset.
+
+    data           the dataset they speak of, gold removed
+    labels         (N,) int16, legal BIO ids of its fine types: no prediction is coarse
+    probabilities  (N, L) float32, rows sum to one; None where labels were read from a file
+                   without them
+    scores         one float32 per span in the order of the text: how sure the model is of the
+                   whole span; by default the least of its tokens' probabilities
+    model          the name of the model, settings: what it was set to
+
+    >>> data = Dataset.from_spans(["PER"], [["Ada", "Lovelace", "wrote"]], {})
+    >>> labels = Predictions(data=data, labels=np.array([1, 2, 0], np.int16), model="by hand")
+    >>> labels.tags()
+    [['B-PER', 'I-PER', 'O']]
+    """
+
+    data: Dataset
+    labels: NDArray[np.int16]
+    probabilities: NDArray[np.float32] | None = None
+    span_scores: NDArray[np.float32] | None = None
+    model: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        num_tokens, num_labels = len(self.data.tokens), len(self.data.fine_tags)
+        if self.data.gold is not None:
+            object.__setattr__(self, "data", self.data.without_gold())
+        validation.check_shape("labels", self.labels.shape, (num_tokens,))
+        validation.check_labels("labels", self.labels, 0, num_labels)
+        _, illegal = self.data.tags.repair(self.labels, self.data.offsets)
+        if illegal:
+            raise DataError(f"{illegal} predicted labels are illegal moves; repair them first")
+        if self.probabilities is not None:
+            validation.check_shape("probabilities", self.probabilities.shape, (num_tokens, num_labels))
+        if self.span_scores is not None:
+            validation.check_shape("span_scores", self.span_scores.shape, (len(self.spans),))
+
+    @cached_property
+    def spans(self) -> Spans:
+        """All predicted spans in the order of the text, scored where that is possible."""
+        spans = self.data.tags.spans(self.labels, self.data.offsets)
+        if self.span_scores is not None:
+            return spans.with_scores(self.span_scores)
+        if self.probabilities is None:
+            return spans
+        token_probabilities = self.probabilities[np.arange(len(self.labels)), self.labels]
+        start = self.data.offsets[spans.sentence] + spans.start
+        end = self.data.offsets[spans.sentence] + spans.end
+        bounds = np.stack([start, end], axis=1).ravel()
+        if not len(bounds):
+            return spans.with_scores(np.zeros(0, np.float32))
+        padded = np.append(token_probabilities, np.float32(1))  # an end may stand just behind the last token
+        return spans.with_scores(np.minimum.reduceat(padded, bounds)[::2].astype(np.float32))
+
+    def tags(self, scheme: Scheme = "bio") -> list[list[str]]:
+        """The tags of each sentence."""
+        flat = self.data.tags.decode(self.labels, self.data.offsets, scheme)
+        return [flat[a:b] for a, b in pairwise(self.data.offsets.tolist())]
+
+    def probabilities_by_sentence(self) -> RaggedArray:
+        """Probabilities, one (T, L) view per sentence."""
+        if self.probabilities is None:
+            raise DataError("these predictions came without probabilities")
+        return RaggedArray(self.probabilities, self.data.offsets)
+
+    def with_types(self, types: Sequence[str]) -> Predictions:
+        """The same predictions over other entity types, which must include those in use."""
+        data = self.data.with_types(types)
+        if data is self.data:
+            return self
+        labels = self.data.tags.remap(self.labels, data.tags)
+        return replace(self, data=data, labels=labels, probabilities=None, span_scores=self.spans.score)
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __repr__(self) -> str:
+        suffix = f" by {self.model}" if self.model else ""
+        return f"Predictions{suffix}({len(self.spans):,} spans in {len(self.data):,} sentences)"

@@ -1,0 +1,1 @@
+"""Numerics of chains, votes and Dirichlet distributions: no settings, no files, no networks."""

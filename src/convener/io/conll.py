@@ -1,0 +1,325 @@
+"""CoNLL: a token and its tags per line, columns side by side, a blank line between sentences.
+
+Our own files begin with a comment that says what the columns are. Of other files the first
+column is the token and the last the gold tag, unless `columns` says otherwise. Columns are
+separated by tabs if the first line with a token has one, else by runs of spaces.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convener.data.dataset import Dataset
+from convener.data.issues import Issues, error_location, short_repr
+from convener.data.predictions import Predictions
+from convener.data.ragged import lengths_to_offsets, row_at
+from convener.data.schemes import ChunkPosition, from_bio, is_sentence_start, scheme_codes
+from convener.data.tags import ABSTAIN
+from convener.errors import DataError, FormatError, unknown_name_message
+from convener.io.conll_lines import LineParser
+from convener.io.formats import Format, LabeledData, ReadOptions, WriteOptions, get_dataset
+from convener.io.json_records import shortest_floats
+from convener.io.json_stream import dump_json, parse_json
+from convener.io.metadata import Metadata, build_tag_set, select_sources
+from convener.io.tag_columns import TagRepair, TagRowIndex
+
+HEADER_PREFIX = b"# convener = "
+DOC_ID_PREFIX = b"# doc_id = "
+EMPTY_SENTENCE = b"# empty"
+DOCSTART = b"-DOCSTART-"
+ABSTAIN_TAG = "-"
+SOURCE_PREFIX = "source:"
+COLUMN_NAMES = ("token", "gold", "label", "score", "_")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What the columns are, what separates them, and what the file says of itself."""
+
+    columns: tuple[str, ...]
+    tab_separated: bool
+    is_native: bool
+    metadata: Metadata
+    scheme: str = ""
+
+    @classmethod
+    def from_header(cls, line: bytes, options: ReadOptions, where: str) -> Layout:
+        """The layout that our own first line states."""
+        values = parse_json(decode_field(line.removeprefix(HEADER_PREFIX), where), where)
+        columns = values.get("columns") if isinstance(values, dict) else None
+        if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
+            raise DataError(f"{where}: expected 'columns' in the header, got {short_repr(values)}")
+        checked_columns = _check_columns(options.columns or columns, where)
+        return cls(
+            checked_columns,
+            True,
+            True,
+            Metadata.from_dict(values, where),
+            str(values.get("scheme")),
+        )
+
+    @classmethod
+    def from_line(cls, line: bytes, options: ReadOptions, where: str) -> Layout:
+        """The layout of a foreign file, seen from its first line with a token."""
+        tab_separated = b"\t" in line
+        num_columns = len(line.split(b"\t") if tab_separated else line.split())
+        columns = options.columns
+        if columns is None:
+            columns = ("token", *("_",) * (num_columns - 2), "gold") if num_columns > 1 else ("token",)
+        return cls(_check_columns(columns, where), tab_separated, False, Metadata())
+
+    def split_line(self, line: bytes) -> list[bytes]:
+        """The columns of a line."""
+        return line.split(b"\t") if self.tab_separated else line.split()
+
+    @property
+    def sources(self) -> list[str]:
+        """The sources that have a column."""
+        return [name.removeprefix(SOURCE_PREFIX) for name in self.columns if name.startswith(SOURCE_PREFIX)]
+
+
+def _check_columns(columns: Sequence[str], where: str) -> tuple[str, ...]:
+    for name in columns:
+        if name not in COLUMN_NAMES and (not name.startswith(SOURCE_PREFIX) or name == SOURCE_PREFIX):
+            allowed = (*COLUMN_NAMES, f"{SOURCE_PREFIX}NAME")
+            raise DataError(f"{where}: {unknown_name_message('column', name, allowed)}")
+        if name != "_" and list(columns).count(name) > 1:
+            raise DataError(f"{where}: two columns are called {name!r}")
+    if "token" not in columns:
+        raise DataError(f"{where}: expected a column 'token', got {', '.join(columns) or 'none'}")
+    return tuple(columns)
+
+
+def decode_field(raw: bytes, where: str) -> str:
+    """The text of some bytes of a line."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        raise DataError(f"{where}: not UTF-8 text (byte {raw[error.start]:#04x})") from None
+
+
+def detect_layout(file: BinaryIO, path: str, options: ReadOptions) -> Layout:
+    """The layout of a file, which is left at its first line, or behind our header."""
+    layout: Layout | None = None
+    is_empty, bom_length = True, 0
+    for line_number, line in enumerate(file, 1):
+        where = f"{path}:{line_number}"
+        if line_number == 1 and line.startswith(codecs.BOM_UTF8):
+            line, bom_length = line.removeprefix(codecs.BOM_UTF8), len(codecs.BOM_UTF8)
+        if line_number == 1 and line.startswith(HEADER_PREFIX):
+            file.seek(bom_length + len(line))
+            return Layout.from_header(line, options, where)
+        stripped = line.strip(b" \t\r\n")
+        is_empty = is_empty and not stripped
+        if not stripped or stripped.split()[0] == DOCSTART:
+            continue
+        if line.startswith(b"# ") or stripped == b"#":  # a comment, or a token that looks like one
+            layout = layout or Layout.from_line(stripped, options, where)
+            continue
+        line = line.rstrip(b"\r\n")
+        layout = Layout.from_line(line if b"\t" in line else stripped, options, where)
+        break
+    if is_empty:
+        raise DataError(f"{path}: is empty: expected lines of a token and its tags")
+    file.seek(bom_length)
+    return layout or Layout(("token",), True, False, Metadata())
+
+
+def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
+    """The sentences of a CoNLL file: predictions if it has a column `label`."""
+    with path.open("rb") as file:
+        layout = detect_layout(file, str(path), options)
+        sources = select_sources(layout.sources, options, str(path))
+        columns = [f"{SOURCE_PREFIX}{name}" for name in sources]
+        columns += [name for name in ("gold", "label") if name in layout.columns]
+        tag_rows = TagRowIndex(
+            [name.removeprefix(SOURCE_PREFIX) for name in columns],
+            layout.metadata.select_types(options),
+            abstain_tags=(ABSTAIN_TAG,),
+            num_vote_columns=len(sources),
+        )
+        tag_columns = [layout.columns.index(name) for name in columns]
+        parser = LineParser(str(path), layout, tag_rows, tag_columns)
+        parser.read(file)
+    if not parser.lengths and not layout.is_native:
+        raise DataError(f"{path}: no sentences: expected lines of a token and its tags")
+    is_external = not layout.is_native or layout.scheme == "io"
+    repair = TagRepair(options.on_illegal, issues, detect_scheme=is_external)
+    with error_location(str(path)):
+        return _build(layout, parser, tag_rows, sources, options, repair)
+
+
+def _build(
+    layout: Layout,
+    parser: LineParser,
+    tag_rows: TagRowIndex,
+    sources: tuple[str, ...],
+    options: ReadOptions,
+    repair: TagRepair,
+) -> LabeledData:
+    """The dataset, or the predictions."""
+    metadata, tokens, ending_ids = layout.metadata, parser.tokens(), parser.ending_ids
+    tags = build_tag_set(metadata.select_types(options), tag_rows.types)
+    offsets = lengths_to_offsets(np.frombuffer(parser.lengths, np.int64))
+    row_ids = np.array(parser.ending_rows, np.int32)[ending_ids]
+    labels = np.empty((len(tag_rows.columns), len(tokens)), np.int16)
+    for column in range(len(tag_rows.columns)):
+        labels[column] = tag_rows.labels(column, row_ids, offsets, tags, where=parser.location, repair=repair)
+    labels_by_column = dict(zip(tag_rows.columns[len(sources) :], labels[len(sources) :], strict=True))
+    data = Dataset(
+        tags=tags,
+        tokens=tokens,
+        offsets=offsets,
+        sources=sources,
+        votes=np.ascontiguousarray(labels[: len(sources)].T),
+        silence=metadata.silences(sources, options),
+        gold=labels_by_column.get("gold"),
+        doc_ids=parser.doc_ids(),
+    )
+    if "label" not in labels_by_column:
+        return metadata.restore(data)
+    has_scores = "score" in layout.columns
+    predictions = Predictions(
+        data=data,
+        labels=labels_by_column["label"],
+        span_scores=_scores(labels_by_column["label"], data, ending_ids, parser) if has_scores else None,
+        model=metadata.model or "",
+        settings=metadata.model_settings,
+    )
+    return metadata.restore(predictions)
+
+
+def _scores(
+    labels: NDArray[np.int16], data: Dataset, ending_ids: NDArray[np.int32], parser: LineParser
+) -> NDArray[np.float32]:
+    """The score of each span, which stands at its first token."""
+    spans = data.tags.spans(labels, data.offsets)
+    span_starts = data.offsets[spans.sentence] + spans.start
+    scores: NDArray[np.float32] = np.array(parser.ending_scores, np.float32)[ending_ids[span_starts]]
+    missing = np.flatnonzero(np.isnan(scores))
+    if len(missing):
+        location = parser.location(int(span_starts[missing[0]]))
+        raise DataError(f"{location}: expected a score for the label, got '-'")
+    return scores
+
+
+SENTENCES_PER_CHUNK = 5000
+"""So many sentences are written at a time."""
+UNSUPPORTED_CHARACTERS = re.compile("[\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029\ud800-\udfff]")
+"""What a token or a type cannot hold: it would end the field or the line, or is no Unicode."""
+
+
+def write(content: LabeledData, path: Path, options: WriteOptions) -> None:
+    """Write a header and a block of lines per sentence."""
+    data = get_dataset(content)
+    columns = ["token", *(f"{SOURCE_PREFIX}{name}" for name in data.sources)]
+    columns += ["gold"] if data.gold is not None else []
+    if isinstance(content, Predictions):
+        columns += ["label"] if content.spans.score is None else ["label", "score"]
+    columns += ["_"] if len(columns) == 1 else []  # so that no token looks like a comment
+    for name in data.tags.types:
+        if UNSUPPORTED_CHARACTERS.search(name) or "\0" in name:
+            raise FormatError(f"{path.name}: conll cannot hold the entity type {name!r}")
+    metadata = Metadata.from_content(content, columns=columns, scheme=options.scheme).without_inferable_contents(
+        content
+    )
+    header = {name: value for name, value in metadata.to_dict().items() if name != "sources"}
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        file.write(f"{HEADER_PREFIX.decode()}{dump_json(header, path.name)}\n\n")
+        for first in range(0, len(data), SENTENCES_PER_CHUNK):
+            file.writelines(_sentence_blocks(content, data, first, path.name, options))
+
+
+def _sentence_blocks(
+    content: LabeledData, data: Dataset, first: int, where: str, options: WriteOptions
+) -> Iterator[str]:
+    """The lines of a slice of sentences."""
+    chunk = data[first : first + SENTENCES_PER_CHUNK]
+    token_slice = slice(int(data.offsets[first]), int(data.offsets[first + len(chunk)]))
+    tokens = chunk.tokens.to_list()
+    _check_tokens(tokens, chunk, first, where)
+    labels = [*chunk.votes.T, *(() if chunk.gold is None else (chunk.gold,))]
+    if isinstance(content, Predictions):
+        labels.append(content.labels[token_slice])
+    columns = [tokens, *(_tags(column, chunk, first, where, options) for column in labels)]
+    if isinstance(content, Predictions) and content.spans.score is not None:
+        columns.append(_score_column(content, first, chunk))
+    if len(columns) == 1:
+        columns.append(["_"] * len(tokens))
+    lines = ["\t".join(row) + "\n" for row in zip(*columns, strict=True)]
+    doc_ids = None if chunk.doc_ids is None else chunk.doc_ids.to_list()
+    for sentence, (start, end) in enumerate(pairwise(chunk.offsets.tolist())):
+        if doc_ids is not None:
+            yield f"{DOC_ID_PREFIX.decode()}{dump_json(doc_ids[sentence], where)}\n"
+        yield "".join(lines[start:end]) or f"{EMPTY_SENTENCE.decode()}\n"
+        yield "\n"
+
+
+def _check_tokens(tokens: list[str], chunk: Dataset, first: int, where: str) -> None:
+    if "" not in tokens and not UNSUPPORTED_CHARACTERS.search("".join(tokens)):
+        return
+    index = next(position for position, token in enumerate(tokens) if not token or UNSUPPORTED_CHARACTERS.search(token))
+    sentence = row_at(chunk.offsets, index)
+    raise FormatError(
+        f"{where}: sentence {first + sentence}: conll cannot hold token "
+        f"{index - chunk.offsets[sentence]}, {tokens[index]!r}"
+    )
+
+
+def _tags(labels: NDArray[np.int16], chunk: Dataset, first: int, where: str, options: WriteOptions) -> list[str]:
+    """The tags of a column."""
+    scheme = options.scheme
+    if scheme == "bio":  # as they are, illegal ones too
+        names = [*chunk.tags.names, ABSTAIN_TAG]
+        return [names[label] for label in labels.tolist()]
+    labels, _ = chunk.tags.repair(labels, chunk.offsets)
+    if scheme == "io" and not options.lossy:
+        position, type_index = from_bio(labels)
+        merged = (position[1:] == ChunkPosition.BEGIN) & (position[:-1] > 0) & (type_index[1:] == type_index[:-1])
+        merged &= ~is_sentence_start(len(labels), chunk.offsets)[1:]
+        if merged.any():
+            sentence = first + row_at(chunk.offsets, int(np.flatnonzero(merged)[0]) + 1)
+            raise FormatError(
+                f"{where}: sentence {sentence}: the io scheme would join two neighbouring spans; "
+                "choose another scheme or set lossy"
+            )
+    codes, names = scheme_codes(labels, chunk.offsets, chunk.tags.types, scheme)
+    names[ABSTAIN] = ABSTAIN_TAG
+    return [names[code] for code in codes.tolist()]
+
+
+def _score_column(content: Predictions, first: int, chunk: Dataset) -> list[str]:
+    """On each token the score of its span, "-" outside."""
+    spans = content.spans
+    bounds = np.searchsorted(spans.sentence, [first, first + len(chunk)])
+    chunk_spans = spans.take(slice(*bounds.tolist()))
+    column = ["-"] * len(chunk.tokens)
+    first_tokens = chunk.offsets[chunk_spans.sentence - first]
+    scores: list[Any] = [] if chunk_spans.score is None else shortest_floats(chunk_spans.score)
+    for start, end, score in zip(
+        (first_tokens + chunk_spans.start).tolist(),
+        (first_tokens + chunk_spans.end).tolist(),
+        scores,
+        strict=True,
+    ):
+        column[start:end] = [repr(score)] * (end - start)
+    return column
+
+
+FORMAT = Format(
+    name="conll",
+    summary="CoNLL columns: a token and its tags per line, in BIO, IO, IOBES or BILUO",
+    suffixes=(".conll", ".bio", ".iob", ".iob2", ".tsv", ".txt"),
+    capabilities=frozenset({"abstain within a sentence", "documents", "empty sentences", "scores", "model"}),
+    read=read,
+    write=write,
+)

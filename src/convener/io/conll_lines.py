@@ -1,0 +1,230 @@
+"""The lines of a CoNLL file, collected: tokens as bytes, and what stands behind each.
+
+The end of a line, all that follows its token, repeats heavily. Each different end is taken apart
+once; after that a line costs one look-up.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from bisect import bisect_right
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convener.data.issues import short_repr
+from convener.data.ragged import StringArray, concat_ranges, lengths_to_offsets, row_at
+from convener.errors import DataError
+from convener.io.conll import DOC_ID_PREFIX, DOCSTART, EMPTY_SENTENCE, Layout, decode_field
+from convener.io.json_records import parse_finite_float
+from convener.io.json_stream import parse_json
+from convener.io.tag_columns import TagRowIndex
+
+CHUNK_BYTES = 1 << 19
+"""So many bytes are read at a time."""
+MAX_CACHED_ENDINGS = 1 << 16
+"""So many different ends of lines are remembered."""
+BLANK_LINES = (b"\n", b"\r\n")
+TAG_PATTERN = re.compile(rb"O|[BIMELSUW][-_].+", re.DOTALL)
+OTHER_WHITESPACE = re.compile(rb"[\t\v\f\r]")
+
+
+class LineParser:
+    """Collects tokens, sentences and documents.
+
+    `rows` numbers the rows of tags, which stand in the columns `picked`. Afterwards `ends` (N,)
+    is the number of each token's end, whose row of tags is in `end_rows`.
+    """
+
+    def __init__(self, path: str, layout: Layout, tag_rows: TagRowIndex, tag_columns: list[int]) -> None:
+        self._path, self._layout, self._tag_rows, self._tag_columns = (
+            path,
+            layout,
+            tag_rows,
+            tag_columns,
+        )
+        self._token_column = layout.columns.index("token")
+        self._score_column = layout.columns.index("score") if "score" in layout.columns else -1
+        self._ending_cache: dict[bytes, int] = {}
+        self._token_bytes: list[NDArray[np.uint8]] = []
+        self._token_lengths: list[NDArray[np.int64]] = []
+        self._ending_ids: list[NDArray[np.int32]] = []
+        self.ending_rows, self.ending_scores = array("i"), array("f")
+        self.lengths, self._num_tokens, self._sentence_start = array("q"), 0, 0
+        # For each line without a token, such as our header, how many tokens came before.
+        self._skipped_lines = array("q", [0] * layout.is_native)
+        self._doc_indices, self._doc_names, self._num_docs = array("q"), [""], 0
+
+    def read(self, file: BinaryIO) -> None:
+        """Read all lines."""
+        rest = b""
+        while chunk := file.read(CHUNK_BYTES):
+            complete = (rest + chunk).rpartition(b"\n")
+            rest = complete[2]
+            self._read_chunk(complete[0] + complete[1])
+        self._read_chunk(rest)
+        self._end_sentence()
+
+    def _read_chunk(self, raw: bytes) -> None:
+        """Read some lines; only those whose end was not seen before are looked at one by one."""
+        buffer = np.frombuffer(raw, np.uint8)
+        line_ends = np.flatnonzero(buffer == ord("\n")) + 1
+        if raw and not raw.endswith(b"\n"):
+            line_ends = np.append(line_ends, len(raw))
+        token_starts = np.concatenate([np.zeros(1, np.int64), line_ends])[:-1]
+        separators = np.flatnonzero(buffer == ord("\t" if self._layout.tab_separated else " "))
+        token_ends = np.append(separators, len(raw))[np.searchsorted(separators, token_starts)]
+        token_ends = np.minimum(token_ends, line_ends)
+        lookup = self._ending_cache.get
+        bounds = zip(token_ends.tolist(), line_ends.tolist(), strict=True)
+        ending_ids = np.array([lookup(raw[token_end:line_end], -1) for token_end, line_end in bounds], np.int32)
+        unusual = (ending_ids < 0) | (token_ends == token_starts)
+        if not self._layout.is_native:
+            candidates = np.flatnonzero(token_ends - token_starts == len(DOCSTART)).tolist()
+            unusual[[line for line in candidates if raw.startswith(DOCSTART, token_starts[line])]] = True
+        lines_before = self._num_tokens + len(self._skipped_lines)
+        for line in np.flatnonzero(unusual).tolist():
+            self._num_tokens = lines_before + line - len(self._skipped_lines)
+            start, token_end, line_end = (
+                int(token_starts[line]),
+                int(token_ends[line]),
+                int(line_ends[line]),
+            )
+            token, ending_ids[line] = self._parse_line(raw[start:token_end], raw[token_end:line_end])
+            token_starts[line] = raw.index(token, start)  # the same bytes, wherever they stand
+            token_ends[line] = token_starts[line] + len(token)
+            if ending_ids[line] < 0:
+                self._skipped_lines.append(self._num_tokens)
+        self._num_tokens = lines_before + len(line_ends) - len(self._skipped_lines)
+        is_token = ending_ids >= 0
+        token_lengths = (token_ends - token_starts)[is_token]
+        self._ending_ids.append(ending_ids[is_token])
+        self._token_lengths.append(token_lengths)
+        self._token_bytes.append(buffer[concat_ranges(token_starts[is_token], token_lengths)])
+
+    def _parse_line(self, token: bytes, rest: bytes) -> tuple[bytes, int]:
+        """Token and number of the end of a line, -1 if it is no token's."""
+        if not rest and token in BLANK_LINES:
+            self._end_sentence()
+            return b"", -1
+        if token and token != DOCSTART and (cached_id := self._ending_cache.get(rest)) is not None:
+            return token, cached_id
+        parsed_token, ending_id = self._split_line(token + rest, self.location(self._num_tokens))
+        is_cacheable = ending_id >= 0 and rest and not self._token_column and token == parsed_token
+        if is_cacheable and len(self._ending_cache) < MAX_CACHED_ENDINGS:
+            self._ending_cache[rest] = ending_id
+        return parsed_token, ending_id
+
+    def _split_line(self, line: bytes, where: str) -> tuple[bytes, int]:
+        layout = self._layout
+        line = line.removesuffix(b"\n").removesuffix(b"\r")
+        if not line.strip(b" \t"):
+            self._end_sentence()
+            return b"", -1
+        if not layout.is_native and line.split(None, 1)[:1] == [DOCSTART]:
+            self._end_sentence()
+            self._num_docs += 1 if self._num_docs or not self.lengths else 2
+            return b"", -1
+        fields = layout.split_line(line)
+        if (line.startswith(b"# ") or line == b"#") and not self._is_token_line(fields):
+            self._parse_comment(line, where)
+            return b"", -1
+        if len(fields) != len(layout.columns):
+            raise DataError(
+                f"{where}: expected {len(layout.columns)} columns, got {len(fields)}: "
+                f"{short_repr(decode_field(line, where))}"
+            )
+        if not fields[self._token_column]:
+            raise DataError(f"{where}: expected a token, got {short_repr(decode_field(line, where))}")
+        tags = decode_field(b"\0".join([fields[column] for column in self._tag_columns]), where)
+        try:
+            self.ending_rows.append(self._tag_rows[tags])
+        except DataError as error:
+            raise DataError(f"{where}: {error}") from None
+        if self._score_column >= 0:
+            self.ending_scores.append(_parse_score(fields[self._score_column], where))
+        return fields[self._token_column], len(self.ending_rows) - 1
+
+    def _is_token_line(self, fields: list[bytes]) -> bool:
+        """Whether a line that begins like a comment is a token's after all."""
+        if len(fields) != len(self._layout.columns):
+            return False
+        if len(fields) == 1 or self._layout.is_native:
+            return True
+        tags = [fields[column] for column in self._tag_columns]
+        return bool(tags) and all(tag == b"-" or TAG_PATTERN.fullmatch(tag) for tag in tags)
+
+    def _parse_comment(self, line: bytes, where: str) -> None:
+        if not self._layout.is_native:
+            return
+        if line.startswith(DOC_ID_PREFIX):
+            self._end_sentence()
+            name = parse_json(decode_field(line.removeprefix(DOC_ID_PREFIX), where), where)
+            if not isinstance(name, str):
+                raise DataError(f"{where}: expected doc_id as a string, got {short_repr(name)}")
+            if not self._num_docs and self.lengths:
+                raise DataError(f"{where}: 'doc_id' in some places but not in all")
+            self._num_docs = 1
+            if name != self._doc_names[-1]:
+                self._doc_names.append(name)
+        elif line == EMPTY_SENTENCE:
+            self._end_sentence()
+            self._add_sentence(0)
+
+    def _end_sentence(self) -> None:
+        """End the sentence, if one is open."""
+        if self._num_tokens > self._sentence_start:
+            self._add_sentence(self._num_tokens - self._sentence_start)
+            self._sentence_start = self._num_tokens
+
+    def _add_sentence(self, length: int) -> None:
+        self.lengths.append(length)
+        self._doc_indices.append(len(self._doc_names) - 1 if self._layout.is_native else self._num_docs)
+
+    def location(self, token: int) -> str:
+        """The line of a token."""
+        return f"{self._path}:{token + 1 + bisect_right(self._skipped_lines, token)}"
+
+    @property
+    def ending_ids(self) -> NDArray[np.int32]:
+        """The number of each token's end.  -> (N,)"""
+        return np.concatenate([np.zeros(0, np.int32), *self._ending_ids])
+
+    def doc_ids(self) -> StringArray | None:
+        """The document of each sentence, if the file tells documents apart."""
+        if not self._num_docs:
+            return None
+        if self._layout.is_native:
+            return StringArray.from_list(self._doc_names[number] for number in self._doc_indices)
+        return StringArray.from_list(f"doc-{max(number - 1, 0)}" for number in self._doc_indices)
+
+    def tokens(self) -> StringArray:
+        """All tokens, checked to be UTF-8."""
+        data = np.concatenate([np.zeros(0, np.uint8), *self._token_bytes])
+        offsets = lengths_to_offsets(np.concatenate([np.zeros(0, np.int64), *self._token_lengths]))
+        tokens, raw = StringArray(data, offsets), data.tobytes()
+        invalid = np.flatnonzero(data[offsets[:-1]] & 0xC0 == 0x80)[:1].tolist()  # half a character
+        try:
+            raw.decode()
+        except UnicodeDecodeError as error:
+            invalid.append(row_at(offsets, error.start))
+        if invalid:
+            token = min(invalid)
+            decode_field(raw[offsets[token] : offsets[token + 1]], self.location(token))
+        match = None if self._layout.tab_separated else OTHER_WHITESPACE.search(raw)
+        if match is not None:
+            token = row_at(offsets, match.start())
+            raise DataError(f"{self.location(token)}: expected spaces between columns, got {tokens[token]!r}")
+        return tokens
+
+
+def _parse_score(field: bytes, where: str) -> float:
+    if field == b"-":
+        return float("nan")
+    try:
+        return parse_finite_float(float(field), where)
+    except ValueError:
+        problem = f"expected a score or '-', got {short_repr(decode_field(field, where))}"
+        raise DataError(f"{where}: {problem}") from None

@@ -1,0 +1,361 @@
+"""Where chains with a network start: matrices, weights, and what is held out."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from convener.data.dataset import Dataset
+from convener.data.validation import Silence
+from convener.errors import DataError
+from convener.inference import coarse
+from convener.inference.counts import transition_counts
+from convener.inference.evidence import SparseVotes, expected_emission_counts, sparsify_votes
+from convener.models.chmm import CHMMNetwork
+from convener.models.chmm_fe import FixedEmissionNetwork
+from convener.neural.transition import ILLEGAL_LOGIT, TransitionNetwork
+
+MAX_FALSE_VOTE_RATE = 0.05
+"""The share of its votes that a source is charged with at most: small corpora have few."""
+MIN_UNMARKED_WEIGHT = 0.1
+"""A silence always counts for a little: most tokens are O."""
+MAX_NU_BASE = 40.0
+"""Least concentration where all lone marks are false; a twenty-fifth of the usual nu_expan."""
+
+
+def smoothed_emission_counts(
+    counts: NDArray[np.float64],
+    *,
+    false_votes: float,
+    smoothing: float = 0.5,
+    precision: NDArray[np.float64] | None = None,
+) -> NDArray[np.float64]:
+    """Counts of what sources say where a vote says the truth is, made fit for a start.
+
+    counts (K, L, L) [source, truth, said]. A vote contains all that its sources say, so by its
+    count no source is ever wrong: each is charged with `false_votes` entity votes where the truth
+    is O, spread as it speaks, but with no more than `MOST_FALSE` of its votes. Where its precision
+    is known (K,), not NaN, just the rest of its votes are there. `floor` votes, spread likewise,
+    keep every row from being empty.  -> (K, L, L)
+    """
+    vote_counts = counts.sum(axis=1, keepdims=True)
+    if precision is not None:
+        counts = _match_precision(counts, precision)
+    vote_distribution = (vote_counts + 1e-3) / (vote_counts + 1e-3).sum(axis=2, keepdims=True)
+    smoothed: NDArray[np.float64] = counts + smoothing * vote_distribution
+    entity_distribution = vote_distribution[:, 0, 1:] / vote_distribution[:, 0, 1:].sum(axis=1, keepdims=True)
+    false_counts = np.minimum(false_votes, MAX_FALSE_VOTE_RATE * vote_counts[:, :, 1:].sum(axis=2))
+    if precision is not None:
+        false_counts[~np.isnan(precision)] = 0
+    smoothed[:, 0, 1:] += false_counts * entity_distribution
+    return smoothed
+
+
+def _match_precision(counts: NDArray[np.float64], precision: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Counts in which just (1 - precision) of each source's marks are where the truth is O.
+
+    Where the truth is an entity, marks keep their proportions.  (K, L, L), (K,) -> (K, L, L)
+    """
+    counts = counts.copy()
+    for k in np.flatnonzero(~np.isnan(precision)):
+        entity_votes = counts[k, :, 1:].sum(axis=0)
+        entity_counts = counts[k, 1:, 1:] if counts[k, 1:, 1:].any() else np.diag(entity_votes)
+        counts[k, 1:, 1:] = entity_counts * (precision[k] * entity_votes.sum() / max(entity_counts.sum(), 1e-12))
+        counts[k, 0, 1:] = (1 - precision[k]) * entity_votes
+    return counts
+
+
+def count_single_source_tokens(marked: NDArray[np.bool_]) -> tuple[int, float]:
+    """How many tokens only one source marks, and how many chance alone would leave so.
+
+    said (N, K): who marks each token of one type, at least one of them each. If all marks were
+    right and the sources independent, a token would have a lone mark by chance with
+    sum_k r_k / (1 - r_k) prod_j (1 - r_j) / (1 - prod_j (1 - r_j)), r_k being the share of these
+    tokens that source k marks. What exceeds that are mostly false marks.
+    """
+    if not len(marked):
+        return 0, 0.0
+    miss_rate = np.clip(1 - marked.mean(axis=0), 1e-9, 1)
+    all_miss = miss_rate.prod()
+    chance = ((1 - miss_rate) / miss_rate).sum() * all_miss / max(1 - all_miss, 1e-12)
+    return int((marked.sum(axis=1) == 1).sum()), float(len(marked) * min(chance, 1.0))
+
+
+def estimate_unmarked_weight(votes: NDArray[np.int16], labels: NDArray[np.int16], num_types: int) -> float:
+    """How much the silence of the others should count against a lone vote, at most 1.
+
+    The share of lone marks that chance does not explain, over all types: low where sources simply
+    miss much, near 1 where lone marks are mostly false.  votes (N, K), labels (N,) of a union
+    """
+    if votes.shape[1] < 2:
+        return 1.0
+    observed, expected = 0, 0.0
+    label_types, type_votes = (labels + 1) // 2, (votes + 1) // 2
+    for type_index in range(1, num_types + 1):
+        marked = type_votes[label_types == type_index] == type_index
+        single, chance = count_single_source_tokens(marked[marked.any(axis=1)])
+        observed, expected = observed + single, expected + chance
+    return float(np.clip(1 - expected / observed, MIN_UNMARKED_WEIGHT, 1)) if observed else 1.0
+
+
+def estimate_nu_base(votes: NDArray[np.int16], labels: NDArray[np.int16], num_types: int) -> float:
+    """nu_base of Sparse-CHMM, as the votes suggest: the more lone marks are false, the higher.
+
+    It bounds the chance that a source marks what is none, and with it what a mark is worth.
+    votes (N, K), labels (N,) of a union
+    """
+    if votes.shape[1] < 2:
+        return 1.0
+    return MAX_NU_BASE * estimate_unmarked_weight(votes, labels, num_types) ** 2
+
+
+def initial_reliability(
+    counts: NDArray[np.float64], vote_counts: NDArray[np.float64], *, precision: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """How reliable each source is by the labels of a simple vote: the start of its scores.
+
+    counts (K, L, L) [source, truth, said]; usual (K, L) how often it says each label; precision
+    (K,). An entity's score is the share of it that the source finds; that of O leaves
+    (1 - precision) of the source's marks to be false.  -> (K, L)
+    """
+    num_labels = counts.shape[1]
+    label_counts = counts.sum(axis=2)
+    scores: NDArray[np.float64] = counts[:, np.arange(num_labels), np.arange(num_labels)] / np.maximum(label_counts, 1)
+    marked_share = vote_counts[:, 1:].sum(axis=1) / np.maximum(vote_counts.sum(axis=1), 1)
+    scores[:, 1:] = np.clip(scores[:, 1:], 0.01, 0.99)
+    scores[:, 0] = 1 - (1 - precision) * marked_share
+    return scores
+
+
+def paper_transition_matrix(
+    votes: NDArray[np.int16], offsets: NDArray[np.int64], legal_transitions: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """Psi* as in the paper: neighbouring labels over all sources, one more for each legal move.
+
+    votes (N, K), legal (L, L) -> (L, L)
+    """
+    counts = transition_counts(votes, offsets, len(legal_transitions)) + legal_transitions
+    transition: NDArray[np.float64] = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1e-12)
+    return transition
+
+
+def paper_emission_matrix(vote_counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Phi* as in the paper, from how often each source says each label (K, L).  -> (K, L, L)
+
+    Diagonal 0.9 for O and 0.7 otherwise; the rest of a row goes to j in proportion to
+    (1 - precision_j) (0.001 + share of j), precision 0.8 for O and 0.7 otherwise, five times for
+    B and I of one type, twice for labels of one prefix.
+    """
+    num_labels = vote_counts.shape[1]
+    diagonal = np.where(np.arange(num_labels) == 0, 0.9, 0.7)
+    error_rate = np.where(np.arange(num_labels) == 0, 0.2, 0.3)
+    vote_shares = vote_counts / np.maximum(vote_counts.sum(axis=1, keepdims=True), 1)
+    type_index, prefix = (np.arange(num_labels) + 1) // 2, np.arange(num_labels) % 2
+    both_entities = (np.arange(num_labels)[:, None] > 0) & (np.arange(num_labels) > 0)
+    factor = np.where(both_entities & (type_index[:, None] == type_index), 5.0, 1.0)
+    factor = np.where(
+        both_entities & (type_index[:, None] != type_index) & (prefix[:, None] == prefix),
+        2.0,
+        factor,
+    )
+    weights = np.repeat((error_rate * (0.001 + vote_shares))[:, None], num_labels, axis=1) * factor
+    weights[:, np.arange(num_labels), np.arange(num_labels)] = 0
+    emission: NDArray[np.float64] = weights / weights.sum(axis=2, keepdims=True) * (1 - diagonal)[:, None]
+    emission[:, np.arange(num_labels), np.arange(num_labels)] = diagonal
+    return emission
+
+
+Floats = NDArray[np.float64]
+Labels = NDArray[np.int16]
+WeightedLabels = list[tuple[float, Labels]]
+"""Labels of all tokens, several times with weights that sum to one."""
+
+
+def entity_votes(data: Dataset) -> NDArray[np.bool_]:
+    """Which votes say that there is an entity: not O, nor what may be O.  -> (N, K)"""
+    if not data.coarse:
+        return data.votes > 0
+    is_entity = np.append(~data.allowed_labels()[:, 0], False)  # the last for those who abstain
+    return is_entity[data.votes]
+
+
+def voted_types(data: Dataset) -> NDArray[np.bool_]:
+    """Types that some source says; all that a coarse label allows if it says none of them.
+
+    -> (E,)
+    """
+    votes, num_labels = data.votes, len(data.fine_tags)
+    voted = np.zeros(len(data.fine_tags.types), bool)
+    voted[(votes[(votes > 0) & (votes < num_labels)] - 1) // 2] = True
+    allowed_types = data.allowed_labels()[:, 1::2] | data.allowed_labels()[:, 2::2]
+    coarse_types = [allowed_types[symbol] for symbol in np.unique(votes[entity_votes(data) & (votes >= num_labels)])]
+    for allowed in coarse_types:
+        if not (allowed & voted).any():
+            voted = voted | allowed
+    return voted
+
+
+def complete_coarse_spans(data: Dataset, labels: Labels) -> WeightedLabels:
+    """Labels of a simple vote with something for spans that only coarse votes mark."""
+    if not data.coarse:
+        return [(1.0, labels)]
+    symbols, num_labels = np.zeros(len(labels), np.int16), len(data.fine_tags)
+    for column, marked in zip(data.votes.T, entity_votes(data).T, strict=True):
+        np.copyto(symbols, column, where=marked & (column >= num_labels) & (symbols == 0))
+    return coarse.complete_coarse_spans(labels, symbols, data.allowed_labels(), data.offsets)
+
+
+def mean_transition_counts(data: Dataset, weighted_labels: WeightedLabels) -> Floats:
+    """How often each label follows each other one.  -> (L, L)"""
+    num_labels = len(data.fine_tags)
+    return sum(
+        (weight * transition_counts(labels, data.offsets, num_labels) for weight, labels in weighted_labels),
+        start=np.zeros((num_labels, num_labels)),
+    )
+
+
+def mean_label_probabilities(data: Dataset, weighted_labels: WeightedLabels) -> NDArray[np.float32]:
+    """How probable each label is at each token.  -> (N, L)"""
+    one_hot = np.eye(len(data.fine_tags), dtype=np.float32)
+    probabilities = one_hot[weighted_labels[0][1]] * np.float32(weighted_labels[0][0])
+    for weight, labels in weighted_labels[1:]:
+        probabilities[np.arange(len(probabilities)), labels] += np.float32(weight)
+    return probabilities
+
+
+def emission_counts(
+    data: Dataset,
+    weighted_labels: WeightedLabels,
+    *,
+    default_precision: float,
+    unmarked_weight: Floats | None = None,
+    votes: SparseVotes | None = None,
+) -> Floats:
+    """How often each source says what where these labels hold, coarse votes settled.
+
+    precision of sources of which nobody says it; silence (K,) the weight of each source's O.
+    -> (K, L, L)
+    """
+    allowed, probabilities = data.allowed_labels(), mean_label_probabilities(data, weighted_labels)
+    votes = sparsify_votes(data.votes) if votes is None else votes
+    counts = expected_emission_counts(votes, probabilities, num_symbols=len(allowed))
+    if unmarked_weight is not None:
+        counts[:, :, 0] *= unmarked_weight[:, None]
+    label_counts = probabilities.sum(axis=0, dtype=np.float64)
+    return coarse.assign_coarse_counts(counts, label_counts, allowed, data.prior_precision_or(default_precision))
+
+
+def add_source(data: Dataset, name: str, labels: NDArray[np.int16], silence: Silence) -> Dataset:
+    """The data with these labels as the votes of one more source, the last."""
+    votes = np.concatenate([data.votes, labels[:, None]], axis=1)
+    return data.with_sources((*data.sources, name), votes, (*data.silence, silence))
+
+
+N = TypeVar("N", bound=TransitionNetwork)
+MIN_PROBABILITY = 1e-6
+"""Probabilities below this start as this."""
+INITIAL_O_LOGIT = 9.2
+"""Logit of O before a sentence: a probability of 0.9999 against one other label."""
+NEGATIVE_VOTE_PRECISION = 0.95
+"""How often a vote like "not PER" is presumed right: no count of what is said can tell."""
+
+
+class InitialMatrices(NamedTuple):
+    """Starting matrices: moves Psi* (L, L) and emissions Phi* (K, L, L) [source, truth, said]."""
+
+    transition: Floats
+    emission: Floats
+
+    def initialize(self, net: CHMMNetwork | FixedEmissionNetwork) -> None:
+        """Have the network start exactly here: its weights are zero, its biases are set."""
+        with torch.no_grad():
+            net.transition_layer.bias.copy_(floored_log(self.transition).reshape(-1))
+            net.set_emission(floored_log(self.emission))
+
+
+def initial_transition(config: Any, data: Dataset, weighted_labels: WeightedLabels) -> Floats:
+    """Moves to start from, as the settings have it; `labels` are those of a simple vote."""
+    if config.start == "paper":
+        return paper_transition(data, legal=config.legal)
+    return transition_from_votes(data, weighted_labels)
+
+
+def initial_emission(config: Any, data: Dataset, weighted_labels: WeightedLabels) -> Floats:
+    """Emissions to start from, as the settings have it.  -> (K, L, L)"""
+    if config.start == "paper":
+        return paper_emission(data)
+    return emission_from_votes(data, weighted_labels, default_precision=config.precision)
+
+
+def paper_transition(data: Dataset, *, legal: bool) -> Floats:
+    """Psi* as in the paper.  -> (L, L)"""
+    data = data.without_coarse()
+    allowed = data.tags.legal_transitions if legal else np.ones_like(data.tags.legal_transitions)
+    return paper_transition_matrix(data.votes, data.offsets, allowed)
+
+
+def paper_emission(data: Dataset) -> Floats:
+    """Phi* as in the paper.  -> (K, L, L)"""
+    labels = range(len(data.fine_tags))
+    vote_counts = np.stack([(data.votes == label).sum(axis=0) for label in labels], axis=1)
+    return paper_emission_matrix(vote_counts.astype(np.float64))
+
+
+def transition_from_votes(data: Dataset, weighted_labels: WeightedLabels) -> Floats:
+    """Moves between the labels of a simple vote, one more for each legal one.  -> (L, L)"""
+    return normalize_rows(mean_transition_counts(data, weighted_labels) + data.fine_tags.legal_transitions)
+
+
+def emission_from_votes(data: Dataset, weighted_labels: WeightedLabels, *, default_precision: float) -> Floats:
+    """What each source says where a simple vote has these labels.  -> (K, L, L)
+
+    Such a vote holds all that sources say, so by its count none is ever wrong: instead,
+    (1 - precision) of a source's marks are presumed to be where the truth is O; its own precision
+    where that is known.
+    """
+    counts = emission_counts(data, weighted_labels, default_precision=default_precision)
+    emission = normalize_rows(smoothed_emission_counts(counts, false_votes=0.0))
+    vote_frequencies = counts.sum(axis=1)
+    vote_frequencies /= np.maximum(vote_frequencies.sum(axis=1, keepdims=True), 1)
+    emission[:, 0] = (1 - data.prior_precision_or(default_precision))[:, None] * vote_frequencies
+    emission[:, 0, 0] = 1 - emission[:, 0, 1:].sum(axis=1)
+    return emission
+
+
+def emission_from_gold(data: Dataset, *, smoothing: float) -> Floats:
+    """What each source says where gold is known; so many votes more, spread as it speaks."""
+    if data.gold is None:
+        raise DataError("true emissions need gold, and there is none")
+    counts = emission_counts(data, [(1.0, data.gold)], default_precision=NEGATIVE_VOTE_PRECISION)
+    return normalize_rows(smoothed_emission_counts(counts, false_votes=0.0, smoothing=smoothing))
+
+
+def network_sizes(data: Dataset) -> tuple[int, int, int]:
+    """Width of features, number of sources, number of labels: what a network must know."""
+    input_dim = 0 if data.features is None else data.features.dim
+    return input_dim, len(data.sources), len(data.fine_tags)
+
+
+def initialize_chain(net: N, data: Dataset, *, legal: bool, uniform_initial: bool = False) -> N:
+    """The network, to begin outside of entities or anywhere, without illegal moves if so set."""
+    with torch.no_grad():
+        net.initial_logits[0] = 0.0 if uniform_initial else INITIAL_O_LOGIT
+        if legal:
+            illegal_logits = np.where(data.fine_tags.legal_transitions, 0.0, ILLEGAL_LOGIT).reshape(-1)
+            net.illegal_logits.copy_(torch.from_numpy(illegal_logits))
+    return net
+
+
+def floored_log(matrix: Floats) -> Tensor:
+    """Logarithms to start from, none of them too low."""
+    return torch.from_numpy(np.log(np.maximum(matrix, MIN_PROBABILITY)))
+
+
+def normalize_rows(counts: Floats) -> Floats:
+    """Rows that sum to one."""
+    rows: Floats = counts / counts.sum(axis=-1, keepdims=True)
+    return rows

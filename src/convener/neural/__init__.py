@@ -1,0 +1,1 @@
+"""Shared by network models and taggers: batches, the training loop, checkpoints, layers."""

@@ -1,0 +1,140 @@
+"""What is held out of training, to judge by."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from convener.data.dataset import Dataset
+from convener.data.features import Features
+from convener.data.ragged import SentenceIndexed, concat_ranges, lengths_to_offsets
+from convener.errors import DataError
+from convener.inference.vote_cells import CoarseCells, VoteCells, build_coarse_cells, build_vote_cells
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Some sentences: features of tokens (N, D) and sentences (M, D), offsets, votes (N, K).
+
+    `said` holds the votes by cells; `given` (N, L) is evidence that is known beforehand. Votes are
+    symbols, of which `allowed` (S, L) tells what each allows: `parts` are its cells, where some
+    are coarse.
+    """
+
+    tokens: Tensor
+    sentences: Tensor
+    offsets: Tensor
+    votes: Tensor
+    cells: VoteCells
+    log_evidence_offset: Tensor
+    allowed: Tensor
+    coarse_cells: CoarseCells | None
+
+    def __len__(self) -> int:
+        return len(self.sentences)
+
+
+@dataclass(frozen=True, eq=False)
+class PackedDataset:
+    """All sentences of a dataset in one order, their features standardised and in memory."""
+
+    tokens: Tensor
+    sentences: Tensor
+    offsets: NDArray[np.int64]
+    votes: NDArray[np.int16]
+    cells: VoteCells
+    log_evidence_offset: Tensor
+    allowed: NDArray[np.bool_]
+    coarse_cells: CoarseCells | None
+
+    @classmethod
+    def from_dataset(
+        cls,
+        data: Dataset,
+        log_evidence_offset: NDArray[np.float32] | None = None,
+        *,
+        seed: int | None = None,
+    ) -> PackedDataset:
+        """Laid out in the data's order or, with a seed, shuffled.
+
+        given (N, L): nothing unless given.
+        """
+        features = require_features(data)
+        order = np.arange(len(data))
+        if seed is not None:
+            order = np.random.default_rng(seed).permutation(len(data))
+        lengths, allowed = data.lengths[order], data.allowed_labels()
+        rows = concat_ranges(data.offsets[:-1][order], lengths)
+        offsets = lengths_to_offsets(lengths)
+        votes = data.votes[rows]
+        zeros = np.zeros((len(rows), allowed.shape[1]), np.float32)
+        offset = zeros if log_evidence_offset is None else log_evidence_offset[rows]
+        cells = build_vote_cells(votes, offsets, len(allowed))
+        return cls(
+            torch.from_numpy(features.token_vectors(rows)),
+            torch.from_numpy(features.sentence_vectors(order)),
+            offsets,
+            votes,
+            cells,
+            torch.from_numpy(offset),
+            allowed,
+            build_coarse_cells(cells, allowed),
+        )
+
+    def replace_votes(self, votes: NDArray[np.int16]) -> PackedDataset:
+        """The same sentences with other votes (N, K), in this order; features are shared."""
+        cells = build_vote_cells(votes, self.offsets, len(self.allowed))
+        return replace(self, votes=votes, cells=cells, coarse_cells=build_coarse_cells(cells, self.allowed))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def batch(self, first: int = 0, last: int | None = None) -> Batch:
+        """The sentences from `first` to before `last`, all by default, as views."""
+        last = len(self) if last is None else last
+        offsets = self.offsets[first : last + 1]
+        tokens = slice(int(offsets[0]), int(offsets[-1]))
+        return Batch(
+            self.tokens[tokens],
+            self.sentences[first:last],
+            torch.from_numpy(offsets - offsets[0]),
+            torch.from_numpy(self.votes[tokens]),
+            self.cells[first:last],
+            self.log_evidence_offset[tokens],
+            torch.from_numpy(self.allowed),
+            None if self.coarse_cells is None else self.coarse_cells[first:last],
+        )
+
+    def batches(self, size: int, rng: np.random.Generator | None = None) -> Iterator[Batch]:
+        """All batches of `size` sentences, in order or drawn."""
+        firsts = np.arange(0, len(self), size)
+        for first in firsts if rng is None else rng.permutation(firsts):
+            yield self.batch(int(first), min(int(first) + size, len(self)))
+
+
+def sentence_features(data: Dataset) -> Tensor:
+    """Features of all sentences, as they are read.  -> (M, D)"""
+    return torch.from_numpy(require_features(data).sentence_vectors())
+
+
+def require_features(data: Dataset) -> Features:
+    """The features, where they cannot be done without."""
+    if data.features is None:
+        raise DataError("features are needed here, and there are none")
+    return data.features
+
+
+S = TypeVar("S", bound=SentenceIndexed)
+HELD_OUT_FRACTION = 0.1
+"""Share of train that decides when to stop, where there is no valid."""
+
+
+def hold_out(train: S, valid: S | None, seed: int) -> tuple[S, S]:
+    """What to train on, and what to judge by: valid, or else a tenth of train."""
+    return train.split(1 - HELD_OUT_FRACTION, seed=seed) if valid is None else (train, valid)

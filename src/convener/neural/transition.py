@@ -1,0 +1,116 @@
+"""What the networks of all chains share: the start and the moves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Generator, Tensor, nn
+
+from convener.neural.linear import linear
+
+ILLEGAL_LOGIT = -20.0
+"""Added to the logit of a move that is not allowed: a finite floor.  The start makes such moves
+1e-6 likely already; below 1e-18 the chain in single precision has to watch them all the time.
+"""
+
+
+class TokenBatch(Protocol):
+    """What of a batch matters here."""
+
+    @property
+    def tokens(self) -> Tensor: ...
+    @property
+    def offsets(self) -> Tensor: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContextConfig:
+    """What of the features moves depend on."""
+
+    context_window: int = 0
+    """Neighbours on either side that are seen, too. They speak of a token's label only, whatever
+    the label before it: L outputs for each neighbour, where a token itself has L x L."""
+    dropout: float = 0.0
+    """Share of the features that a training step leaves out."""
+
+
+NO_CONTEXT = ContextConfig()
+
+
+class TransitionNetwork(nn.Module):
+    """The start and the moves of a chain; weights start at zero, so that biases alone speak."""
+
+    def __init__(self, input_dim: int, num_sources: int, num_labels: int, context: ContextConfig = NO_CONTEXT) -> None:
+        super().__init__()
+        self.num_sources, self.num_labels, self.context = num_sources, num_labels, context
+        self.initial_logits = nn.Parameter(torch.zeros(num_labels))
+        self.transition_layer = zero_linear(input_dim, num_labels * num_labels)
+        self.context_weight = nn.Parameter(torch.zeros(2 * context.context_window * num_labels, input_dim))
+        self.register_buffer("illegal_logits", torch.zeros(num_labels * num_labels))
+        self.illegal_logits: Tensor
+
+    def log_initial(self) -> Tensor:
+        """Log-probabilities of the hidden label before a sentence.  -> (L,)"""
+        return self.initial_logits.log_softmax(0)
+
+    def transition_logits(self, batch: TokenBatch, generator: Generator | None = None) -> Tensor:
+        """Logits of the moves to each token's label.  -> (N, L, L)
+
+        With a generator some features are left out, the same for all tokens of the batch: that
+        costs a pass over the weights, not over the tokens.
+        """
+        weight, bias = (
+            self.transition_layer.weight,
+            self.transition_layer.bias + self.illegal_logits,
+        )
+        token_logits, context_logits = context_linear(batch, weight, bias, self.context_weight, self.context, generator)
+        logits = token_logits.reshape(-1, self.num_labels, self.num_labels)
+        return logits if context_logits is None else logits + context_logits[:, None]
+
+
+def context_linear(
+    batch: TokenBatch,
+    weight: Tensor,
+    bias: Tensor,
+    context_weight: Tensor,
+    context: ContextConfig,
+    generator: Generator | None = None,
+) -> tuple[Tensor, Tensor | None]:
+    """What the features say at each token, and what those of its neighbours say there.
+
+    weight (C, D), bias (C,), around (2 context L, D) -> (N, C), and (N, L) if there is context
+    """
+    num_outputs = len(weight)
+    if context.context_window:
+        weight = torch.cat([weight, context_weight])
+        bias = torch.cat([bias, bias.new_zeros(len(context_weight))])
+    if generator is not None and context.dropout:
+        keep_prob = 1 - context.dropout
+        keep_probs = weight.new_full(weight.shape[1:], keep_prob)
+        weight = weight * torch.bernoulli(keep_probs, generator=generator) / keep_prob
+    output = linear(batch.tokens, weight, bias)
+    if not context.context_window:
+        return output, None
+    sentence = torch.repeat_interleave(batch.offsets.diff())
+    shifts = [shift for shift in range(-context.context_window, context.context_window + 1) if shift]
+    blocks = torch.split(output[:, num_outputs:], len(context_weight) // len(shifts), dim=1)
+    neighbors = [_shift_rows(block, step, sentence) for block, step in zip(blocks, shifts, strict=True)]
+    return output[:, :num_outputs], sum(neighbors[1:], start=neighbors[0])
+
+
+def zero_linear(in_features: int, out_features: int) -> nn.Linear:
+    """A linear layer that gives zero until it is told otherwise."""
+    layer = nn.Linear(in_features, out_features)
+    nn.init.zeros_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+def _shift_rows(rows: Tensor, shift: int, sentence: Tensor) -> Tensor:
+    """For each token the row of the one `step` further in its sentence, or zero.  -> (N, L)"""
+    position = torch.arange(len(rows)) + shift
+    clipped = position.clamp(0, max(0, len(rows) - 1))
+    in_sentence = (position == clipped) & (sentence[clipped] == sentence)
+    return rows[clipped] * in_sentence[:, None]

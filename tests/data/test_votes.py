@@ -1,0 +1,41 @@
+"""Which of the votes a model hears."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+from hypothesis import given
+
+import convener as cv
+from convener.data.votes import VoteSelection, negative_sources
+from tests import generators
+
+
+@given(generators.datasets(), generators.datasets())
+def test_what_is_heard_is_written_and_read_back(one: cv.Dataset, other: cv.Dataset) -> None:
+    for data in (one, other):
+        hearing = VoteSelection.from_dataset(data, keep_coarse=True, keep_duplicates=False)
+        assert VoteSelection.from_json(json.loads(json.dumps(hearing.to_json()))) == hearing
+        assert hearing.negative_sources == negative_sources(data)
+
+
+@given(generators.datasets())
+def test_without_copies_and_coarse_votes_all_is_heard(data: cv.Dataset) -> None:
+    fine = data.without_coarse()
+    hearing = VoteSelection.from_dataset(fine, keep_coarse=False, keep_duplicates=True)
+    assert hearing.apply(fine) == fine
+    assert hearing.duplicates(fine.sources) == []
+    assert VoteSelection.from_dataset(data, keep_coarse=False, keep_duplicates=True).apply(data) == fine
+
+
+def test_a_copy_is_left_out_and_is_like_its_original(toy: cv.Dataset) -> None:
+    votes = toy.votes[:, [0, 1, 0]]
+    data = toy.with_sources(["a", "b", "copy"], votes, ["O"] * 3)
+    hearing = VoteSelection.from_dataset(data, keep_coarse=False, keep_duplicates=False)
+    assert hearing.used_sources(data.sources) == ("a", "b")
+    assert hearing.duplicates(data.sources) == [("copy", "a")]
+    heard = hearing.apply(data)
+    np.testing.assert_array_equal(heard.votes, votes[:, :2])
+    rates = np.array([[0.1, 0.2], [0.3, 0.4]])
+    assert hearing.expand(rates).tolist() == [[0.1, 0.2], [0.3, 0.4], [0.1, 0.2]]

@@ -1,0 +1,385 @@
+"""Transformers: real and tiny models, against one sentence at a time without any batching."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import convener as cv
+from convener.encoders import get_encoder
+from convener.encoders.subwords import make_windows
+from convener.encoders.transformer import TransformerEncoder
+from convener.errors import ConfigError, DataError
+
+from .oracle import Naive, cosines
+from .toys import SENTENCES, packed
+
+NEAR = {"rtol": 0, "atol": 1e-4}
+KINDS = ("roberta", "distilbert", "t5")
+Tiny = Callable[[str], Path]
+
+
+@pytest.fixture(scope="module")
+def news() -> list[list[str]]:
+    """Real sentences of all lengths."""
+    data = cv.demo.load_corpus().test
+    return [data[number].tokens for number in range(0, 60, 5)]
+
+
+@pytest.fixture
+def broken(tiny: Tiny, tmp_path: Path) -> Path:
+    """A copy of a tiny model, to be damaged."""
+    return Path(shutil.copytree(tiny("distilbert"), tmp_path / "model"))
+
+
+def slow(folder: Path) -> Naive:
+    return Naive.of(folder, **({"add_prefix_space": True} if "roberta" in folder.name else {}))
+
+
+# MiniLM, the real thing
+
+
+def test_vectors_are_those_of_one_sentence_at_a_time(
+    minilm: TransformerEncoder, naive: Naive, news: list[list[str]]
+) -> None:
+    words, sentences = minilm.encode(*packed(news))
+    expected, _ = naive.all(news)
+    np.testing.assert_allclose(words, expected, **NEAR)
+    starts = np.cumsum([0, *map(len, news)])
+    means = np.stack([expected[a:b].mean(0) for a, b in pairwise(starts)])
+    np.testing.assert_allclose(sentences, means, **NEAR)  # as its folder asks for
+
+
+def test_a_sentence_does_not_depend_on_its_company(minilm: TransformerEncoder, news: list[list[str]]) -> None:
+    words, sentences = minilm.encode(*packed(news))
+    order = np.random.default_rng(1).permutation(len(news))
+    mixed = minilm.encode(*packed([news[number] for number in order]))
+    np.testing.assert_allclose(mixed.sentences, sentences[order], **NEAR)
+    single = get_encoder("minilm", compute_dtype="float32", batch_tokens=16)
+    one_by_one = single.encode(*packed(news))
+    np.testing.assert_allclose(one_by_one.tokens, words, **NEAR)
+
+
+@pytest.mark.parametrize(("layers", "kept"), [("middle", 5), ((0, 1), 2), ((5,), 6), ("last", 6)])
+def test_layers_that_nobody_asks_for_are_not_computed(minilm_folder: Path, layers: Any, kept: int) -> None:
+    encoder = TransformerEncoder("minilm", minilm_folder, layers=layers, compute_dtype="float32")
+    assert len(encoder._model.model.encoder.layer) == kept
+
+
+def test_the_middle_is_the_same_as_its_layers(minilm_folder: Path) -> None:
+    middle = TransformerEncoder("minilm", minilm_folder)
+    assert middle.spec == TransformerEncoder("minilm", minilm_folder, layers=(2, 3, 4)).spec
+    assert middle.spec != TransformerEncoder("minilm", minilm_folder, layers="last").spec
+
+
+def test_the_mean_of_the_last_four_layers(naive: Naive, minilm_folder: Path) -> None:
+    encoder = TransformerEncoder("minilm", minilm_folder, layers="last-four", compute_dtype="float32")
+    words, _ = encoder.encode(*packed(SENTENCES[:2]))
+    np.testing.assert_allclose(words, naive.all(SENTENCES[:2], (3, 4, 5, 6))[0], **NEAR)
+
+
+def test_the_first_piece_can_stand_for_a_sentence(naive: Naive, minilm_folder: Path) -> None:
+    encoder = TransformerEncoder("minilm", minilm_folder, sentence="first", compute_dtype="float32")
+    sentences = [SENTENCES[0], [], SENTENCES[3]]
+    found = encoder.encode(*packed(sentences)).sentences
+    expected = naive.all([SENTENCES[0], SENTENCES[3]])[1]
+    np.testing.assert_allclose(found[[0, 2]], expected, **NEAR)
+    assert not found[1].any()
+
+
+def test_windows_change_little_where_they_overlap(
+    minilm: TransformerEncoder, minilm_folder: Path, news: list[list[str]]
+) -> None:
+    long = [word for line in news for word in line][:120]
+    halved = TransformerEncoder("minilm", minilm_folder, max_length=96, compute_dtype="float32")
+    alike = cosines(minilm.encode(*packed([long])).tokens, halved.encode(*packed([long])).tokens)
+    assert len(long) == 120
+    assert alike.mean() > 0.9
+    assert (alike < 0.99999).any()  # it was read in windows
+
+
+def test_bfloat16_is_nearly_the_same(minilm: TransformerEncoder, minilm_folder: Path) -> None:
+    half = TransformerEncoder("minilm", minilm_folder, compute_dtype="bfloat16")
+    one, two = (encoder.encode(*packed(SENTENCES[:2])) for encoder in (minilm, half))
+    assert cosines(one.tokens, two.tokens).min() > 0.999
+    assert cosines(one.sentences, two.sentences).min() > 0.999
+    assert np.abs(one.tokens - two.tokens).max() > 1e-4  # it was computed otherwise
+
+
+@pytest.mark.parametrize("sentences", [[], [[]], [[], [], []]])
+def test_where_there_is_nothing_there_are_no_vectors(minilm: TransformerEncoder, sentences: list[list[str]]) -> None:
+    words, found = minilm.encode(*packed(sentences))
+    assert words.shape == (0, 384)
+    assert found.shape == (len(sentences), 384)
+    assert not found.any()
+
+
+def test_empty_sentences_change_nothing(minilm: TransformerEncoder, naive: Naive) -> None:
+    words, found = minilm.encode(*packed([[], SENTENCES[0], [], [], SENTENCES[1], []]))
+    np.testing.assert_allclose(words, naive.all(SENTENCES[:2])[0], **NEAR)
+    assert found.any(axis=1).tolist() == [False, True, False, False, True, False]
+
+
+def test_words_of_ten_thousand_characters_are_words_like_others(minilm: TransformerEncoder, naive: Naive) -> None:
+    monsters = [["x" * 10_000, "cat", "ab, " * 2500], ["🙂" * 10_000], SENTENCES[0]]
+    words, sentences = minilm.encode(*packed(monsters))
+    assert np.isfinite(words).all()
+    assert np.isfinite(sentences).all()
+    np.testing.assert_allclose(words[4:], naive.all([SENTENCES[0]])[0], **NEAR)
+
+
+def test_words_without_pieces_have_vectors_of_their_own(minilm: TransformerEncoder, naive: Naive) -> None:
+    words, _ = minilm.encode(*packed([["cat", "\u200b", "mat"], [""]]))
+    read = naive.vectors(["cat", "[UNK]", "mat"])[0]
+    np.testing.assert_allclose(words[:3], read, **NEAR)
+    assert words[3].any()
+
+
+# Other architectures
+
+
+@pytest.mark.parametrize(("kind", "width"), [("roberta", 32), ("distilbert", 24), ("t5", 28)])
+def test_other_architectures_load_and_agree(tiny: Tiny, kind: str, width: int) -> None:
+    folder = tiny(kind)
+    encoder = get_encoder(str(folder), compute_dtype="float32")
+    assert encoder.dim == width
+    words, first = slow(folder).all(SENTENCES)
+    found = encoder.encode(*packed(SENTENCES))
+    np.testing.assert_allclose(found.tokens, words, **NEAR)
+    np.testing.assert_allclose(found.sentences, first, **NEAR)  # no folder asks for the mean
+    assert np.std(words, axis=0).min() > 1e-3  # vectors that tell words apart
+
+
+@pytest.mark.parametrize(
+    ("layers", "meant"),
+    [
+        ("last-four", (2, 3, 4, 5)),
+        ((0,), (0,)),
+        ((-1, 2), (2, 5)),
+        ((-6, 5), (0, 5)),
+        ([4], (4,)),
+        ("-2", (4,)),
+        ("1,-1", (1, 5)),
+    ],
+)
+def test_layers_are_chosen_and_averaged(tiny: Tiny, layers: Any, meant: tuple[int, ...]) -> None:
+    folder = tiny("distilbert")
+    encoder = get_encoder(str(folder), layers=layers, compute_dtype="float32")
+    words, first = slow(folder).all(SENTENCES, meant)
+    np.testing.assert_allclose(encoder.encode(*packed(SENTENCES)).tokens, words, **NEAR)
+    np.testing.assert_allclose(encoder.encode(*packed(SENTENCES)).sentences, first, **NEAR)
+
+
+@pytest.mark.parametrize("overlap", [0.0, 0.5, 0.75])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_long_sentence_is_read_in_windows(tiny: Tiny, kind: str, overlap: float) -> None:
+    oracle, around = slow(tiny(kind)), 1 if kind == "t5" else 2
+    capacity = 32 - around
+    words = [word for line in SENTENCES * 3 for word in line]
+    long = [word for word in words if len(oracle.pieces([word])[0]) <= capacity // 4]
+    encoder = get_encoder(str(tiny(kind)), max_length=32, overlap=overlap, sentence="first", compute_dtype="float32")
+    found = encoder.encode(*packed([["cat"], long, ["mat"]]))
+    counts = np.array([len(ids) for ids in oracle.pieces(long)])
+    windows = make_windows(counts, np.array([0, len(long)]), max_subwords=capacity, overlap=overlap)
+    assert len(windows.start) >= 4
+    for start, end, first, last in zip(*windows, strict=True):
+        seen, head = oracle.vectors(long[start:end])
+        np.testing.assert_allclose(found.tokens[1 + first : 1 + last], seen[first - start : last - start], **NEAR)
+        if start == 0:
+            np.testing.assert_allclose(found.sentences[1], head, **NEAR)
+    np.testing.assert_allclose(found.tokens[[0, -1]], oracle.all([["cat"], ["mat"]])[0], **NEAR)
+
+
+def test_a_model_with_a_decoder_is_read_by_its_encoder(tiny: Tiny, tmp_path: Path) -> None:
+    import transformers
+
+    folder = Path(shutil.copytree(tiny("t5"), tmp_path / "whole"))
+    config = transformers.AutoConfig.from_pretrained(folder)
+    config.is_encoder_decoder = True
+    transformers.T5Model(config).save_pretrained(folder)
+    found = get_encoder(str(folder), compute_dtype="float32").encode(*packed(SENTENCES)).tokens
+    np.testing.assert_allclose(found, slow(folder).all(SENTENCES)[0], **NEAR)
+
+
+# Settings
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"layers": "lst"}, "layers must be"),
+        ({"layers": ()}, "at least one layer"),
+        ({"layers": (7,)}, r"layers must be in \[-7, 6\]"),
+        ({"layers": (-8, 1)}, r"layers must be in \[-7, 6\]"),
+        ({"sentence": "max"}, "one of auto, first, mean; got 'max'"),
+        ({"compute_dtype": "half"}, "one of auto, float32, bfloat16"),
+        ({"max_length": 15}, "max_length must be at least 16, got 15"),
+        ({"max_length": 513}, "window must be at most 512"),
+        ({"overlap": 0.8}, r"overlap must be in \[0, 0.75\], got 0.8"),
+        ({"overlap": -0.1}, "overlap must be in"),
+        ({"overlap": "nan"}, "overlap must be a number"),
+        ({"batch_tokens": 1}, "batch_tokens must be at least 16"),
+        ({"device": "abacus"}, "device 'abacus' is not there"),
+        ({"max_lenght": 64}, "did you mean 'max_length'"),
+    ],
+)
+def test_bad_settings_are_refused(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        get_encoder("minilm", **settings).encode(*packed([["cat"]]))
+
+
+def test_settings_that_decide_no_number_are_not_part_of_the_encoding() -> None:
+    plain = get_encoder("minilm").spec
+    assert get_encoder("minilm", batch_tokens=64, device="cpu").spec == plain
+    for change in (
+        {"layers": "last-four"},
+        {"sentence": "first"},
+        {"compute_dtype": "float32"},
+        {"max_length": 64},
+        {"overlap": 0.25},
+    ):
+        assert get_encoder("minilm", **change).spec != plain, change
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "tokenizer.json", "config.json", "1_Pooling/config.json"])
+def test_a_model_that_changes_is_another_encoder(broken: Path, file: str) -> None:
+    (broken / "1_Pooling").mkdir()
+    (broken / "1_Pooling" / "config.json").write_text("{}")
+    before = get_encoder(str(broken)).spec
+    assert get_encoder(str(broken)).spec == before
+    raw = (broken / file).read_bytes()
+    (broken / file).write_bytes(raw[:-1] + b" " + raw[-1:])
+    assert get_encoder(str(broken)).spec != before
+
+
+def test_the_same_model_elsewhere_is_the_same_encoder(
+    broken: Path, tiny: Tiny, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = get_encoder(str(tiny("distilbert"))).spec
+    assert get_encoder(str(broken)).spec == here
+    monkeypatch.chdir(broken.parent)
+    assert get_encoder("model").spec == here
+    assert get_encoder("model").spec.name == str(broken)
+
+
+# Folders that are no models
+
+
+def edited(**changes: Any) -> Callable[[Path], None]:
+    def damage(folder: Path) -> None:
+        facts = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps(facts | changes))
+
+    return damage
+
+
+def shortened(name: str) -> Callable[[Path], None]:
+    def damage(folder: Path) -> None:
+        raw = (folder / name).read_bytes()
+        (folder / name).write_bytes(raw[: len(raw) // 2])
+
+    return damage
+
+
+def pickled(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+
+
+def strange(folder: Path) -> None:
+    """Weights of the right shapes under other names: they would be random numbers."""
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(folder / "model.safetensors")
+    renamed = {name.replace("attention", "atention"): value for name, value in weights.items()}
+    save_file(renamed, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def wordless(folder: Path) -> None:
+    for file in folder.glob("tokenizer*"):
+        file.unlink()
+
+
+def small(folder: Path) -> None:
+    """Fewer pieces in the model than in its tokenizer."""
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(folder / "model.safetensors")
+    name = "embeddings.word_embeddings.weight"
+    weights[name] = weights[name][:10].contiguous()
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    edited(vocab_size=10)(folder)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda f: (f / "config.json").unlink(), r"no model in this folder \(config.json expected"),
+        (lambda f: (f / "config.json").write_text("{"), "config.json: not valid JSON"),
+        (lambda f: (f / "config.json").write_bytes(b"\xff\xfe"), "config.json: not valid JSON"),
+        (lambda f: (f / "config.json").write_text("[]"), "expected an object, got list"),
+        (edited(dim="wide"), "does not tell the model's width"),
+        (edited(model_type="klingon"), "cannot be loaded: .*klingon"),
+        (edited(n_heads=5), "cannot be loaded"),
+        (edited(dim=48), "the weights are not those of config.json: .* do not fit"),
+        (strange, "the weights are not those of config.json: .*attention"),
+        (shortened("model.safetensors"), "cannot be loaded: Error while deserializing"),
+        (lambda f: (f / "model.safetensors").write_bytes(b"junk"), "cannot be loaded"),
+        (lambda f: (f / "model.safetensors").unlink(), r"no weights \(\*.safetensors expected\)$"),
+        (pickled, "pytorch_model.bin is a pickle, which could run code"),
+        (shortened("tokenizer.json"), "tokenizer.json: not valid JSON"),
+        (lambda f: (f / "tokenizer.json").write_text("{}"), "cannot be loaded"),
+        (wordless, r"no tokenizer \(tokenizer.json expected\)"),
+        (small, "the model knows 10 pieces; its tokenizer gives"),
+    ],
+)
+def test_a_folder_that_is_no_model_is_refused_in_one_line(
+    broken: Path, damage: Callable[[Path], None], message: str
+) -> None:
+    damage(broken)
+    with pytest.raises(DataError, match=message) as caught:
+        get_encoder(str(broken)).encode(*packed(SENTENCES))
+    assert str(broken) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_empty_folder_is_no_model(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no model in this folder"):
+        get_encoder(str(tmp_path))
+
+
+def test_code_that_comes_with_a_model_is_neither_run_nor_offered(
+    broken: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Transformers would ask the user whether to run it."""
+    edited(model_type="own", auto_map={"AutoConfig": "own.C", "AutoModel": "own.M"})(broken)
+    (broken / "own.py").write_text(f"open({str(broken / 'ran')!r}, 'w')\n")
+    with pytest.raises(DataError, match="custom code"):
+        get_encoder(str(broken)).encode(*packed(SENTENCES))
+    assert not (broken / "ran").exists()
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_model_loads_silently_and_leaves_the_logs_as_they_were(
+    broken: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from transformers.utils import logging
+
+    shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
+    logging.enable_progress_bar()
+    logging.set_verbosity_info()
+    try:
+        get_encoder(str(broken)).encode(*packed(SENTENCES))
+        assert capfd.readouterr() == ("", "")
+        assert logging.is_progress_bar_enabled()
+        assert logging.get_verbosity() == logging.INFO
+    finally:
+        logging.set_verbosity(level)
+        if not shown:
+            logging.disable_progress_bar()

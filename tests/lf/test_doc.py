@@ -1,0 +1,83 @@
+"""What a labeling function sees."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from convener.errors import DataError
+from convener.lf.doc import Doc
+from tests.generators import words
+
+
+@given(st.lists(words, max_size=6))
+def test_words_without_text_are_joined_by_a_space(tokens: list[str]) -> None:
+    view = Doc(tokens)
+    assert view.text == " ".join(tokens)
+    assert [view.text[a:b] for a, b in view.token_offsets] == tokens
+    assert (len(view), list(view), view[:]) == (len(tokens), tokens, tokens)
+
+
+def test_it_is_a_sequence_of_words() -> None:
+    view = Doc(["a", "b", "a"])
+    assert view[-1] == "a"
+    assert view[1:] == ["b", "a"]
+    assert "b" in view
+    assert "c" not in view
+    assert (view.index("b"), view.count("a")) == (1, 2)
+
+
+def test_a_text_is_cut_into_words() -> None:
+    view = Doc.from_input("Ada  left.")
+    assert list(view) == ["Ada", "left", "."]
+    assert [view.text[a:b] for a, b in view.token_offsets] == ["Ada", "left", "."]
+    assert Doc.from_input(view) is view
+
+
+def test_places_may_come_as_an_array() -> None:
+    view = Doc(["b"], text="a b", token_offsets=np.array([[2, 3]]))
+    assert view.token_offsets == ((2, 3),)
+    assert view.char_to_token == ({2: 0}, {3: 1})
+
+
+def test_text_and_places_go_together() -> None:
+    with pytest.raises(DataError, match="go together"):
+        Doc(["a"], text="a")
+
+
+def test_it_shows_itself() -> None:
+    assert repr(Doc(["Ada", "left"], doc_id="d1")) == "View('Ada left', document='d1')"
+
+
+def test_what_is_said_is_cut_from_the_text() -> None:
+    view = Doc.from_input("New   York!")
+    assert view.span_text(0, 2) == "New   York"
+    assert view.span_text(1, 1) == ""
+
+
+def test_the_parts_of_a_document_are_its_sentences() -> None:
+    text = "Ada left.  She wrote."
+    view = Doc(
+        ["Ada", "left", ".", "She", "wrote", "."],
+        text=text,
+        token_offsets=[(0, 3), (4, 8), (8, 9), (11, 14), (15, 20), (20, 21)],
+        doc_id="d",
+        sentences=[(0, 3), (3, 3), (3, 6)],
+    )
+    parts = view.sentence_docs()
+    assert [part.text for part in parts] == ["Ada left.", "", "She wrote."]
+    assert [[part.text[a:b] for a, b in part.token_offsets] for part in parts] == [
+        ["Ada", "left", "."],
+        [],
+        ["She", "wrote", "."],
+    ]
+    assert {part.doc_id for part in parts} == {"d"}
+    assert Doc(["a"]).sentence_docs()[0].text == "a"
+
+
+def test_nothing_that_functions_share_can_be_changed() -> None:
+    view = Doc(["a", "b"])
+    for shared in (view.tokens, view.token_offsets, view.sentences):
+        assert isinstance(shared, tuple)

@@ -1,0 +1,226 @@
+"""A token classifier as a source: tiny BERTs made here, beside transformers' own pipeline."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import convener as cv
+from convener.encoders.subwords import make_windows
+from convener.errors import ConfigError, ConvenerError, DataError
+from convener.lf.apply import apply_lfs
+from convener.lf.doc import Doc
+from convener.lf.transformers import transformers_model
+from tests.encoders.oracle import Naive
+from tests.encoders.toys import SENTENCES, wordpieces
+
+pytest.importorskip("transformers")
+Make = Callable[..., Path]
+BIO = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
+IO = ("I-LOC", "O", "I-PER")
+PLAIN = ("PER", "LOC", "O")
+
+
+@pytest.fixture(scope="module")
+def make(tmp_path_factory: pytest.TempPathFactory) -> Make:
+    """Folders of classifiers with random weights and the given tags."""
+    import torch
+    import transformers
+
+    torch.set_num_threads(1)
+    transformers.utils.logging.disable_progress_bar()
+
+    def made(tags: Sequence[str], seed: int = 1) -> Path:
+        tokenizer = wordpieces()
+        torch.manual_seed(seed)
+        config = transformers.BertConfig(
+            vocab_size=len(tokenizer),
+            hidden_size=24,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            intermediate_size=40,
+            max_position_embeddings=128,
+            initializer_range=0.4,
+            id2label=dict(enumerate(tags)),
+            label2id={tag: number for number, tag in enumerate(tags)},
+        )
+        model = transformers.BertForTokenClassification(config)
+        with torch.no_grad():  # so that tags differ by word and context
+            model.bert.embeddings.word_embeddings.weight.normal_(std=3)
+            model.classifier.weight.normal_(std=1)
+        folder = tmp_path_factory.mktemp("classifier")
+        tokenizer.save_pretrained(folder)
+        model.save_pretrained(folder)
+        return folder
+
+    return made
+
+
+def by_pipeline(folder: Path, sentences: list[list[str]]) -> list[list[tuple[int, int, str]]]:
+    """Spans that transformers' own pipeline finds in words joined by spaces, as words."""
+    import transformers
+
+    pipe = transformers.pipeline("token-classification", model=str(folder), aggregation_strategy="first", device="cpu")
+    found = []
+    for words in sentences:
+        view = Doc(words)
+        begins, ends = view.char_to_token
+        found.append(
+            [
+                (begins[group["start"]], ends[group["end"]], group["entity_group"])
+                for group in (pipe(view.text) if words else ())
+            ]
+        )
+    return found
+
+
+def sentences_of(seed: int) -> list[list[str]]:
+    """Known words in random order; none that BERT would cut at a mark inside."""
+    rng = random.Random(seed)
+    known = [word for words in SENTENCES for word in words]
+    made = [rng.choices(known, k=rng.randrange(1, 20)) for _ in range(40)]
+    return [*SENTENCES, [], *made]
+
+
+@pytest.mark.parametrize("tags", [BIO, IO, PLAIN], ids=["bio", "io", "plain"])
+def test_spans_are_those_of_the_pipeline(make: Make, tags: Sequence[str]) -> None:
+    folder = make(tags)
+    sentences = sentences_of(3)
+    function = transformers_model(folder, ["PER", "LOC"], batch_tokens=64)
+    assert function.batch_func is not None
+    found = [list(spans) for spans in function.batch_func([Doc(words) for words in sentences])]  # type: ignore[arg-type]
+    expected = by_pipeline(folder, sentences)
+    assert found == expected
+    kinds = [kind for spans in expected for _, _, kind in spans]
+    assert min(kinds.count("PER"), kinds.count("LOC")) > 20
+    assert any(end - start > 1 for spans in expected for start, end, _ in spans)
+
+
+def test_each_text_is_read_alone(make: Make) -> None:
+    function = transformers_model(make(BIO), ["PER", "LOC"])
+    views = [Doc(words) for words in sentences_of(5)]
+    assert function.batch_func is not None
+    assert list(function.batch_func(views)) == [function.func(view) for view in views]
+
+
+def test_long_texts_are_read_in_windows(make: Make) -> None:
+    """Each word is judged as if the window that gives it were all there is."""
+    folder = make(IO)
+    long = [word for words in sentences_of(7) for word in words][:200]
+
+    def kinds(words: list[str], **settings: Any) -> list[str]:
+        """Of each word; the tags of IO tell them all."""
+        said = ["O"] * len(words)
+        for start, end, kind in transformers_model(folder, ["PER", "LOC"], **settings)(words) or ():
+            said[start:end] = [kind] * (end - start)
+        return said
+
+    pieces = [len(found) or 1 for found in Naive(wordpieces(), None).pieces(long)]
+    windows = make_windows(np.array(pieces), np.array([0, len(long)]), max_subwords=40 - 2, overlap=0.5)
+    expected: list[str] = []
+    for start, end, first, last in zip(*windows, strict=True):
+        expected += kinds(long[start:end])[first - start : last - start]
+    assert len(windows.start) > 5
+    assert kinds(long, max_length=40) == expected
+    assert kinds(long, max_length=40) != kinds(long)
+
+
+def test_types_are_renamed_and_others_left_out(make: Make) -> None:
+    folder = make(BIO)
+    everything = transformers_model(folder, ["PER", "LOC"])
+    people = transformers_model(folder, {"PER": "HUMAN"}, name="people", prior_precision=0.9)
+    assert (people.name, people.labels, people.in_main_process) == ("people", ("HUMAN",), True)
+    assert people.prior_precision == 0.9  # how often it is presumed right, not how it computes
+    for words in sentences_of(2):
+        expected = [(a, b, "HUMAN") for a, b, kind in everything(words) or [] if kind == "PER"]
+        assert people(words) == expected
+
+
+def test_a_span_ends_with_its_sentence(make: Make) -> None:
+    function = transformers_model(make(["I-X"]), ["X"], scope="document")
+    words = ["the", "cat", "sat"]
+    assert function(words) == [(0, 3, "X")]
+    assert function(Doc(words, sentences=[(0, 2), (2, 3)])) == [(0, 2, "X"), (2, 3, "X")]
+
+
+def test_words_without_pieces_have_tags_too(make: Make) -> None:
+    function = transformers_model(make(["I-X"]), ["X"])
+    assert function(["", "\u200b", "\ud800", "cat"]) == [(0, 4, "X")]
+
+
+def test_it_is_applied_to_data(make: Make) -> None:
+    data = cv.Dataset.from_spans(["X"], [["the", "cat"], [], ["sat"]], {})
+    assert apply_lfs([transformers_model(make(["I-X"]), ["X"])], data).votes.tolist() == [
+        [1],
+        [2],
+        [1],
+    ]
+
+
+def test_the_digest_is_what_decides_the_votes(make: Make) -> None:
+    folder = make(BIO)
+    one = transformers_model(folder, ["PER"])
+    same = transformers_model(folder, ["PER"], batch_tokens=64, device="cpu")
+    others = [
+        transformers_model(folder, ["LOC"]),
+        transformers_model(folder, ["PER"], max_length=32),
+        transformers_model(make(BIO, seed=2), ["PER"]),
+    ]
+    assert one.fingerprint() == same.fingerprint()
+    assert one.fingerprint() not in {other.fingerprint() for other in others}
+
+
+def test_what_cannot_be_is_told_before_any_text_comes(make: Make, tmp_path: Path) -> None:
+    folder = make(BIO)
+    with pytest.raises(ConfigError, match=r"no entity type of .*; did you mean 'PER'"):
+        transformers_model(folder, ["PEER"])
+    with pytest.raises(ConfigError, match="overlap must be in"):
+        transformers_model(folder, ["PER"], overlap=1.0)
+    with pytest.raises(ConfigError, match="dtype must be one of auto, float32, bfloat16"):
+        transformers_model(folder, ["PER"], dtype="float8")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="max_length must be at least 16"):
+        transformers_model(folder, ["PER"], max_length=3)
+    with pytest.raises(ConfigError, match="did you mean 'scope'"):
+        transformers_model(folder, ["PER"], scop="document")
+    with pytest.raises(DataError, match="no model in this folder"):
+        transformers_model(tmp_path, ["PER"])
+
+
+def test_an_encoder_without_a_classifier_is_refused(make: Make, tmp_path: Path) -> None:
+    from safetensors.numpy import load_file, save_file
+
+    folder = tmp_path / "encoder"
+    shutil.copytree(make(BIO), folder)
+    weights = load_file(folder / "model.safetensors")
+    kept = {name: value for name, value in weights.items() if "classifier" not in name}
+    save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(DataError, match=r"do not fit, such as classifier\.bias"):
+        transformers_model(folder, ["PER"]).func(Doc(["cat"]))
+
+
+def test_tags_are_checked_again_where_the_folder_does_not_tell(make: Make, tmp_path: Path) -> None:
+    folder = tmp_path / "untold"
+    shutil.copytree(make(BIO), folder)
+    config = json.loads((folder / "config.json").read_text())
+    config["id2label"], config["label2id"] = None, None
+    (folder / "config.json").write_text(json.dumps({**config, "num_labels": 5}))
+    function = transformers_model(folder, ["PER"])
+    with pytest.raises(ConvenerError):
+        function.func(Doc(["cat"]))
+
+
+def test_a_name_on_no_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    function: Any = transformers_model("lab/ner", ["PER"])
+    with pytest.raises(ConfigError, match="token classifier 'lab/ner' is not installed"):
+        function.func(Doc(["cat"]))

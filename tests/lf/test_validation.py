@@ -1,0 +1,190 @@
+"""From spans as they are given to spans that count, against the readers' own alignment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
+
+from convener.data.alignment import MisalignmentPolicy, OverlapPolicy, SpanAligner
+from convener.data.dataset import Dataset, Text
+from convener.data.issues import Issues
+from convener.data.ragged import StringArray
+from convener.data.spans import Spans
+from convener.data.tags import ABSTAIN, TagSet
+from convener.errors import DataError
+from convener.io.formats import ReadOptions
+from convener.lf.doc import Doc
+from convener.lf.validation import Span, validate_spans
+
+LABELS = ("PER", "LOC")
+
+
+def settle(found: Any, view: Doc, **policies: Any) -> list[Span] | None:
+    given = {"in_chars": False, "on_overlap": "longest", "on_misaligned": "expand"} | policies
+    return validate_spans(found, view, labels=LABELS, **given)
+
+
+@st.composite
+def character_spans(draw: DrawFn) -> tuple[str, list[Span]]:
+    text = draw(st.text("ab 北.", min_size=1, max_size=12))
+    edges = st.lists(st.integers(0, len(text)), min_size=2, max_size=2, unique=True).map(sorted)
+    spans = draw(st.lists(st.tuples(edges, st.sampled_from(LABELS)), max_size=5, unique_by=str))
+    return text, [(start, end, label) for (start, end), label in spans]
+
+
+@given(
+    character_spans(),
+    st.sampled_from(["expand", "contract", "drop"]),
+    st.sampled_from(["longest", "first"]),
+)
+def test_characters_become_words_as_when_they_are_read_from_a_file(
+    drawn: tuple[str, list[Span]], misaligned: MisalignmentPolicy, overlap: OverlapPolicy
+) -> None:
+    text, spans = drawn
+    view = Doc.from_input(text)
+    tags = TagSet(LABELS)
+    data = Dataset(
+        tags=tags,
+        tokens=StringArray.from_list(view.tokens),
+        offsets=np.array([0, len(view)]),
+        sources=(),
+        votes=np.zeros((len(view), 0), np.int16),
+        silence=(),
+        text=Text(
+            StringArray.from_list([text]),
+            np.array(view.token_offsets, np.int32).reshape(-1, 2),
+            np.zeros(1, np.int64),
+        ),
+    )
+    report = Issues()
+    options = ReadOptions(on_misaligned=misaligned, on_overlap=overlap)
+    rows = Spans.from_rows((0, a, b, LABELS.index(label)) for a, b, label in spans)
+    labels, _ = SpanAligner(data, options, report, str).labels(rows, "it")
+    found = settle(spans, view, in_chars=True, on_misaligned=misaligned, on_overlap=overlap)
+    assert found is not None
+    again = Spans.from_rows((0, a, b, LABELS.index(label)) for a, b, label in found)
+    assert tags.labels(again, data.offsets).tolist() == labels.tolist()
+    told = [case.kind for case in report]
+    noted = [note.kind for note in view.issues]
+    assert noted.count("misaligned") == told.count("misaligned")
+    # Spans that became the same words are not in each other's way.
+    assert noted.count("overlap") <= told.count("overlap")
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(-1, 6), st.integers(-1, 6), st.sampled_from([*LABELS, "X"])),
+        max_size=6,
+    )
+)
+def test_each_span_is_kept_or_noted(spans: list[Span]) -> None:
+    view = Doc(["a", "b", "c", "d", "e"])
+    found = settle(spans, view)
+    assert found is not None
+    valid = {span for span in spans if 0 <= span[0] < span[1] <= 5 and span[2] in LABELS}
+    assert set(found) <= valid
+    assert found == sorted(found)
+    cells = [cell for start, end, _ in found for cell in range(start, end)]
+    assert len(cells) == len(set(cells))
+    kinds = [note.kind for note in view.issues]
+    assert kinds.count("invalid") == sum(span not in valid for span in spans)
+    assert kinds.count("overlap") == len(valid) - len(found)
+    for lost in valid - set(found):  # what gives way gives way to something no shorter
+        assert any(a < lost[1] and lost[0] < b and b - a >= lost[1] - lost[0] for a, b, _ in found)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (None, "got None"),
+        ("abc", "label 'c'"),  # three things, but no numbers
+        ((0, 1), "got (0, 1)"),
+        ((0.0, 1, "PER"), "got (0.0, 1, 'PER')"),
+        ((0, 1, 7), "label 7 is not of PER, LOC"),
+        ((0, 1, ["PER"]), "label ['PER'] is not of"),
+        ((1, 1, "PER"), "1-1 PER is not a range of the text's 0-3"),
+        ((2, 4, "PER"), "2-4 PER is not a range"),
+        (Ellipsis, "got Ellipsis"),
+    ],
+)
+def test_what_is_no_span_is_left_out_and_noted(given: Any, said: str) -> None:
+    view = Doc(["a", "b", "c"])
+    assert settle([given, (0, 1, "PER")], view) == [(0, 1, "PER")]
+    (note,) = view.issues
+    assert note.kind == "invalid"
+    if given != "abc":
+        assert said in note.detail
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    given = [(np.int32(0), np.int64(1), "PER"), [np.uint8(0), 1, "PER"]]
+    (span,) = settle(given, Doc(["a"])) or []
+    assert span == (0, 1, "PER")
+    assert all(type(item) is int for item in span[:2])
+
+
+def test_a_span_across_sentences_is_left_out_and_noted() -> None:
+    view = Doc(["a", "b", "c", "d"], sentences=[(0, 2), (2, 2), (2, 4)])
+    assert settle([(1, 3, "PER"), (0, 2, "LOC"), (2, 4, "LOC")], view) == [
+        (0, 2, "LOC"),
+        (2, 4, "LOC"),
+    ]
+    assert [note.detail for note in view.issues] == ["'b c' PER goes beyond its sentence"]
+
+
+def generator(*spans: Span, end: Any = None) -> Iterator[Span]:
+    yield from spans
+    return end
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (None, []),
+        ([], []),
+        (ABSTAIN, None),
+        (np.int16(-1).item(), None),
+        (generator(), []),
+        (generator((0, 1, "PER")), [(0, 1, "PER")]),
+        (generator(end=ABSTAIN), None),
+        ({(0, 1, "PER")}, [(0, 1, "PER")]),
+    ],
+)
+def test_nothing_and_abstaining_are_two_things(found: Any, expected: Any) -> None:
+    assert settle(found, Doc(["a"])) == expected
+
+
+@pytest.mark.parametrize("found", [5, True, "PER", 1.5])
+def test_what_holds_no_spans_is_an_error(found: Any) -> None:
+    with pytest.raises(DataError, match="expected spans"):
+        settle(found, Doc(["a"]))
+
+
+def test_of_overlapping_spans_the_first_stays_if_asked() -> None:
+    view = Doc(["a", "b", "c"])
+    spans = [(1, 2, "PER"), (0, 3, "LOC")]
+    assert settle(spans, view, on_overlap="first") == [(1, 2, "PER")]
+    assert settle(spans, view) == [(0, 3, "LOC")]
+    assert [note.kind for note in view.issues] == ["overlap", "overlap"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "spans", "in_chars"),
+    [
+        ("on_overlap", [(0, 2, "PER"), (1, 3, "PER")], False),
+        ("on_misaligned", [(0, 1, "PER")], True),
+    ],
+)
+def test_both_can_be_errors(policy: str, spans: list[Span], in_chars: bool) -> None:
+    with pytest.raises(DataError):
+        settle(spans, Doc(["aa", "b", "c"]), in_chars=in_chars, **{policy: "error"})
+
+
+def test_all_policies_are_known() -> None:
+    assert set(get_args(MisalignmentPolicy)) == {"expand", "contract", "drop", "error"}

@@ -1,0 +1,58 @@
+"""The objective of a whole network: its gradient by every weight, and its twin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from convener.inference.autograd import objective_twin
+from convener.models.neural_chain import chain_loss
+from convener.neural.batch import Batch
+
+
+class _Whole(torch.nn.Module):
+    """A value that depends on a network as a module, so that its weights can be put in."""
+
+    def __init__(self, net: Any, value: Callable[[], Tensor]) -> None:
+        super().__init__()
+        self.net, self.value = net, value
+
+    def forward(self) -> Tensor:
+        return self.value()
+
+
+def gradient_by_weights_is_right(net: Any, value: Callable[[], Tensor], **how: Any) -> bool:
+    """The gradient of a value by all weights of the network against differences."""
+    whole = _Whole(net, value)
+    names = [name for name, _ in whole.named_parameters()]
+
+    def value_of(*weights: Tensor) -> Tensor:
+        given = dict(zip(names, weights, strict=True))
+        found: Tensor = torch.func.functional_call(whole, given, ())
+        return found
+
+    weights = tuple(p.detach().clone().requires_grad_() for p in whole.parameters())
+    return torch.autograd.gradcheck(value_of, weights, **how)
+
+
+def gradient_is_right(net: Any, batch: Batch, tau: float, **how: Any) -> bool:
+    """The gradient of the chain's objective by all weights against differences."""
+    loss = chain_loss(net, tau, sample=False)
+    return gradient_by_weights_is_right(net, lambda: loss(batch, torch.Generator()), **how)
+
+
+def assert_loss_is_that_of_the_twin(net: Any, batch: Batch) -> None:
+    for tau in (0.0, 1.0):
+        with torch.no_grad():
+            ours = chain_loss(net, tau, sample=False)(batch, torch.Generator())
+            value, _ = objective_twin(
+                net.log_initial(),
+                net.transition_logits(batch),
+                net.log_evidence(batch),
+                batch.offsets,
+                tau=tau,
+            )
+        torch.testing.assert_close(ours, -value.mean())

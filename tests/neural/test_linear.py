@@ -1,0 +1,62 @@
+"""The narrow layer against torch's own."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.nn import functional
+
+from convener.neural.linear import linear
+
+
+def parts(rows: int, width: int, outputs: int, dtype: torch.dtype) -> list[torch.Tensor]:
+    chance = torch.Generator().manual_seed(rows + 31 * outputs)
+    shapes = (rows, width), (outputs, width), (outputs,)
+    return [torch.randn(x, generator=chance, dtype=dtype, requires_grad=True) for x in shapes]
+
+
+@given(st.integers(0, 40), st.integers(1, 9), st.integers(1, 67), st.sampled_from(["single", "double"]))
+def test_values_and_gradients_are_those_of_torch(rows: int, width: int, outputs: int, precision: str) -> None:
+    given = parts(rows, width, outputs, getattr(torch, {"single": "float"}.get(precision, "double")))
+    weights = torch.randn(rows, outputs, dtype=given[0].dtype)
+    results = []
+    for layer in (linear, functional.linear):
+        out = layer(*given)
+        assert out.shape == (rows, outputs)
+        results.append((out, *torch.autograd.grad((out * weights).sum(), given)))
+    for ours, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+def test_gradcheck() -> None:
+    assert torch.autograd.gradcheck(linear, parts(7, 5, 4, torch.float64))
+
+
+def test_rows_that_need_no_gradient_get_none() -> None:
+    rows, weight, bias = parts(9, 5, 4, torch.float64)
+    linear(rows.detach(), weight, bias).sum().backward()
+    assert rows.grad is None
+    torch.testing.assert_close(bias.grad, torch.full((4,), 9.0, dtype=torch.float64))
+
+
+@pytest.fixture
+def threads() -> object:
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+def test_a_row_depends_on_nothing_else(threads) -> None:  # type: ignore[no-untyped-def]
+    """Neither on its neighbours nor on the number of threads, to the last bit."""
+    rows, weight, bias = parts(9000, 24, 25, torch.float32)
+    results = []
+    for number in (1, 2):
+        threads(number)
+        out = linear(rows, weight, bias)
+        (slope,) = torch.autograd.grad(out.square().sum(), weight)
+        results.append((out, slope))
+    assert all(torch.equal(one, two) for one, two in zip(*results, strict=True))
+    out = results[0][0]
+    assert torch.equal(linear(rows[4097:4107], weight, bias), out[4097:4107])
