@@ -154,7 +154,7 @@ __all__ = [
     "load_tagger",
     "read",
     "read_predictions",
-    "tagger",
+    "taggers",
     "tokenize",
     "write",
     "write_report",

@@ -65,7 +65,7 @@ def test_characters_become_words_as_when_they_are_read_from_a_file(
     report = Issues()
     options = ReadOptions(on_misaligned=misaligned, on_overlap=overlap)
     rows = Spans.from_rows((0, a, b, LABELS.index(label)) for a, b, label in spans)
-    labels, _ = SpanAligner(data, options, report, str).labels(rows, "it")
+    labels, _ = SpanAligner(data, options.on_overlap, options.on_misaligned, report, str).labels(rows, "it")
     found = settle(spans, view, in_chars=True, on_misaligned=misaligned, on_overlap=overlap)
     assert found is not None
     again = Spans.from_rows((0, a, b, LABELS.index(label)) for a, b, label in found)

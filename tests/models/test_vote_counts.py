@@ -7,14 +7,12 @@ import pytest
 from hypothesis import given
 
 import convener as cv
-from convener.data.votes import negative_sources, o_to_abstain
+from convener.data.votes import entity_votes, negative_sources, o_to_abstain, voted_types
 from convener.models.initialization import (
     complete_coarse_spans,
     emission_counts,
-    entity_votes,
     mean_label_probabilities,
     mean_transition_counts,
-    voted_types,
 )
 from tests.generators import datasets
 

@@ -17,7 +17,6 @@ from convener.data.schemes import is_sentence_start
 from convener.data.spans import Spans
 from convener.data.tags import TagSet
 from convener.errors import DataError
-from convener.io.formats import ReadOptions
 
 Ints = NDArray[np.int64] | NDArray[np.int32] | NDArray[np.int16]
 
@@ -192,7 +191,8 @@ class SpanAligner:
     """From spans as given to labels: aligned to tokens, overlaps settled, each case noted."""
 
     data: Dataset
-    options: ReadOptions
+    on_overlap: OverlapPolicy
+    on_misaligned: MisalignmentPolicy
     issues: Issues
     where: Locator
     in_tokens: bool = False
@@ -213,15 +213,13 @@ class SpanAligner:
                 spans,
                 data.text,
                 data.offsets,
-                self.options.on_misaligned,
+                self.on_misaligned,
                 source=source,
                 where=where,
                 issues=issues,
                 lengths=self._text_lengths,
             )
-        selected = select_non_overlapping(
-            spans, data.tags, self.options.on_overlap, source=source, where=where, issues=issues
-        )
+        selected = select_non_overlapping(spans, data.tags, self.on_overlap, source=source, where=where, issues=issues)
         return data.tags.labels(spans.take(selected), data.offsets), kept[selected]
 
 

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Self, overload
+from typing import Any, Self, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -289,3 +289,13 @@ class SentenceIndexed:
             return self.slice_sentences(0, cut), self.slice_sentences(cut, len(self))
         in_first = np.isin(groups, order[:cut])
         return self.take(in_first), self.take(~in_first)
+
+
+S = TypeVar("S", bound=SentenceIndexed)
+HELD_OUT_FRACTION = 0.1
+"""Share of train that decides when to stop, where there is no valid."""
+
+
+def hold_out(train: S, valid: S | None, seed: int) -> tuple[S, S]:
+    """Split into what is trained on and what decides when to stop: valid, or a tenth of train without it."""
+    return train.split(1 - HELD_OUT_FRACTION, seed=seed) if valid is None else (train, valid)

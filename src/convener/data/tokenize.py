@@ -107,3 +107,10 @@ def _is_sentence_end(match: re.Match[str]) -> bool:
     word = preceding[-1].lstrip(_OPENING_PUNCTUATION) if preceding else ""
     is_abbreviation = word.lower() in _ABBREVIATIONS or (len(word) == 1 and word.isalpha())
     return punctuation != "." or not is_abbreviation
+
+
+def to_spacy_word(word: str) -> str:
+    """A word as spaCy takes it: not empty, and Unicode text."""
+    if not word:
+        return " "
+    return word if word.isascii() else word.encode("utf-8", "replace").decode("utf-8")

@@ -146,3 +146,27 @@ def o_to_abstain(data: Dataset, sources: tuple[str, ...]) -> Dataset:
     selected = votes[:, columns]
     votes[:, columns] = np.where(selected == 0, np.int16(ABSTAIN), selected)
     return data.with_sources(data.sources, votes, data.silence)
+
+
+def entity_votes(data: Dataset) -> NDArray[np.bool_]:
+    """Which votes say that there is an entity: not O, nor what may be O.  -> (N, K)"""
+    if not data.coarse:
+        return data.votes > 0
+    is_entity = np.append(~data.allowed_labels()[:, 0], False)  # the last for those who abstain
+    return is_entity[data.votes]
+
+
+def voted_types(data: Dataset) -> NDArray[np.bool_]:
+    """Types that some source says; all that a coarse label allows if it says none of them.
+
+    -> (E,)
+    """
+    votes, num_labels = data.votes, len(data.fine_tags)
+    voted = np.zeros(len(data.fine_tags.types), bool)
+    voted[(votes[(votes > 0) & (votes < num_labels)] - 1) // 2] = True
+    allowed_types = data.allowed_labels()[:, 1::2] | data.allowed_labels()[:, 2::2]
+    coarse_types = [allowed_types[symbol] for symbol in np.unique(votes[entity_votes(data) & (votes >= num_labels)])]
+    for allowed in coarse_types:
+        if not (allowed & voted).any():
+            voted = voted | allowed
+    return voted

@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from convener.inference._log_pass import log_space_block
 from convener.inference._numba import Array, map_blocks
 from convener.inference._scaled_pass import numeric_limits, scaled_block
-from convener.models.hmm import Floats
 
 # Label counts the compiler is told of: unrolled loops are worth their compilation there.
 _STATIC_LABEL_COUNTS = (3, 5)
@@ -246,15 +245,15 @@ P_INITIAL_O = 1 - 1e-4
 """Probability that the hidden label before a sentence is O."""
 
 
-def default_log_initial(num_labels: int) -> Floats:
+def default_log_initial(num_labels: int) -> NDArray[np.float64]:
     """Log-probabilities of the hidden label before a sentence: almost surely O.  -> (L,)"""
     probabilities = np.full(num_labels, (1 - P_INITIAL_O) / (num_labels - 1))
     probabilities[0] = P_INITIAL_O
     return safe_log(probabilities)
 
 
-def safe_log(probabilities: Floats) -> Floats:
+def safe_log(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
     """Logarithms, -inf where a probability is 0."""
     with np.errstate(divide="ignore"):
-        logs: Floats = np.log(probabilities)
+        logs: NDArray[np.float64] = np.log(probabilities)
     return logs

@@ -16,6 +16,9 @@ from convener.data.ragged import Array, StringArray, lengths_to_offsets, row_at
 from convener.data.tags import TagSet
 from convener.errors import DataError, require
 
+VOTES_PREFIX = "votes:"
+"""Begins the name of a column of votes; the name of its source follows."""
+
 
 def import_pyarrow(module: str = "pyarrow") -> Any:
     """The library or one of its modules."""

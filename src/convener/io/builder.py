@@ -160,7 +160,14 @@ class DatasetBuilder:
         tags = build_tag_set(types or self._options.types, self._types)
         data = self._dataset_without_votes(tags).with_coarse(metadata.coarse)
         locations = self._locations.build()
-        aligner = SpanAligner(data, self._options, self._issues, locations.__getitem__, self._in_tokens)
+        aligner = SpanAligner(
+            data,
+            self._options.on_overlap,
+            self._options.on_misaligned,
+            self._issues,
+            locations.__getitem__,
+            self._in_tokens,
+        )
         votes = np.empty((len(data.tokens), len(names)), np.int16)
         for column, name in enumerate(names):
             votes[:, column] = self._labels(name, aligner)[0]

@@ -25,7 +25,7 @@ from convener.data.ragged import lengths_to_offsets
 from convener.data.tags import TagSet
 from convener.errors import DataError, FormatError
 from convener.io import arrow
-from convener.io.arrow import HFTable
+from convener.io.arrow import VOTES_PREFIX, HFTable
 from convener.io.formats import CAPABILITIES, Format, LabeledData, ReadOptions, WriteOptions, check_unicode, get_dataset
 from convener.io.huggingface_import import read_external
 from convener.io.json_stream import parse_json
@@ -34,8 +34,6 @@ from convener.storage import decode_utf8
 
 DATA_FILE, INFO_FILE, STATE_FILE = "data-00000-of-00001.arrow", "dataset_info.json", "state.json"
 METADATA_FILE = "convener.json"
-VOTES_PREFIX = "votes:"
-"""Begins the name of a source's column."""
 
 
 def read_features(path: Path) -> Mapping[str, Any]:

@@ -16,9 +16,8 @@ from convener.data.schemes import ChunkPosition, parse_tag
 from convener.data.tags import TagSet
 from convener.errors import DataError, unknown_name_message
 from convener.io import arrow
-from convener.io.arrow import HFTable
+from convener.io.arrow import VOTES_PREFIX, HFTable
 from convener.io.formats import LabeledData, ReadOptions
-from convener.io.huggingface import VOTES_PREFIX
 from convener.io.metadata import build_tag_set, select_sources
 from convener.io.tag_columns import TagRepair
 

@@ -76,13 +76,6 @@ def get_user_data(doc: Any) -> Mapping[str, Any]:
     return user_data if isinstance(user_data, dict) else {}
 
 
-def to_spacy_word(word: str) -> str:
-    """A word as spaCy takes it: not empty, and Unicode text."""
-    if not word:
-        return " "
-    return word if word.isascii() else word.encode("utf-8", "replace").decode("utf-8")
-
-
 def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
     """Span groups become sources, entities the gold, a file of ours what it was."""
     docs = read_docs(path)

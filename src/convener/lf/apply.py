@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from convener import progress, storage
 from convener.data.coarse import CoarseSpec
@@ -24,30 +23,12 @@ from convener.data.tags import ABSTAIN, TagSet
 from convener.errors import ConfigError, ConvenerWarning, DataError, unknown_name_message
 from convener.lf import cache as caches
 from convener.lf import workers
-from convener.lf.doc import Docs
+from convener.lf.cache import VoteColumn
+from convener.lf.doc import Docs, Scope
 from convener.lf.fingerprint import NotFingerprintable
-from convener.lf.function import LabelingFunction, Scope
+from convener.lf.function import LabelingFunction
 from convener.lf.validation import INVALID
-from convener.lf.workers import FAILURES, ChunkResult, LocatedIssue, Task, TaskRunner
-
-
-@dataclass(frozen=True, eq=False)
-class VoteColumn:
-    """Labels over the function's own types (N,), and what there is to report."""
-
-    labels: NDArray[np.int16]
-    issues: tuple[LocatedIssue, ...]
-
-    @property
-    def num_spans(self) -> int:
-        """How many spans there are."""
-        return int(np.count_nonzero((self.labels > 0) & (self.labels % 2 == 1)))
-
-    def count_abstained(self, docs: Docs) -> int:
-        """How many of the texts that have words it abstains on."""
-        labels = self.labels if docs.token_order is None else self.labels[docs.token_order]
-        first = docs.offsets[:-1][np.diff(docs.offsets) > 0]
-        return int(np.count_nonzero(labels[first] == ABSTAIN))
+from convener.lf.workers import FAILURES, ChunkResult, Task, TaskRunner
 
 
 def build_column(function: LabelingFunction, docs: Docs, chunks: Iterable[ChunkResult]) -> VoteColumn:

@@ -20,14 +20,34 @@ from safetensors import SafetensorError, safe_open
 from safetensors import numpy as safetensors
 
 from convener.data.dataset import Dataset
+from convener.data.tags import ABSTAIN
 from convener.errors import ConvenerWarning, DataError
-from convener.lf.apply import VoteColumn
+from convener.lf.doc import Docs
 from convener.lf.workers import LocatedIssue
 from convener.storage import arrays_digest, atomic_write, compute_digest
 
 VOTES_DIR, SUFFIX = "votes", ".safetensors"
 VERSION = "1"
 _READ_ERRORS = (SafetensorError, OSError, ValueError, LookupError, TypeError)
+
+
+@dataclass(frozen=True, eq=False)
+class VoteColumn:
+    """Labels over the function's own types (N,), and what there is to report."""
+
+    labels: NDArray[np.int16]
+    issues: tuple[LocatedIssue, ...]
+
+    @property
+    def num_spans(self) -> int:
+        """How many spans there are."""
+        return int(np.count_nonzero((self.labels > 0) & (self.labels % 2 == 1)))
+
+    def count_abstained(self, docs: Docs) -> int:
+        """How many of the texts that have words it abstains on."""
+        labels = self.labels if docs.token_order is None else self.labels[docs.token_order]
+        first = docs.offsets[:-1][np.diff(docs.offsets) > 0]
+        return int(np.count_nonzero(labels[first] == ABSTAIN))
 
 
 def dataset_digest(data: Dataset) -> str:

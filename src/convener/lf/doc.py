@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, NamedTuple, overload
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +14,10 @@ from convener.data.dataset import Dataset
 from convener.data.ragged import chunk_bounds, concat_ranges, factorize, lengths_to_offsets
 from convener.data.tokenize import word_spans
 from convener.errors import DataError
-from convener.lf.function import Scope
 
 Range = tuple[int, int]
+
+Scope = Literal["sentence", "document"]
 
 
 class DocIssue(NamedTuple):

@@ -14,7 +14,7 @@ from convener.data.coarse import CoarseSpec
 from convener.data.tags import TagSet
 from convener.data.validation import SILENCES, Silence
 from convener.errors import ConfigError, ConvenerWarning, DataError, check_known
-from convener.lf.doc import Doc
+from convener.lf.doc import Doc, Scope
 from convener.lf.fingerprint import fingerprint
 from convener.lf.validation import Span, validate_spans
 
@@ -23,7 +23,6 @@ RawOutput = Iterable[Span] | int | None
 LabelFunc = Callable[[Doc], RawOutput]
 BatchLabelFunc = Callable[[Sequence[Doc]], Iterable[RawOutput]]
 Offsets = Literal["tokens", "chars"]
-Scope = Literal["sentence", "document"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

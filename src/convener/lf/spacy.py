@@ -13,8 +13,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from convener.data.tokenize import to_spacy_word
 from convener.errors import ConfigError, DataError, UnknownNameError, check_known, first_line, require
-from convener.io.spacy import to_spacy_word
 from convener.lf.doc import Doc
 from convener.lf.function import BatchedSource, LabelingFunction, LabelMapping, RawOutput, absolute_path, to_label_map
 from convener.storage import compute_digest, file_digest

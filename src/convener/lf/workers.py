@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.lf.doc import Doc, Docs
-from convener.lf.function import LabelingFunction, Scope
+from convener.lf.doc import Doc, Docs, Scope
+from convener.lf.function import LabelingFunction
 from convener.lf.validation import Span
 
 ERROR, TIMEOUT, CRASH = "error", "timeout", "crash"

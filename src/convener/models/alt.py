@@ -14,13 +14,13 @@ from convener import storage, taggers
 from convener.config import check_fraction, check_min
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
+from convener.data.ragged import hold_out
 from convener.errors import ConfigError
 from convener.evaluation.metrics import score_labels
 from convener.models import get_model
 from convener.models.base import FeatureConfig, LabelModel, LabelOutput, RecallPrecision
 from convener.models.fitted import Params
 from convener.models.initialization import add_source
-from convener.neural.batch import hold_out
 from convener.taggers.base import Tagger, tagger_from_arrays, tagger_to_arrays
 from convener.taggers.targets import Targets
 

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from convener.config import check_min
 from convener.data.dataset import Dataset
+from convener.data.votes import entity_votes
 from convener.errors import ConvenerWarning
 from convener.evaluation.metrics import is_correct
 from convener.models import get_model
 from convener.models.base import FeatureConfig, LabelModel, LabelOutput, RecallPrecision
 from convener.models.fitted import Params
-from convener.models.initialization import entity_votes, estimate_unmarked_weight
+from convener.models.initialization import estimate_unmarked_weight
 from convener.models.majority_vote import baseline_labels
 
 SPARSE_CHMM, HMM, BSC, MAJORITY_VOTE = "sparse-chmm", "hmm", "bsc", "majority-vote"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 import torch
 from torch import Generator, Tensor
@@ -11,7 +11,6 @@ from torch.nn import functional
 
 from convener.config import check_fraction, check_min
 from convener.data.dataset import Dataset
-from convener.models.chmm_fe import FixedEmissionNetwork
 from convener.models.hmm import Floats
 from convener.models.initialization import (
     InitialMatrices,
@@ -27,6 +26,9 @@ from convener.models.neural_chain import NeuralChainConfig, StagedChainModel, ch
 from convener.neural.batch import PackedDataset
 from convener.neural.training import Stage
 from convener.neural.transition import NO_CONTEXT, ContextConfig, TransitionNetwork, zero_linear
+
+if TYPE_CHECKING:
+    from convener.models.chmm_fe import FixedEmissionNetwork
 
 CHUNK_PARAMETERS = 1 << 24
 """Emission parameters that are computed together: tokens are taken in pieces."""

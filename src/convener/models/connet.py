@@ -17,7 +17,6 @@ from convener.errors import ConfigError
 from convener.models.chmm import VoteBatch, constant_log_evidence
 from convener.models.initialization import (
     complete_coarse_spans,
-    floored_log,
     initial_emission,
     initial_transition,
     network_sizes,
@@ -39,7 +38,7 @@ from convener.neural.crf import (
 from convener.neural.losses import labels_loss
 from convener.neural.scorer import LinearTokenScorer
 from convener.neural.training import Stage
-from convener.neural.transition import NO_CONTEXT, ContextConfig, TokenBatch, zero_linear
+from convener.neural.transition import NO_CONTEXT, ContextConfig, TokenBatch, floored_log, zero_linear
 
 
 class SentenceBatch(TokenBatch, Protocol):

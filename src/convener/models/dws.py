@@ -15,7 +15,6 @@ from convener.models.chmm import VoteBatch, constant_log_evidence
 from convener.models.initialization import (
     InitialMatrices,
     complete_coarse_spans,
-    floored_log,
     initial_emission,
     initial_transition,
     network_sizes,
@@ -34,7 +33,7 @@ from convener.neural.crf import (
 )
 from convener.neural.scorer import LinearTokenScorer
 from convener.neural.training import Stage
-from convener.neural.transition import NO_CONTEXT, ContextConfig, TokenBatch
+from convener.neural.transition import NO_CONTEXT, ContextConfig, TokenBatch, floored_log
 
 
 def votes_loss(net: DWSNetwork, batch: Batch, generator: Generator | None, tau: float) -> Tensor:

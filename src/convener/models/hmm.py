@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from convener.config import check_min
 from convener.data import diagnostics
 from convener.data.dataset import Dataset
+from convener.data.votes import entity_votes, voted_types
 from convener.errors import ConvenerWarning
 from convener.inference._log_pass import IMPOSSIBLE
 from convener.inference._numba import Array
@@ -29,12 +30,10 @@ from convener.models.initialization import (
     WeightedLabels,
     complete_coarse_spans,
     emission_counts,
-    entity_votes,
     estimate_unmarked_weight,
     mean_label_probabilities,
     mean_transition_counts,
     smoothed_emission_counts,
-    voted_types,
 )
 from convener.models.majority_vote import initial_labels
 

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from convener.data.dataset import Dataset
 from convener.data.validation import Silence
+from convener.data.votes import entity_votes
 from convener.errors import DataError
 from convener.inference import coarse
 from convener.inference.counts import transition_counts
 from convener.inference.evidence import SparseVotes, expected_emission_counts, sparsify_votes
-from convener.models.chmm import CHMMNetwork
-from convener.models.chmm_fe import FixedEmissionNetwork
-from convener.neural.transition import ILLEGAL_LOGIT, TransitionNetwork
+from convener.neural.transition import ILLEGAL_LOGIT, TransitionNetwork, floored_log
+
+if TYPE_CHECKING:
+    from convener.models.chmm import CHMMNetwork
+    from convener.models.chmm_fe import FixedEmissionNetwork
 
 MAX_FALSE_VOTE_RATE = 0.05
 """The share of its votes that a source is charged with at most: small corpora have few."""
@@ -175,30 +177,6 @@ WeightedLabels = list[tuple[float, Labels]]
 """Labels of all tokens, several times with weights that sum to one."""
 
 
-def entity_votes(data: Dataset) -> NDArray[np.bool_]:
-    """Which votes say that there is an entity: not O, nor what may be O.  -> (N, K)"""
-    if not data.coarse:
-        return data.votes > 0
-    is_entity = np.append(~data.allowed_labels()[:, 0], False)  # the last for those who abstain
-    return is_entity[data.votes]
-
-
-def voted_types(data: Dataset) -> NDArray[np.bool_]:
-    """Types that some source says; all that a coarse label allows if it says none of them.
-
-    -> (E,)
-    """
-    votes, num_labels = data.votes, len(data.fine_tags)
-    voted = np.zeros(len(data.fine_tags.types), bool)
-    voted[(votes[(votes > 0) & (votes < num_labels)] - 1) // 2] = True
-    allowed_types = data.allowed_labels()[:, 1::2] | data.allowed_labels()[:, 2::2]
-    coarse_types = [allowed_types[symbol] for symbol in np.unique(votes[entity_votes(data) & (votes >= num_labels)])]
-    for allowed in coarse_types:
-        if not (allowed & voted).any():
-            voted = voted | allowed
-    return voted
-
-
 def complete_coarse_spans(data: Dataset, labels: Labels) -> WeightedLabels:
     """Labels of a simple vote with something for spans that only coarse votes mark."""
     if not data.coarse:
@@ -256,8 +234,6 @@ def add_source(data: Dataset, name: str, labels: NDArray[np.int16], silence: Sil
 
 
 N = TypeVar("N", bound=TransitionNetwork)
-MIN_PROBABILITY = 1e-6
-"""Probabilities below this start as this."""
 INITIAL_O_LOGIT = 9.2
 """Logit of O before a sentence: a probability of 0.9999 against one other label."""
 NEGATIVE_VOTE_PRECISION = 0.95
@@ -348,11 +324,6 @@ def initialize_chain(net: N, data: Dataset, *, legal: bool, uniform_initial: boo
             illegal_logits = np.where(data.fine_tags.legal_transitions, 0.0, ILLEGAL_LOGIT).reshape(-1)
             net.illegal_logits.copy_(torch.from_numpy(illegal_logits))
     return net
-
-
-def floored_log(matrix: Floats) -> Tensor:
-    """Logarithms to start from, none of them too low."""
-    return torch.from_numpy(np.log(np.maximum(matrix, MIN_PROBABILITY)))
 
 
 def normalize_rows(counts: Floats) -> Floats:

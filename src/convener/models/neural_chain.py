@@ -15,7 +15,7 @@ from torch import Generator, Tensor
 from convener.config import check_fraction, check_min
 from convener.data import diagnostics
 from convener.data.dataset import Dataset
-from convener.data.ragged import chunk_bounds
+from convener.data.ragged import chunk_bounds, hold_out
 from convener.data.tables import PERCENT, Table
 from convener.data.tags import TagSet
 from convener.errors import ConfigError
@@ -26,13 +26,10 @@ from convener.inference.decoding import DecodeResult, decode
 from convener.models.base import FeatureConfig, LabelModel, LabelOutput, warn_unused_sources
 from convener.models.fitted import Params
 from convener.models.vote_evidence import VoteEvidence, explicit_votes, marked_tokens
-from convener.neural.batch import Batch, PackedDataset, hold_out
+from convener.neural.batch import BLOCK_TOKENS, Batch, PackedDataset
 from convener.neural.checkpoint import checkpoint_for, load_weights, weights_to_arrays
 from convener.neural.training import Stage, TrainingRun, learning_curves, train_network
 from convener.neural.transition import ContextConfig
-
-BLOCK_TOKENS = 1 << 16
-"""Tokens that are inferred together."""
 
 
 class ChainNetwork(Protocol):

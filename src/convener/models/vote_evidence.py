@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from convener.data.dataset import Dataset
 from convener.data.tags import ABSTAIN
+from convener.data.votes import entity_votes
 from convener.inference._numba import Array
 from convener.inference.voting import type_counts
-from convener.models.initialization import entity_votes
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 import numpy as np
 import torch
@@ -13,9 +12,12 @@ from torch import Tensor
 
 from convener.data.dataset import Dataset
 from convener.data.features import Features
-from convener.data.ragged import SentenceIndexed, concat_ranges, lengths_to_offsets
+from convener.data.ragged import concat_ranges, lengths_to_offsets
 from convener.errors import DataError
 from convener.inference.vote_cells import CoarseCells, VoteCells, build_coarse_cells, build_vote_cells
+
+BLOCK_TOKENS = 1 << 16
+"""Number of tokens that are predicted together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,13 +130,3 @@ def require_features(data: Dataset) -> Features:
     if data.features is None:
         raise DataError("features are needed here, and there are none")
     return data.features
-
-
-S = TypeVar("S", bound=SentenceIndexed)
-HELD_OUT_FRACTION = 0.1
-"""Share of train that decides when to stop, where there is no valid."""
-
-
-def hold_out(train: S, valid: S | None, seed: int) -> tuple[S, S]:
-    """What to train on, and what to judge by: valid, or else a tenth of train."""
-    return train.split(1 - HELD_OUT_FRACTION, seed=seed) if valid is None else (train, valid)

@@ -12,14 +12,14 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from convener.data.dataset import Dataset
 from convener.inference.autograd import chain_objective
-from convener.models.hmm import Floats
-from convener.models.initialization import floored_log
-from convener.neural.transition import ILLEGAL_LOGIT
+from convener.neural.transition import ILLEGAL_LOGIT, floored_log
 
 
 class ChainPotentials(NamedTuple):
@@ -169,7 +169,7 @@ def build_crf(data: Dataset, *, legal: bool) -> CRF:
     return CRF(len(tags), torch.tensor(tags.legal_transitions), torch.tensor(tags.legal_first))
 
 
-def set_transitions(crf: CRF, transitions: Floats) -> None:
+def set_transitions(crf: CRF, transitions: NDArray[np.float64]) -> None:
     """Start where the field is a Markov chain with these moves, from O on.  moves (L, L)"""
     with torch.no_grad():
         crf.transitions.copy_(floored_log(transitions))

@@ -5,11 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Generator, Tensor, nn
 
 from convener.neural.linear import linear
 
+MIN_PROBABILITY = 1e-6
+"""Floor of the probabilities that initial logits are set from."""
 ILLEGAL_LOGIT = -20.0
 """Added to the logit of a move that is not allowed: a finite floor.  The start makes such moves
 1e-6 likely already; below 1e-18 the chain in single precision has to watch them all the time.
@@ -114,3 +118,8 @@ def _shift_rows(rows: Tensor, shift: int, sentence: Tensor) -> Tensor:
     clipped = position.clamp(0, max(0, len(rows) - 1))
     in_sentence = (position == clipped) & (sentence[clipped] == sentence)
     return rows[clipped] * in_sentence[:, None]
+
+
+def floored_log(matrix: NDArray[np.float64]) -> Tensor:
+    """Logarithm of probabilities, which are at least MIN_PROBABILITY."""
+    return torch.from_numpy(np.log(np.maximum(matrix, MIN_PROBABILITY)))

@@ -16,11 +16,10 @@ from convener import storage
 from convener.config import check_min, config_from_dict, config_to_dict
 from convener.data.dataset import Dataset
 from convener.data.predictions import USED_GOLD, Predictions
+from convener.data.ragged import hold_out
 from convener.errors import DataError, MismatchError, NotFittedError
 from convener.evaluation.metrics import score_labels
-from convener.neural.batch import hold_out
 from convener.storage import atomic_write
-from convener.taggers import load_tagger
 from convener.taggers.targets import Targets
 
 StateT = TypeVar("StateT")
@@ -227,4 +226,6 @@ def tagger_from_arrays(arrays: Mapping[str, NDArray[Any]]) -> Tagger[Any]:
                 raise DataError(f"a tagger with a file outside of its folder: {file!r}")
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(content.tobytes())
+        from convener.taggers import load_tagger
+
         return load_tagger(folder)

@@ -23,8 +23,7 @@ from convener.encoders.base import Encoder
 from convener.encoders.hashing import HashingEncoder
 from convener.errors import ConfigError
 from convener.inference.decoding import DecodeResult, decode
-from convener.models.neural_chain import BLOCK_TOKENS
-from convener.neural.batch import Batch, PackedDataset, require_features
+from convener.neural.batch import BLOCK_TOKENS, Batch, PackedDataset, require_features
 from convener.neural.checkpoint import load_weights, weights_to_arrays
 from convener.neural.crf import CRF, ChainPotentials
 from convener.neural.losses import expected_cross_entropy

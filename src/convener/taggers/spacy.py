@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from convener import progress
 from convener.data.dataset import Dataset
+from convener.data.tokenize import to_spacy_word
 from convener.errors import ConfigError, DataError, first_line, require
-from convener.io.spacy import to_spacy_word
 from convener.taggers.base import Tagger, TaggerConfig, TagOutput, validation_score
 from convener.taggers.model_card import model_card
 from convener.taggers.targets import Targets

@@ -55,7 +55,8 @@ class _TableReader:
         ).with_coarse(self.metadata.coarse)
         self.aligner = SpanAligner(
             self.data,
-            options,
+            options.on_overlap,
+            options.on_misaligned,
             issues,
             where=lambda unit: f"{rows.path}: {rows.units.describe(unit)}",
             in_tokens=self.metadata.extra.get("offsets") == "tokens",

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from convener.config import check_fraction, check_min
 from convener.data import diagnostics
 from convener.data.dataset import Dataset
+from convener.data.ragged import hold_out
 from convener.models.base import warn_unused_sources
 from convener.models.fitted import Params
 from convener.models.initialization import complete_coarse_spans, estimate_nu_base
@@ -19,7 +20,7 @@ from convener.models.majority_vote import MajorityVote, initial_labels
 from convener.models.neural_chain import NeuralChainModel, WeakSupervisionConfig
 from convener.models.sparse_chmm.network import SparseCHMMNetwork, SparsePrior
 from convener.models.sparse_chmm.training import SparseInitialMatrices, StageBuilder, add_majority_source, build_network
-from convener.neural.batch import hold_out, sentence_features
+from convener.neural.batch import sentence_features
 from convener.neural.checkpoint import load_weights, weights_to_arrays
 from convener.neural.training import learning_curves, train_network
 

@@ -14,11 +14,9 @@ from convener.data.dataset import Dataset
 from convener.data.tags import ABSTAIN
 from convener.models import initialization
 from convener.models.initialization import (
-    MIN_PROBABILITY,
     WeightedLabels,
     add_source,
     emission_counts,
-    floored_log,
     initialize_chain,
     network_sizes,
     normalize_rows,
@@ -33,6 +31,7 @@ from convener.models.sparse_chmm.wxor import WXORSums, wxor_sums
 from convener.models.vote_evidence import VoteEvidence
 from convener.neural.batch import Batch, PackedDataset, sentence_features
 from convener.neural.training import Stage
+from convener.neural.transition import MIN_PROBABILITY, floored_log
 
 STAGE_PLANS = {"1": (1,), "1-2": (1, 2), "1-3": (1, 3), "1-2-3": (1, 2, 3), "1-23": (1, 23)}
 PRETRAINING_EPOCHS, PRETRAINING_LEARNING_RATE = 5, 5e-4
