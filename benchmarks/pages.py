@@ -19,7 +19,7 @@ from benchmarks.record import RESULTS, machine, versions
 Block = cv.Table | str | Path | None
 MISSING = "-"
 MEASURE = (
-    "Entity level, micro average, lenient mode (seqeval's default, as in the paper), in percent. "
+    "Entity level, micro average, conlleval mode (seqeval's default, as in the paper), in percent. "
     "±: standard deviation over seeds (n - 1)."
 )
 

@@ -76,7 +76,7 @@ def main() -> None:
                 ),
                 rows=rows,
                 formats=dict.fromkeys(("precision", "recall", "F1", "spread"), ".2%"),
-                notes=("entity level, lenient mode; settings are the defaults unless named",),
+                notes=("entity level, conlleval mode; settings are the defaults unless named",),
             )
         )
         print(tables[-1], flush=True)

@@ -1,16 +1,21 @@
-"""Just enough TOML to write settings that `tomllib` reads back."""
+"""Typed settings: conversion from strings and plain values, range checks, and TOML files.
+
+A settings class is a frozen dataclass. `config_from_dict` builds one from names and values of a TOML file, of the
+command line (strings) or of keyword arguments; `config_to_dict` is its inverse.
+"""
 
 from __future__ import annotations
 
-import json
 import math
 import operator
 import tomllib
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import tomli_w
 
 from convener.errors import ConfigError, check_known
 
@@ -18,10 +23,13 @@ ConfigT = TypeVar("ConfigT")
 TRUE_VALUES: set[Any] = {True, "true", "yes", "1"}
 FALSE_VALUES: set[Any] = {False, "false", "no", "0"}
 NONE_VALUES = ("none", "None", "")
+"""Strings that stand for true, false and None."""
 
 
 def config_from_dict(cls: type[ConfigT], values: Mapping[str, Any], *, kind: str) -> ConfigT:
-    """An instance of a settings class; strings are converted to the field's type.
+    """Return an instance of a settings class; strings are converted to the type of the field.
+
+    `kind` is what messages call a field: "setting", "reading option".
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True, kw_only=True)
@@ -40,7 +48,7 @@ def config_from_dict(cls: type[ConfigT], values: Mapping[str, Any], *, kind: str
 
 
 def check_min(settings: Any, minimum: float, *names: str) -> None:
-    """Refuse settings that are below a bound; None is none."""
+    """Raise ConfigError if a setting is below the minimum; None is accepted."""
     for name in names:
         value = getattr(settings, name)
         if value is not None and value < minimum:
@@ -48,7 +56,7 @@ def check_min(settings: Any, minimum: float, *names: str) -> None:
 
 
 def check_fraction(settings: Any, *names: str) -> None:
-    """Complain where a setting is not above 0 and at most 1; None is fine."""
+    """Raise ConfigError if a setting is not in (0, 1]; None is accepted."""
     for name in names:
         value = getattr(settings, name)
         if value is not None and not 0 < value <= 1:
@@ -56,12 +64,12 @@ def check_fraction(settings: Any, *names: str) -> None:
 
 
 def config_to_dict(settings: Any) -> dict[str, Any]:
-    """Names and plain values of a settings instance, fit for JSON."""
+    """Return the fields of a settings instance as plain values that JSON can represent; tuples become lists."""
     return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(settings).items()}
 
 
 def _convert(name: str, hint: Any, value: Any) -> Any:
-    """The value as its field's type wants it, or an error that says what was expected."""
+    """Convert a value to the type of its field; a ConfigError names the expected types."""
     members = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     for member in sorted(members, key=lambda member: _member_priority(member, value)):
         try:
@@ -72,10 +80,10 @@ def _convert(name: str, hint: Any, value: Any) -> Any:
 
 
 def _member_priority(hint: Any, value: Any) -> int:
-    """Which member of a union is tried first.
+    """Return the rank of a union member; the member with the lowest rank is tried first.
 
-    A word of a Literal and "none" are meant before any string, "a,b" is a list before it is a
-    string, and a word alone is a list only where nothing else takes it.
+    Literals and None precede strings. A string with a comma is tried as a list first, a string without one as a list
+    last.
     """
     if get_origin(hint) is Literal:
         return 0
@@ -87,6 +95,7 @@ def _member_priority(hint: Any, value: Any) -> int:
 
 
 def _convert_to(hint: Any, value: Any) -> Any:
+    """Convert a value to one type; raises TypeError, ValueError or OverflowError if it does not fit."""
     if get_origin(hint) is tuple:
         inner = get_args(hint)[0]
         if isinstance(value, str):
@@ -104,7 +113,7 @@ def _convert_to(hint: Any, value: Any) -> Any:
             word in TRUE_VALUES,
             isinstance(word, (bool, str)) and word in TRUE_VALUES | FALSE_VALUES,
         )
-    if isinstance(value, bool):  # Python's booleans are numbers, ours are not
+    if isinstance(value, bool):  # bool is a subclass of int, but no number here
         raise ValueError
     if hint is str:
         return _require(value, isinstance(value, str))
@@ -116,7 +125,7 @@ def _convert_to(hint: Any, value: Any) -> Any:
 
 
 def _parse_mapping(value: Any) -> dict[Any, Any]:
-    """A mapping, or what is written "name=value; name=value"."""
+    """Return a mapping as a dict, or parse a string "name=value; name=value"."""
     if not isinstance(value, str):
         return dict(value)
     pairs = [part.partition("=") for part in value.split(";") if part.strip()]
@@ -125,12 +134,14 @@ def _parse_mapping(value: Any) -> dict[Any, Any]:
 
 
 def _require(value: Any, condition: bool) -> Any:
+    """Return the value if the condition holds, else raise ValueError."""
     if not condition:
         raise ValueError
     return value
 
 
 def _describe_type(hint: Any) -> str:
+    """Return a type as messages name it."""
     if hint is type(None):
         return "none"
     if get_origin(hint) is Literal:
@@ -138,12 +149,12 @@ def _describe_type(hint: Any) -> str:
     if get_origin(hint) is tuple:
         return f"a list of {_describe_type(get_args(hint)[0])}"
     if get_origin(hint) is Mapping:
-        return "name=value, several with ; between them"
+        return "name=value pairs separated by semicolons"
     return {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}.get(hint, str(hint))
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The content of a TOML file."""
+    """Return the content of a TOML file; a byte order mark is ignored."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
@@ -153,41 +164,23 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def to_toml(values: Mapping[str, Any]) -> str:
-    """Plain values, lists of them and tables as TOML; what is None is left out.
+    """Return the values as TOML. TOML has no null: entries that are None are dropped.
 
-    >>> print(to_toml({"model": "hmm", "settings": {"seed": 1, "types": ["A"]}}), end="")
+    >>> print(to_toml({"model": "hmm", "encoder": None, "settings": {"seed": 1}}), end="")
     model = "hmm"
     <BLANKLINE>
     [settings]
     seed = 1
-    types = ["A"]
     """
-    return "\n".join(_toml_lines(values, "")).lstrip("\n") + "\n"
+    try:
+        return tomli_w.dumps(_drop_none(values))
+    except TypeError as error:
+        raise ConfigError(f"TOML cannot represent a value: {error}") from error
 
 
-def _toml_lines(values: Mapping[str, Any], table: str) -> Iterator[str]:
-    """The lines of one table, then those of the tables in it."""
-    for key, value in values.items():
-        if value is not None and not isinstance(value, Mapping):
-            yield f"{_toml_key(key)} = {_toml_value(value)}"
-    for key, value in values.items():
-        if isinstance(value, Mapping):
-            name = f"{table}.{_toml_key(key)}" if table else _toml_key(key)
-            yield from ("", f"[{name}]")
-            yield from _toml_lines(value, name)
-
-
-def _toml_key(key: str) -> str:
-    stripped = key.replace("-", "").replace("_", "")
-    return key if stripped.isalnum() and stripped.isascii() else _toml_value(key)
-
-
-def _toml_value(value: Any) -> str:
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(_toml_value(item) for item in value) + "]"
-    if isinstance(value, float):
-        return repr(float(value))
-    if not isinstance(value, (str, int)):
-        raise ConfigError(f"TOML cannot hold {value!r} of type {type(value).__name__} here")
-    # JSON's strings, numbers and booleans are TOML's; DEL must be escaped in TOML.
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+def _drop_none(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: _drop_none(value) if isinstance(value, Mapping) else value
+        for key, value in values.items()
+        if value is not None
+    }

@@ -1,4 +1,4 @@
-"""Where caches lie, the digests that are their keys, and what of them may go."""
+"""Files on disk: atomic writes, strict JSON, saved models, and the cache directory with its digests."""
 
 from __future__ import annotations
 
@@ -22,14 +22,24 @@ from safetensors import numpy as safetensors
 
 from convener.errors import DataError
 
+Arrays = Mapping[str, NDArray[Any]]
+METADATA_FILE, ARRAYS_FILE = "model.json", "params.safetensors"
+"""Files of a saved model: settings and names; arrays."""
+MODEL_FILE_VERSION = 1
+CACHE_DIR_VARIABLE = "CONVENER_CACHE"
+"""Environment variable that names the cache directory."""
+BLOCK_SIZE = 1 << 20
+"""Number of array elements hashed at a time."""
+SECONDS_PER_DAY = 24 * 3600.0
+
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """A place to write a file or a folder; it moves to `path` when all went well.
+    """Yield a temporary path to write a file or a folder to; on success it is moved to `path`.
 
-    Whatever else is written beside it moves along. A folder is replaced only if all that it holds
-    is replaced. If anything is raised inside, `path` and its
-    neighbours are left as they were and nothing else remains.
+    Files written beside the temporary path are moved along with it. A folder is replaced only if the new one contains
+    all of its files. On an exception, `path` and its sibling files keep their old content and the temporary files are
+    removed.
     """
     path = Path(path)
     try:
@@ -47,13 +57,13 @@ def atomic_write(path: Path) -> Iterator[Path]:
 
 
 def sibling_files(temp_path: Path, name: str) -> list[Path]:
-    """Files of this name that a draft will stand beside: where it is, and where it will be."""
+    """Return the files called `name` beside a temporary path and beside its final destination, where they exist."""
     candidates = (temp_path.parent / name, temp_path.parent.parent / name)
     return [candidate for candidate in candidates if candidate.is_file()]
 
 
 def _move_into_place(temp_dir: Path, path: Path) -> None:
-    """Move all that is in the room beside `path`, `path` itself last, or nothing."""
+    """Move all files of the temporary folder beside `path`, `path` itself last; undo the moves if one fails."""
     temp_paths = sorted(temp_dir.iterdir(), key=lambda temp_path: temp_path.name == path.name)
     if path.is_dir() and not (temp_dir / path.name).is_dir():
         raise DataError(f"{path}: cannot be written: it is a folder")
@@ -62,7 +72,7 @@ def _move_into_place(temp_dir: Path, path: Path) -> None:
         if temp_path.is_file():
             with temp_path.open("rb+") as file:
                 os.fsync(file.fileno())
-    backup_dir = Path(tempfile.mkdtemp(dir=temp_dir))  # what is replaced; removed with the room
+    backup_dir = Path(tempfile.mkdtemp(dir=temp_dir))  # the replaced files; removed with temp_dir
     moved: list[Path] = []
     try:
         for temp_path in temp_paths:
@@ -82,17 +92,17 @@ def _move_into_place(temp_dir: Path, path: Path) -> None:
 
 
 def _refuse_unrelated_files(temp_path: Path, path: Path) -> None:
-    """Refuse to replace a folder that holds anything the new one does not."""
+    """Raise DataError if the folder at `path` contains a file that the new folder does not."""
     if not path.is_dir():
         return
     new_files = {file.relative_to(temp_path) for file in temp_path.rglob("*")}
     unrelated = sorted(file for file in path.rglob("*") if file.relative_to(path) not in new_files)
     if unrelated:
-        raise DataError(f"{path}: holds other things, such as {unrelated[0].name}; nothing written")
+        raise DataError(f"{path}: refusing to replace the folder: it contains other files, e.g. {unrelated[0].name}")
 
 
 def _restore(target: Path, backup: Path, temp_path: Path) -> None:
-    """Put back what stood at the target before the draft moved there, if it did."""
+    """Restore the file that was at `target` before the move, if the move took place."""
     if backup.exists():
         backup.replace(target)
     elif not temp_path.exists():
@@ -100,7 +110,7 @@ def _restore(target: Path, backup: Path, temp_path: Path) -> None:
 
 
 def decode_utf8(raw: bytes, where: str) -> str:
-    """Text of UTF-8 bytes, without a byte order mark; an error names the line."""
+    """Decode the UTF-8 bytes of a file without its byte order mark; an error names the line."""
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -108,51 +118,94 @@ def decode_utf8(raw: bytes, where: str) -> str:
         raise DataError(f"{where}:{line}: not UTF-8 text (byte {raw[error.start]:#04x})") from None
 
 
-Arrays = Mapping[str, NDArray[Any]]
-METADATA_FILE, ARRAYS_FILE = "model.json", "params.safetensors"
-MODEL_FILE_VERSION = 1
+def decode_line(raw: bytes, where: str) -> str:
+    """Decode the UTF-8 bytes of a line or a part of it; `where` names the line in the error."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        raise DataError(f"{where}: not UTF-8 text (byte {raw[error.start]:#04x})") from None
+
+
+def parse_json(text: str, where: str) -> Any:
+    """Return the value of a JSON text. NaN, duplicate keys and excessive nesting are errors.
+
+    >>> parse_json('{"a": NaN}', "x.jsonl:3")
+    Traceback (most recent call last):
+    convener.errors.DataError: x.jsonl:3: not valid JSON: NaN is not a JSON number
+    """
+    try:
+        return JSON_DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        raise DataError(f"{where}: not valid JSON at character {error.pos}: {error.msg}") from None
+    except ValueError as error:
+        raise DataError(f"{where}: not valid JSON: {error}") from None
+    except RecursionError:
+        raise DataError(f"{where}: not valid JSON: nested too deep") from None
+
+
+def read_json(path: Path) -> Any:
+    """Return the value of a JSON file, parsed as strictly as by `parse_json`; errors name the file."""
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read: {error.strerror}") from error
+    return parse_json(decode_utf8(raw, str(path)), str(path))
+
+
+def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        names = [name for name, _ in pairs]
+        duplicate = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"duplicate key {duplicate!r}")
+    return result
+
+
+def _reject_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+JSON_DECODER = json.JSONDecoder(object_pairs_hook=_reject_duplicate_keys, parse_constant=_reject_constant)
+"""Decoder that rejects duplicate keys, NaN and Infinity."""
 
 
 def save_model_files(folder: Path, metadata: Mapping[str, Any], arrays: Arrays) -> None:
-    """Write a checkpoint as a folder, whole or not at all."""
+    """Write a saved model as a folder, atomically."""
     with atomic_write(folder) as temp_path:
         temp_path.mkdir()
         write_model_files(temp_path, metadata, arrays)
 
 
 def write_model_files(folder: Path, metadata: Mapping[str, Any], arrays: Arrays) -> None:
-    """Write a checkpoint's files into an existing folder."""
+    """Write the files of a saved model into an existing folder."""
     write_metadata(folder, metadata)
     write_arrays(folder, arrays)
 
 
 def write_metadata(folder: Path, metadata: Mapping[str, Any]) -> None:
-    """Write what can be read into an existing folder."""
+    """Write `model.json` into an existing folder."""
     text = json.dumps({"version": MODEL_FILE_VERSION, **metadata}, indent=2, ensure_ascii=False)
     (folder / METADATA_FILE).write_text(text + "\n", encoding="utf-8")
 
 
 def write_arrays(folder: Path, arrays: Arrays) -> None:
-    """Write the numbers into an existing folder."""
+    """Write `params.safetensors` into an existing folder."""
     packed = {name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}
     (folder / ARRAYS_FILE).write_bytes(safetensors.save(packed))
 
 
 def read_model_files(folder: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Facts and arrays of a checkpoint."""
+    """Return metadata and arrays of a saved model."""
     if not (folder / METADATA_FILE).is_file() or not (folder / ARRAYS_FILE).is_file():
         raise DataError(f"{folder}: not a saved model ({METADATA_FILE} and {ARRAYS_FILE} expected)")
     return read_metadata(folder), read_arrays(folder)
 
 
 def read_metadata(folder: Path) -> dict[str, Any]:
-    """What can be read of a checkpoint."""
-    try:
-        metadata = json.loads((folder / METADATA_FILE).read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise DataError(f"{folder / METADATA_FILE}: not valid JSON: {error}") from error
-    except OSError as error:
-        raise DataError(f"{folder}: not a saved model ({METADATA_FILE} expected)") from error
+    """Return the content of `model.json`; DataError if it is missing or has another version."""
+    if not (folder / METADATA_FILE).is_file():
+        raise DataError(f"{folder}: not a saved model ({METADATA_FILE} expected)")
+    metadata = read_json(folder / METADATA_FILE)
     if not isinstance(metadata, dict) or metadata.get("version") != MODEL_FILE_VERSION:
         version = metadata.get("version") if isinstance(metadata, dict) else type(metadata).__name__
         raise DataError(f"{folder / METADATA_FILE}: expected a model of version {MODEL_FILE_VERSION}, got {version}")
@@ -160,7 +213,7 @@ def read_metadata(folder: Path) -> dict[str, Any]:
 
 
 def read_arrays(folder: Path) -> dict[str, NDArray[Any]]:
-    """The numbers of a checkpoint."""
+    """Return the arrays of `params.safetensors`."""
     try:
         return safetensors.load((folder / ARRAYS_FILE).read_bytes())
     except (OSError, SafetensorError, ValueError, KeyError) as error:
@@ -168,7 +221,7 @@ def read_arrays(folder: Path) -> dict[str, NDArray[Any]]:
 
 
 def select_prefix(prefix: str, arrays: Arrays) -> dict[str, NDArray[Any]]:
-    """Arrays whose names begin so, by the rest of their names.
+    """Return the arrays whose names start with a prefix, keyed by the rest of the name.
 
     >>> list(select_prefix("net.", {"net.bias": np.zeros(1), "scale": np.ones(1)}))
     ['bias']
@@ -176,28 +229,23 @@ def select_prefix(prefix: str, arrays: Arrays) -> dict[str, NDArray[Any]]:
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
-CACHE_DIR_VARIABLE = "CONVENER_CACHE"
-BLOCK_SIZE = 1 << 20
-SECONDS_PER_DAY = 24 * 3600.0
-
-
 class CacheEntry(Protocol):
-    """Something in a cache."""
+    """An entry of a cache, as far as pruning needs to know it."""
 
     @property
     def size(self) -> int:
-        """What it takes on disk."""
+        """Size on disk in bytes."""
 
     @property
     def last_used(self) -> float:
-        """When it was last used, in seconds since 1970."""
+        """Time of the last use, in seconds since 1970."""
 
 
 EntryT = TypeVar("EntryT", bound=CacheEntry)
 
 
 def cache_dir() -> Path:
-    """Where the cache lies: `CONVENER_CACHE`, or the system's place for caches."""
+    """Return the cache directory: `CONVENER_CACHE` if set, else the default of the operating system."""
     if override := os.environ.get(CACHE_DIR_VARIABLE):
         return Path(override).expanduser()
     if sys.platform == "darwin":
@@ -208,7 +256,7 @@ def cache_dir() -> Path:
 
 
 def resolve_cache_dir(cache: str | Path | bool) -> Path | None:
-    """The folder that a setting `cache` means: the usual one, another, or none.
+    """Return the folder of a setting `cache`: the default for True, None for False, else the given folder.
 
     >>> str(resolve_cache_dir("here")), resolve_cache_dir(False)
     ('here', None)
@@ -219,7 +267,7 @@ def resolve_cache_dir(cache: str | Path | bool) -> Path | None:
 
 
 def compute_digest(*parts: bytes | str | Mapping[str, Any]) -> str:
-    """One digest of all that decides something.
+    """Return one SHA-256 digest of all parts, in order; mappings are hashed as JSON with sorted keys.
 
     >>> compute_digest("hashing", {"width": 64}) == compute_digest("hashing", {"width": 64})
     True
@@ -234,13 +282,13 @@ def compute_digest(*parts: bytes | str | Mapping[str, Any]) -> str:
 
 
 def file_digest(path: Path) -> str:
-    """SHA-256 of a file's bytes."""
+    """Return the SHA-256 digest of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def arrays_digest(arrays: Iterable[NDArray[Any]]) -> bytes:
-    """A digest of what arrays hold, wherever they lie in memory."""
+    """Return a SHA-256 digest of the values of arrays, independent of their memory layout."""
     hasher = hashlib.sha256()
     for array in arrays:
         hasher.update(len(array).to_bytes(8, "little"))
@@ -252,10 +300,10 @@ def arrays_digest(arrays: Iterable[NDArray[Any]]) -> bytes:
 def entries_to_prune(
     entries: Iterable[EntryT], *, older_than: float | None = None, max_bytes: float | None = None
 ) -> list[EntryT]:
-    """What to remove, the last used first.
+    """Return the entries to remove, the most recently used first.
 
-    older_than: what was not used for so many days. keep_bytes: of what then remains, the longest
-    unused until no more is kept.
+    older_than  remove entries unused for more than this many days
+    max_bytes   of the remaining entries, remove the least recently used until the rest fits this size
     """
     now, kept_bytes, to_remove = time.time(), 0, []
     for entry in sorted(entries, key=lambda entry: -entry.last_used):

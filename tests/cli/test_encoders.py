@@ -1,4 +1,4 @@
-"""encode, cache, encoder."""
+"""encode, encoder, and features in the cache."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def encoded(convener: Command, news: Path, cache: Path) -> Path:
 # encode
 
 
-def test_encode_computes_once_and_says_so(convener: Command, news: Path, cache: Path) -> None:
+def test_encode_computes_once(convener: Command, news: Path, cache: Path) -> None:
     first = convener("encode", news, "--encoder", "hashing", "--json")
     assert first.code == 0
     assert first.err == ""
@@ -46,9 +46,9 @@ def test_encode_computes_once_and_says_so(convener: Command, news: Path, cache: 
     assert {entry.key: entry.size for entry in entries(cache)} == before
 
 
-def test_encode_leaves_what_a_model_will_read(convener: Command, news: Path, cache: Path) -> None:
-    words = ("--encoder", "hashing", "--set", "width=32", "--dtype", "float32")
-    assert convener("encode", news, "--split", "test", *words).code == 0
+def test_encode_caches_the_features_that_models_use(convener: Command, news: Path, cache: Path) -> None:
+    arguments = ("--encoder", "hashing", "--set", "width=32", "--dtype", "float32")
+    assert convener("encode", news, "--split", "test", *arguments).code == 0
     (entry,) = entries(cache)
     features = cv.encode(cv.read(news, "test", sources="all"), "hashing", width=32, dtype="float32").features
     assert features is not None
@@ -58,9 +58,9 @@ def test_encode_leaves_what_a_model_will_read(convener: Command, news: Path, cac
 
 
 def test_encode_prints_a_table(convener: Command, news: Path, cache: Path) -> None:
-    said = convener("encode", news, "--split", "test", "--encoder", "hashing")
-    assert "hashing" in said.out
-    assert "computed" in said.out
+    output = convener("encode", news, "--split", "test", "--encoder", "hashing")
+    assert "hashing" in output.out
+    assert "computed" in output.out
     assert "from the cache" in convener("encode", news, "--encoder", "hashing").out
 
 
@@ -70,11 +70,11 @@ def test_encode_reads_a_file(convener: Command, news: Path, cache: Path) -> None
     assert [row["split"] for row in done.json["splits"]] == ["data"]
 
 
-def test_auto_says_which_encoder_and_why(convener: Command, tmp_path: Path, cache: Path) -> None:
+def test_auto_reports_the_selected_encoder(convener: Command, tmp_path: Path, cache: Path) -> None:
     cv.write(cv.demo.load_corpus().test[:2], tmp_path / "two.jsonl")
     done = convener("encode", tmp_path / "two.jsonl")
     assert done.code == 0
-    assert "encoder minilm (mpnet would be better: convener encoder install mpnet)" in done.err
+    assert "using encoder minilm; more accurate: mpnet (install: convener encoder install mpnet)" in done.err
     assert "minilm" in done.out
 
 
@@ -96,14 +96,14 @@ def test_an_empty_corpus_is_encoded(convener: Command, tmp_path: Path, cache: Pa
 # cache
 
 
-def test_cache_list_shows_what_is_there(convener: Command, encoded: Path) -> None:
+def test_cache_list_shows_all_features(convener: Command, encoded: Path) -> None:
     rows = convener("cache", "list", "--json").json["features"]
     assert {row["key"] for row in rows} == {entry.key for entry in entries(encoded)}
     assert {(row["encoder"], row["stored as"], row["whole"]) for row in rows} == {("hashing", "float16", "yes")}
     assert sum(row["tokens"] for row in rows) == sum(len(part.tokens) for part in cv.demo.load_corpus().splits.values())
-    said = convener("cache", "list")
-    assert str(encoded) in said.out
-    assert all(row["key"] in said.out for row in rows)
+    output = convener("cache", "list")
+    assert str(encoded) in output.out
+    assert all(row["key"] in output.out for row in rows)
 
 
 def test_an_empty_cache_is_listed(convener: Command, cache: Path) -> None:
@@ -113,7 +113,7 @@ def test_an_empty_cache_is_listed(convener: Command, cache: Path) -> None:
     assert not cache.exists()
 
 
-def test_prune_removes_what_it_is_told_to(convener: Command, encoded: Path) -> None:
+def test_prune_removes_the_selected_entries(convener: Command, encoded: Path) -> None:
     found = entries(encoded)
     for file in found[0].folder.iterdir():
         os.utime(file, (1e9, 1e9))
@@ -129,7 +129,7 @@ def test_prune_removes_what_it_is_told_to(convener: Command, encoded: Path) -> N
     assert entries(encoded) == []
 
 
-def test_prune_keeps_so_many_gigabytes(convener: Command, encoded: Path) -> None:
+def test_prune_limits_the_size(convener: Command, encoded: Path) -> None:
     last = entries(encoded)[0]
     convener("cache", "prune", "--keep", (last.size + 1) / 1e9)
     assert [entry.key for entry in entries(encoded)] == [last.key]
@@ -137,7 +137,7 @@ def test_prune_keeps_so_many_gigabytes(convener: Command, encoded: Path) -> None
     assert len(entries(encoded)) == 1
 
 
-def test_prune_takes_what_a_stopped_run_left(convener: Command, encoded: Path) -> None:
+def test_prune_removes_leftovers_of_interrupted_runs(convener: Command, encoded: Path) -> None:
     left = encoded / caches.FEATURES_DIR / "abc.partial"
     left.mkdir()
     (left / "tokens.bin").write_bytes(b"half")
@@ -149,7 +149,7 @@ def test_prune_takes_what_a_stopped_run_left(convener: Command, encoded: Path) -
     assert len(entries(encoded)) == 3
 
 
-def test_prune_all_leaves_installed_encoders(convener: Command, encoded: Path) -> None:
+def test_prune_all_keeps_installed_encoders(convener: Command, encoded: Path) -> None:
     model = encoded / download.ENCODERS_DIR / "mpnet" / "config.json"
     model.parent.mkdir(parents=True)
     model.write_text("{}")
@@ -167,7 +167,7 @@ def listed(convener: Command) -> list[dict[str, str]]:
 # encoder
 
 
-def test_encoder_list_tells_how_to_get_the_others(convener: Command, cache: Path) -> None:
+def test_encoder_list_shows_how_to_install(convener: Command, cache: Path) -> None:
     rows = {row["encoder"]: row for row in convener("encoder", "list", "--json").json["encoders"]}
     assert {name: row["installed"] for name, row in rows.items()} == {
         "hashing": "yes",
@@ -179,11 +179,11 @@ def test_encoder_list_tells_how_to_get_the_others(convener: Command, cache: Path
 
 
 def test_install_and_remove(convener: Command, cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The work itself is tested with the packages; here, that it is asked for."""
-    asked = []
+    """The installation itself is tested elsewhere; here, that it is called."""
+    calls = []
 
     def install(name: str, folder: Path, advance: Advance, wheels: Path | None) -> Path:
-        asked.append((name, folder, wheels))
+        calls.append((name, folder, wheels))
         advance("part 1", 6)
         home = folder / download.ENCODERS_DIR / name
         home.mkdir(parents=True)
@@ -192,14 +192,14 @@ def test_install_and_remove(convener: Command, cache: Path, monkeypatch: pytest.
     monkeypatch.setattr(download, "install", install)
     done = convener("encoder", "install", "mpnet", "--from", tmp_path)
     assert done.code == 0
-    assert asked == [("mpnet", cache, tmp_path)]
+    assert calls == [("mpnet", cache, tmp_path)]
     assert f"mpnet is installed in {cache}" in done.err.replace("\n", "")
     assert "mpnet is removed" in convener("encoder", "remove", "mpnet").err
     assert not (cache / download.ENCODERS_DIR / "mpnet").exists()
     assert "mpnet was not installed" in convener("encoder", "remove", "mpnet").err
 
 
-def test_what_came_as_a_package_is_left_to_pip(convener: Command, cache: Path) -> None:
+def test_encoders_installed_by_pip_are_not_removed(convener: Command, cache: Path) -> None:
     assert "minilm is installed in" in convener("encoder", "install", "minilm").err
     refused = convener("encoder", "remove", "minilm")
     assert refused.code == 2

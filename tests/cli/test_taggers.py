@@ -1,4 +1,4 @@
-"""train-tagger, and what predict and evaluate make of its folders."""
+"""train-tagger, and predict and evaluate with a tagger."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def trained(convener: Command, news: Path, voted: Path, tmp_path: Path) -> Path:
     return tmp_path / "t"
 
 
-def test_a_tagger_stands_beside_the_model_and_the_vote(
+def test_scores_are_shown_with_label_model_and_majority_vote(
     convener: Command, news: Path, voted: Path, tmp_path: Path
 ) -> None:
     done = convener("train-tagger", voted, news, *QUICK, "-o", tmp_path / "t")
@@ -43,106 +43,108 @@ def test_a_tagger_stands_beside_the_model_and_the_vote(
     assert "trained on" in done.err
 
 
-def test_figures_are_those_of_evaluate(convener: Command, news: Path, voted: Path, tmp_path: Path) -> None:
-    words = (*QUICK, "--split", "test", "--hard", "--seed", 3, "--set", "crf=no", "--json")
-    done = convener("train-tagger", voted, news, *words, "-o", tmp_path / "t").json
+def test_scores_equal_those_of_evaluate(convener: Command, news: Path, voted: Path, tmp_path: Path) -> None:
+    arguments = (*QUICK, "--split", "test", "--hard", "--seed", 3, "--set", "crf=no", "--json")
+    done = convener("train-tagger", voted, news, *arguments, "-o", tmp_path / "t").json
     assert done["targets"] == "hard"
     assert done["saw_gold"] is False
     scores = done["scores"]["by"]
     own = convener("evaluate", tmp_path / "t", news, "--split", "test", "--json").json
     assert own["f1"] == pytest.approx(scores["frozen tagger"]["f1"])
     assert own["majority_vote"]["f1"] == pytest.approx(scores["majority vote (IO)"]["f1"])
-    facts = json.loads((tmp_path / "t" / "model.json").read_text())
-    assert facts["settings"]["seed"] == 3
-    assert facts["settings"]["crf"] is False
+    info = json.loads((tmp_path / "t" / "model.json").read_text())
+    assert info["settings"]["seed"] == 3
+    assert info["settings"]["crf"] is False
 
 
-def test_predict_writes_what_the_tagger_says(convener: Command, news: Path, trained: Path, tmp_path: Path) -> None:
+def test_predict_writes_the_predictions_of_the_tagger(
+    convener: Command, news: Path, trained: Path, tmp_path: Path
+) -> None:
     file = tmp_path / "l.jsonl"
     assert convener("predict", trained, news, "--split", "test", "-o", file).code == 0
     expected = cv.load_tagger(trained).predict(cv.read(news, "test"))
     np.testing.assert_array_equal(cv.read_predictions(file).labels, expected.labels)
 
 
-def test_text_without_sources_is_enough(convener: Command, trained: Path, tmp_path: Path) -> None:
+def test_predict_needs_no_sources(convener: Command, trained: Path, tmp_path: Path) -> None:
     (tmp_path / "plain.jsonl").write_text('{"tokens": ["Ada", "left", "Oslo"]}\n')
     done = convener("predict", trained, tmp_path / "plain.jsonl", "-o", tmp_path / "out.jsonl")
     assert done.code == 0, done.err
     assert len(cv.read_predictions(tmp_path / "out.jsonl")) == 1
 
 
-def test_a_file_of_labels_is_learned(convener: Command, news: Path, voted: Path, tmp_path: Path) -> None:
+def test_training_on_a_file_of_predictions(convener: Command, news: Path, voted: Path, tmp_path: Path) -> None:
     convener("predict", voted, news, "--split", "train", "-o", tmp_path / "l.npz")
-    words = (*QUICK, "-o", tmp_path / "t", "--json")
-    done = convener("train-tagger", tmp_path / "l.npz", news, *words)
+    arguments = (*QUICK, "-o", tmp_path / "t", "--json")
+    done = convener("train-tagger", tmp_path / "l.npz", news, *arguments)
     assert done.code == 0, done.err
     assert done.json["sentences"] == len(cv.read(news, "train"))
     assert set(done.json["scores"]["by"]) == {"frozen tagger", "majority vote (IO)"}
 
 
-def test_labels_without_probabilities_are_hard_unless_soft_ones_are_asked_for(
+def test_labels_without_probabilities_are_hard_unless_soft_is_required(
     convener: Command, news: Path, voted: Path, tmp_path: Path
 ) -> None:
     convener("predict", voted, news, "--split", "train", "-o", tmp_path / "l.conll")
-    words = ("train-tagger", tmp_path / "l.conll", news, *QUICK, "-o", tmp_path / "t")
-    refused = convener(*words, "--soft")
+    arguments = ("train-tagger", tmp_path / "l.conll", news, *QUICK, "-o", tmp_path / "t")
+    refused = convener(*arguments, "--soft")
     assert refused.code == 2
-    assert "soft targets need probabilities" in refused.err
-    assert convener(*words).code == 0
+    assert "soft labels need probabilities" in refused.err
+    assert convener(*arguments).code == 0
 
 
-def test_gold_in_place_of_labels_is_said(convener: Command, news: Path, tmp_path: Path) -> None:
+def test_training_on_gold_warns(convener: Command, news: Path, tmp_path: Path) -> None:
     cv.write(cv.read(news, "train"), tmp_path / "gold.jsonl")
     done = convener("train-tagger", tmp_path / "gold.jsonl", news, *QUICK, "-o", tmp_path / "t")
     assert done.code == 0, done.err
-    assert "its gold is learned" in done.err
-    assert "frozen tagger saw gold: a reference" in done.out
+    assert "contains no predictions; training on its gold labels" in done.err
+    assert "frozen tagger uses gold labels: an upper bound" in done.out
     told = convener("evaluate", tmp_path / "t", news, "--split", "test", "--json")
     assert told.json["saw_gold"] is True
 
 
-def test_labels_of_a_reference_make_a_reference(convener: Command, news: Path, tmp_path: Path) -> None:
+def test_labels_of_a_model_that_uses_gold_are_marked(convener: Command, news: Path, tmp_path: Path) -> None:
     convener("fit", news, "--model", "best-consensus", "-o", tmp_path / "bc")
-    words = (*QUICK, "-o", tmp_path / "t", "--json")
-    assert convener("train-tagger", tmp_path / "bc", news, *words).json["saw_gold"] is True
+    arguments = (*QUICK, "-o", tmp_path / "t", "--json")
+    assert convener("train-tagger", tmp_path / "bc", news, *arguments).json["saw_gold"] is True
 
 
 def test_without_gold_there_are_no_scores(convener: Command, voted: Path, tmp_path: Path) -> None:
     cv.write(cv.demo.load_corpus().train.without_gold(), tmp_path / "plain.jsonl")
-    words = (*QUICK, "-o", tmp_path / "t")
-    done = convener("train-tagger", voted, tmp_path / "plain.jsonl", *words, "--json")
+    arguments = (*QUICK, "-o", tmp_path / "t")
+    done = convener("train-tagger", voted, tmp_path / "plain.jsonl", *arguments, "--json")
     assert done.code == 0, done.err
     assert done.json["scores"] is None
-    shown = convener("train-tagger", voted, tmp_path / "plain.jsonl", *words, "--overwrite")
+    shown = convener("train-tagger", voted, tmp_path / "plain.jsonl", *arguments, "--overwrite")
     assert shown.out == ""
 
 
 def test_an_existing_tagger_is_kept(convener: Command, news: Path, voted: Path, trained: Path) -> None:
-    words = ("train-tagger", voted, news, *QUICK, "-o", trained)
-    refused = convener(*words)
+    arguments = ("train-tagger", voted, news, *QUICK, "-o", trained)
+    refused = convener(*arguments)
     assert refused.code == 2
     assert "--overwrite" in refused.err
-    kept = convener(*words, "--resume", "--json")
+    kept = convener(*arguments, "--resume", "--json")
     assert kept.json["tagger"] == "frozen"
     assert "already complete" in kept.err
-    other = convener(*words, "--resume", "--seed", 9)
+    other = convener(*arguments, "--resume", "--seed", 9)
     assert other.code == 2
     assert "other settings" in other.err
-    assert convener(*words, "--overwrite").code == 0
+    assert convener(*arguments, "--overwrite").code == 0
 
 
-def test_a_stopped_training_is_gone_on_with(
+def test_an_interrupted_training_resumes(
     convener: Command, news: Path, voted: Path, trained: Path, tmp_path: Path
 ) -> None:
-    words = ["train-tagger", voted, news, *QUICK, "-o", tmp_path / "u"]
+    arguments = ["train-tagger", voted, news, *QUICK, "-o", tmp_path / "u"]
     with killed_at(80):
         with pytest.raises(SystemExit) as stop:
-            main(list(map(str, words)))
+            main(list(map(str, arguments)))
         assert stop.value.code == 130
         raise KeyboardInterrupt
     assert (tmp_path / ".u.training").is_dir()
     assert not (tmp_path / "u").exists()
-    done = convener(*words, "--resume")
+    done = convener(*arguments, "--resume")
     assert done.code == 0, done.err
     assert not (tmp_path / ".u.training").exists()
     numbers = [(tmp_path / name / "params.safetensors").read_bytes() for name in ("t", "u")]
@@ -150,19 +152,19 @@ def test_a_stopped_training_is_gone_on_with(
 
 
 def test_a_spacy_pipeline(convener: Command, news: Path, voted: Path, tmp_path: Path) -> None:
-    words = ("train-tagger", voted, news, "--kind", "spacy", "--epochs", 1)
-    done = convener(*words, "-o", tmp_path / "t", "--json")
+    arguments = ("train-tagger", voted, news, "--kind", "spacy", "--epochs", 1)
+    done = convener(*arguments, "-o", tmp_path / "t", "--json")
     assert done.code == 0, done.err
     assert done.json["targets"] == "hard"
     assert (tmp_path / "t" / "config.cfg").is_file()
     assert convener("evaluate", tmp_path / "t", news, "--split", "test").code == 0
-    refused = convener(*words, "--soft", "-o", tmp_path / "u")
+    refused = convener(*arguments, "--soft", "-o", tmp_path / "u")
     assert refused.code == 2
-    assert "leave out --soft" in refused.err
+    assert "omit --soft" in refused.err
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         (("--kind", "frozne"), "did you mean 'frozen'"),
         (("--set", "epoch=3"), "did you mean 'epochs'"),
@@ -170,27 +172,27 @@ def test_a_spacy_pipeline(convener: Command, news: Path, voted: Path, tmp_path: 
         (("--kind", "finetuned", "--encoder", "hashing"), "has no weights to train"),
     ],
 )
-def test_bad_words_are_one_line(
+def test_bad_options_are_one_line(
     convener: Command,
     news: Path,
     voted: Path,
     tmp_path: Path,
-    words: tuple[str, ...],
+    arguments: tuple[str, ...],
     message: str,
 ) -> None:
-    refused = convener("train-tagger", voted, news, *words, "-o", tmp_path / "t")
+    refused = convener("train-tagger", voted, news, *arguments, "-o", tmp_path / "t")
     assert refused.code == 2
     assert message in refused.err
     assert not (tmp_path / "t").exists()
 
 
-def test_a_tagger_is_no_label_model(convener: Command, news: Path, trained: Path, tmp_path: Path) -> None:
+def test_a_tagger_is_refused_as_label_model(convener: Command, news: Path, trained: Path, tmp_path: Path) -> None:
     refused = convener("train-tagger", trained, news, *QUICK, "-o", tmp_path / "u")
     assert refused.code == 2
-    assert "labels are to come from a run or a file" in refused.err
+    assert "expected a label model or a file of predictions" in refused.err
 
 
-def test_data_without_train_are_split_as_the_run_split_them(convener: Command, news: Path, tmp_path: Path) -> None:
+def test_data_without_train_is_split_as_in_the_run(convener: Command, news: Path, tmp_path: Path) -> None:
     folder = tmp_path / "part"
     cv.write(cv.Corpus(splits={"valid": cv.read(news, "valid")}), folder, format="jsonl")
     vote = ("--model", "majority-vote", "--train-from", "valid:0.8", "-o", tmp_path / "run")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import convener as cv
-from convener.data.diagnostics import Diagnostics, initial_emission, learning_curve
+from convener.data.diagnostics import Diagnostics, learning_curve
 
 
 @pytest.fixture(scope="module")
@@ -22,29 +22,25 @@ def toy() -> cv.Dataset:
     )
 
 
-def test_what_is_kept_is_found_again() -> None:
-    emissions = np.arange(18.0).reshape(2, 3, 3)
-    params = {
-        "emissions": emissions,
-        **initial_emission(emissions / 2),
-        **learning_curve("one", [(1.0, None)]),
-    }
-    found = Diagnostics.from_params(("a", "b"), params)
-    assert found.emission is not None
-    assert (found.emission == emissions).all()
-    assert found.initial_emission is not None
-    assert (found.initial_emission == emissions / 2).all()
-    assert list(found.learning_curves) == ["one"]
-    assert found.learning_curves["one"].shape == (1, 2)
-    assert np.isnan(found.learning_curves["one"][0, 1])
+def test_arrays_hold_everything_but_the_names_of_sources() -> None:
+    emission = np.arange(18.0).reshape(2, 3, 3)
+    curves = {"one": learning_curve([(1.0, None)])}
+    before = Diagnostics(emission=emission, initial_emission=emission / 2, learning_curves=curves)
+    after = Diagnostics.from_arrays(("a", "b"), before.to_arrays())
+    assert after.sources == ("a", "b")
+    np.testing.assert_array_equal(after.emission, emission)
+    np.testing.assert_array_equal(after.initial_emission, emission / 2)
+    np.testing.assert_array_equal(after.learning_curves["one"], [[1.0, np.nan]])
+    assert Diagnostics.from_arrays((), Diagnostics().to_arrays()).emission is None
 
 
-def test_a_vote_behind_the_sources_is_left_out() -> None:
-    emissions = np.zeros((3, 3, 3))
-    found = Diagnostics.from_params(("a", "b"), {"emissions": emissions, **initial_emission(emissions)})
-    assert found.emission is not None
-    assert found.initial_emission is not None
-    assert len(found.emission) == len(found.initial_emission) == 2
+def test_rows_of_added_sources_are_dropped() -> None:
+    emission = np.zeros((3, 3, 3))
+    trimmed = Diagnostics(emission=emission, initial_emission=emission).for_sources(("a", "b"))
+    assert trimmed.sources == ("a", "b")
+    assert trimmed.emission is not None
+    assert trimmed.initial_emission is not None
+    assert len(trimmed.emission) == len(trimmed.initial_emission) == 2
 
 
 @pytest.mark.parametrize("name", ["hmm", "sparse-chmm", "chmm", "linked-hmm"])

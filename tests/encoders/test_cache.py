@@ -73,12 +73,12 @@ def test_another_encoder_setting_or_type_has_another_key() -> None:
     assert all(len(word) == 32 and word.isalnum() for word in keys)
 
 
-def test_a_key_does_not_change_from_process_to_process() -> None:
+def test_a_key_is_the_same_in_every_process() -> None:
     """To change what a key is made of is to throw away every cache there is."""
     assert key(WORDS, Lengths()) == "08331a83394aeddc963a865b28771083"
 
 
-def test_votes_gold_and_sources_do_not_matter(toy: cv.Dataset) -> None:
+def test_the_key_ignores_votes_gold_and_sources(toy: cv.Dataset) -> None:
     encoder = get_encoder("hashing")
     expected = cache_key(toy, encoder, "float16")
     for same in (
@@ -126,12 +126,12 @@ def test_features_are_computed_once(cache: Path) -> None:
         lambda place: shutil.rmtree(place) or place.mkdir(),
     ],
 )
-def test_damaged_features_are_encoded_again_and_it_is_said(cache: Path, damage: Any) -> None:
+def test_damaged_features_are_computed_again_with_a_warning(cache: Path, damage: Any) -> None:
     encoder, data = Lengths(), corpus()
     whole = np.array(load_or_encode(data, encoder, "float16", cache).tokens)
     place = features_path(data, encoder, "float16", cache)
     damage(place)
-    with pytest.warns(ConvenerWarning, match=f"{place}.*; encoding again"):
+    with pytest.warns(ConvenerWarning, match=f"{place}.*; computing the features again"):
         found = load_or_encode(data, encoder, "float16", cache)
     np.testing.assert_array_equal(found.tokens, whole)
     assert encoder.calls == 2
@@ -139,7 +139,7 @@ def test_damaged_features_are_encoded_again_and_it_is_said(cache: Path, damage: 
     assert encoder.calls == 2
 
 
-def test_a_cache_one_may_only_read_is_read(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_only_cache_is_used(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Simulated: permissions do not bind an administrator."""
     encoder, data = Lengths(), corpus()
     load_or_encode(data, encoder, "float16", cache)
@@ -151,17 +151,17 @@ def test_a_cache_one_may_only_read_is_read(cache: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(Path, "mkdir", refuse)
     load_or_encode(data, encoder, "float16", cache)
     assert encoder.calls == 1
-    with pytest.raises(DataError, match="features cannot be written: Permission denied"):
+    with pytest.raises(DataError, match="cannot write features: Permission denied"):
         load_or_encode(data[:3], encoder, "float16", cache)
     monkeypatch.setattr(shutil, "rmtree", refuse)
-    with pytest.raises(DataError, match="cannot be removed: Permission denied"):
+    with pytest.raises(DataError, match="cannot remove folder: Permission denied"):
         remove(entries(cache))
 
 
 # Listing and pruning
 
 
-def test_entries_tell_what_is_there_the_last_used_first(cache: Path) -> None:
+def test_entries_are_listed_most_recently_used_first(cache: Path) -> None:
     assert entries(cache) == []
     encoder = Lengths()
     for number, data in enumerate([corpus(), corpus()[:5], corpus()[:9]]):
@@ -185,7 +185,7 @@ def test_entries_tell_what_is_there_the_last_used_first(cache: Path) -> None:
     assert [entry.sentences for entry in entries(cache)] == [100, 9, 5]
 
 
-def test_what_is_no_entry_is_passed_over(cache: Path) -> None:
+def test_other_files_are_ignored(cache: Path) -> None:
     load_or_encode(corpus(), Lengths(), "float16", cache)
     home = cache / caches.FEATURES_DIR
     (home / "stray.txt").write_text("not ours")
@@ -228,14 +228,14 @@ FOUND = [
         ({"max_bytes": 14, "incomplete": True, "encoder": "b"}, ["half", "week", "old"]),
     ],
 )
-def test_conditions_choose_what_is_pruned(
+def test_conditions_select_entries_to_prune(
     monkeypatch: pytest.MonkeyPatch, conditions: dict[str, Any], gone: list[str]
 ) -> None:
     monkeypatch.setattr(storage.time, "time", lambda: NOW)
     assert [chosen.key for chosen in entries_to_prune(FOUND, **conditions)] == gone
 
 
-def test_removing_frees_what_it_says(cache: Path) -> None:
+def test_remove_returns_the_bytes_freed(cache: Path) -> None:
     for data in (corpus(), corpus()[:5]):
         load_or_encode(data, Lengths(), "float16", cache)
     chosen = [entry for entry in entries(cache) if entry.sentences == 5]
@@ -244,7 +244,7 @@ def test_removing_frees_what_it_says(cache: Path) -> None:
     assert remove(chosen) == chosen[0].size  # gone already, by another process perhaps
 
 
-def test_what_a_process_is_writing_is_not_pruned(cache: Path) -> None:
+def test_entries_being_written_are_not_pruned(cache: Path) -> None:
     encoder = Lengths()
     draft = features_path(corpus(), encoder, "float16", cache)
     draft = draft.with_name(draft.name + store.PARTIAL_SUFFIX)

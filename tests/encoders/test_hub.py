@@ -1,4 +1,4 @@
-"""Models on a hub: one that answers, one that is silent, one that cannot be reached."""
+"""Models on a hub: one that responds, one that times out, one that is unreachable."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ SHA = "0123456789" * 4
 CODE = """
 import sys
 import convener as cv
-from convener.encode import get_encoder, hub
-hub.HUB_TIMEOUT = 0.5
+from convener.encoders import download, get_encoder
+download.HUB_TIMEOUT = 0.5
 for name in sys.argv[1:]:
     try:
         encoder = get_encoder(name)
@@ -37,7 +37,7 @@ for name in sys.argv[1:]:
 
 
 class Hub(ThreadingHTTPServer):
-    """A hub of one model, `lab/tiny`; of `lab/silent` it never says anything."""
+    """A hub with one model, `lab/tiny`; requests for `lab/silent` time out."""
 
     daemon_threads = True
 
@@ -120,7 +120,7 @@ def ask(tmp_path: Path, address: str, *names: str, **more: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_a_model_comes_from_a_hub_once_and_without_code(server: Hub, tmp_path: Path) -> None:
+def test_a_model_is_downloaded_once_and_without_code(server: Hub, tmp_path: Path) -> None:
     names = ("lab/tiny", "lab/tiny", "lab/nothing", "lab/silent")
     first, second, nothing, silent = ask(tmp_path, server.address, *names)
     name, width, folder = first.split()
@@ -134,9 +134,9 @@ def test_a_model_comes_from_a_hub_once_and_without_code(server: Hub, tmp_path: P
     ]
     weights = [path for path in server.asked if path.endswith("model.safetensors")]
     assert 1 <= len(weights) <= 2  # asked about, and fetched
-    assert nothing.startswith("lab/nothing UnknownNameError no encoder 'lab/nothing': neither a ")
+    assert nothing.startswith("lab/nothing UnknownNameError unknown encoder 'lab/nothing': neither a ")
     assert "installed: hashing" in nothing
-    assert silent.startswith("lab/silent ConfigError encoder 'lab/silent' is not installed and no")
+    assert silent.startswith("lab/silent ConfigError encoder 'lab/silent' is not installed and the hub")
     assert "Timeout" in silent
     asked = len(server.asked)
     assert ask(tmp_path, "http://127.0.0.1:9", "lab/tiny") == [first]  # no hub is needed any more
@@ -160,14 +160,14 @@ def no_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(api.api, "endpoint", "http://127.0.0.1:9")
 
 
-def test_without_a_network_it_says_so_at_once_and_what_is_installed(no_hub: None) -> None:
+def test_an_unreachable_hub_is_reported_with_alternatives(no_hub: None) -> None:
     begin = time.monotonic()
     with pytest.raises(ConfigError) as caught:
         fetch_hub_folder("google-bert/bert-base-cased", kind="encoder", hint="; installed: hashing, minilm")
     assert time.monotonic() - begin < 10
     assert "\n" not in str(caught.value)
     assert str(caught.value).startswith(
-        "encoder 'google-bert/bert-base-cased' is not installed and no hub can be reached ("
+        "encoder 'google-bert/bert-base-cased' is not installed and the hub is unreachable ("
     )
     assert str(caught.value).endswith("; installed: hashing, minilm")
 
@@ -176,17 +176,17 @@ def test_offline_mode_is_respected(no_hub: None, monkeypatch: pytest.MonkeyPatch
     from huggingface_hub import constants
 
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(ConfigError, match="no hub can be reached"):
+    with pytest.raises(ConfigError, match="the hub is unreachable"):
         fetch_hub_folder("lab/tiny", kind="encoder", hint="; installed: hashing")
 
 
 @pytest.mark.parametrize("name", ["a--b", "lab/..", "x" * 200])
-def test_a_name_that_no_hub_would_take_is_unknown(no_hub: None, name: str) -> None:
+def test_an_invalid_hub_name_is_unknown(no_hub: None, name: str) -> None:
     with pytest.raises(UnknownNameError, match="neither a folder nor on the hub"):
         fetch_hub_folder(name, kind="encoder", hint="; installed: hashing")
 
 
-def test_a_hub_is_given_a_few_seconds() -> None:
+def test_requests_to_a_hub_time_out() -> None:
     """Its own library would wait for ever."""
     assert 1 <= download.HUB_TIMEOUT <= 10
 
@@ -202,7 +202,7 @@ def test_a_hub_is_given_a_few_seconds() -> None:
         ({"config.json": "{}", "a-1.safetensors": "", "index": ""}, False),
     ],
 )
-def test_a_model_is_whole_with_all_its_weights(tmp_path: Path, files: dict[str, str], whole: bool) -> None:
+def test_a_model_is_complete_with_all_its_weights(tmp_path: Path, files: dict[str, str], whole: bool) -> None:
     for name, content in files.items():
         if name == "index":
             name = "model.safetensors.index.json"

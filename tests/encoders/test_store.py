@@ -1,15 +1,15 @@
-"""Features on disk: whole, gone on with after a kill, noticed when damaged."""
+"""The feature store: complete folders, resumed runs, detected damage."""
 
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
 import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -34,7 +34,7 @@ SHARD = 20
 CHILD = f"""
 import sys
 from pathlib import Path
-from convener.encode import get_encoder, store
+from convener.encoders import get_encoder, store
 from tests.encoders.toys import Lengths, corpus
 store.SHARD_TOKENS = {SHARD}
 slow = Lengths(pause=0.03)
@@ -65,7 +65,7 @@ def content(folder: Path) -> tuple[bytes, bytes]:
 # What is written
 
 
-def test_what_is_written_is_what_the_encoder_gave(written: Path) -> None:
+def test_written_features_equal_those_of_the_encoder(written: Path) -> None:
     data, found = corpus(), open_features(written)
     words, sentences = Lengths().encode(data.tokens, data.offsets)
     np.testing.assert_array_equal(found.tokens, words.astype(np.float16))
@@ -74,7 +74,7 @@ def test_what_is_written_is_what_the_encoder_gave(written: Path) -> None:
     assert (found.dtype, found.dim) == ("float16", 3)
 
 
-def test_features_are_mapped_not_read(written: Path) -> None:
+def test_features_are_memory_mapped(written: Path) -> None:
     found = open_features(written)
     for array in (found.tokens, found.sentences):
         assert isinstance(array, np.memmap)
@@ -83,7 +83,7 @@ def test_features_are_mapped_not_read(written: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
-def test_every_kind_of_number_comes_back(tmp_path: Path, dtype: Any) -> None:
+def test_every_dtype_is_restored(tmp_path: Path, dtype: Any) -> None:
     data, encoder = corpus(), Lengths(scale=1 / 3)
     write_features(tmp_path / "key", data, encoder, dtype)
     found = open_features(tmp_path / "key")
@@ -94,7 +94,7 @@ def test_every_kind_of_number_comes_back(tmp_path: Path, dtype: Any) -> None:
 
 
 @pytest.mark.parametrize("sentences", [[], [[]], [[], []]])
-def test_nothing_is_written_and_read(tmp_path: Path, sentences: list[list[str]]) -> None:
+def test_empty_data_is_written_and_read(tmp_path: Path, sentences: list[list[str]]) -> None:
     write_features(tmp_path / "key", dataset(sentences), Lengths(), "float16")
     found = open_features(tmp_path / "key")
     assert found.tokens.shape == (0, 3)
@@ -102,7 +102,7 @@ def test_nothing_is_written_and_read(tmp_path: Path, sentences: list[list[str]])
     assert not found.sentences.any()
 
 
-def test_progress_is_told_in_tokens(tmp_path: Path, shards: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_counts_tokens(tmp_path: Path, shards: None, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[Any] = []
 
     @contextmanager
@@ -136,7 +136,7 @@ def shards_done(folder: Path) -> int:
     return json.loads(file.read_text())["shards"] if file.exists() else 0
 
 
-def test_a_killed_run_is_gone_on_with_to_the_same_bytes(written: Path, tmp_path: Path) -> None:
+def test_a_killed_run_resumes_to_the_same_bytes(written: Path, tmp_path: Path) -> None:
     """Killed at random moments, each later than the one before."""
     whole, folder, rng = content(written), tmp_path / "killed" / "key", random.Random()
     reached = 0
@@ -157,7 +157,7 @@ def test_a_killed_run_is_gone_on_with_to_the_same_bytes(written: Path, tmp_path:
     assert content(folder) == whole
 
 
-def test_a_killed_run_of_hashing_is_gone_on_with(tmp_path: Path, shards: None) -> None:
+def test_a_killed_run_of_hashing_resumes(tmp_path: Path, shards: None) -> None:
     encoder = get_encoder("hashing", width=16)
     write_features(tmp_path / "whole" / "key", corpus(), encoder, "float16")
     folder = tmp_path / "killed" / "key"
@@ -184,7 +184,7 @@ class Fails(Lengths):
 
 
 @pytest.mark.parametrize("after", range(0, 12, 3))
-def test_a_stopped_run_encodes_only_what_is_missing(written: Path, after: int) -> None:
+def test_a_resumed_run_encodes_only_missing_shards(written: Path, after: int) -> None:
     whole, count = content(written), len(chunk_bounds(corpus().offsets, SHARD)) - 1
     folder = written.parent.parent / "again" / "key"
     with pytest.raises(KeyboardInterrupt):
@@ -208,7 +208,7 @@ def test_a_stopped_run_encodes_only_what_is_missing(written: Path, after: int) -
         lambda draft: (draft / "tokens.bin").open("ab").write(b"half a shard"),
     ],
 )
-def test_a_draft_that_is_not_sound_is_made_anew(written: Path, damage: Callable[[Path], object]) -> None:
+def test_a_damaged_draft_is_written_again(written: Path, damage: Callable[[Path], object]) -> None:
     whole, folder = content(written), written.parent.parent / "again" / "key"
     with pytest.raises(KeyboardInterrupt):
         write_features(folder, corpus(), Fails(5, KeyboardInterrupt()), "float16")
@@ -217,13 +217,13 @@ def test_a_draft_that_is_not_sound_is_made_anew(written: Path, damage: Callable[
     assert content(folder) == whole
 
 
-def test_an_encoder_that_fails_at_once_leaves_nothing(tmp_path: Path) -> None:
+def test_an_encoder_that_fails_at_once_leaves_no_draft(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no model"):
         write_features(tmp_path / "key", corpus(), Fails(0, DataError("no model")), "float16")
-    assert list(tmp_path.iterdir()) == []
+    assert [path.suffix for path in tmp_path.iterdir()] == [".lock"]
 
 
-def test_two_processes_at_once_give_one_whole_result(written: Path, tmp_path: Path) -> None:
+def test_two_concurrent_writers_give_one_complete_result(written: Path, tmp_path: Path) -> None:
     folder = tmp_path / "both" / "key"
     children = [start(folder, "lengths") for _ in range(2)]
     assert [child.communicate()[1] for child in children] == ["", ""]
@@ -231,31 +231,48 @@ def test_two_processes_at_once_give_one_whole_result(written: Path, tmp_path: Pa
     assert content(folder) == content(written)
 
 
-def test_one_that_comes_late_finds_the_work_done(written: Path) -> None:
+def test_a_late_writer_does_nothing(written: Path) -> None:
     late = Lengths()
     write_features(written, corpus(), late, "float16")
     assert late.calls == 0
     content(written)
 
 
-def test_a_lock_whose_file_was_removed_locks_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that waited for it must not write beside one that came later."""
-    draft, real = tmp_path / "key.partial", fcntl.flock
-    waited = []
-
-    def wait(file: Any, kind: int) -> None:
-        if not waited:  # the one that had it removes the file; then another makes it anew
-            store.lock_path(draft).unlink()
-            store.lock_path(draft).write_text("")
-        waited.append(kind)
-        real(file, kind)
-
-    monkeypatch.setattr(fcntl, "flock", wait)
+def test_a_lock_is_held_while_writing_and_removed_afterwards(tmp_path: Path) -> None:
+    draft = tmp_path / "key.partial"
+    assert not store.is_being_written(draft)
     with store._write_lock(draft):
-        assert waited == [fcntl.LOCK_EX] * 2
         assert store.is_being_written(draft)
     assert not store.is_being_written(draft)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_second_writer_waits_for_the_first(tmp_path: Path) -> None:
+    draft, order = tmp_path / "key.partial", list[str]()
+
+    def write_second() -> None:
+        with store._write_lock(draft):
+            order.append("second")
+
+    thread = threading.Thread(target=write_second)
+    with store._write_lock(draft):
+        thread.start()
+        time.sleep(0.2)
+        order.append("first")
+    thread.join()
+    assert order == ["first", "second"]
+
+
+def test_the_lock_of_a_killed_writer_blocks_nobody(tmp_path: Path) -> None:
+    draft = tmp_path / "key.partial"
+    code = "import os, sys; from pathlib import Path; from convener.encoders import store\n"
+    code += "with store._write_lock(Path(sys.argv[1])): os._exit(7)"
+    killed = subprocess.run([sys.executable, "-c", code, str(draft)], check=False)
+    assert killed.returncode == 7
+    assert store.lock_path(draft).is_file()
+    assert not store.is_being_written(draft)
+    with store._write_lock(draft):
+        assert store.is_being_written(draft)
 
 
 # Damage
@@ -271,15 +288,15 @@ def test_a_lock_whose_file_was_removed_locks_nothing(tmp_path: Path, monkeypatch
         (lambda f: (f / "facts.json").unlink(), "no features"),
         (lambda f: (f / "facts.json").write_text("{"), "no features"),
         (lambda f: (f / "facts.json").write_text("7"), "no features"),
-        (lambda f: (f / "facts.json").write_text("[]"), "not features of version 1"),
-        (lambda f: changed(f, version=99), "not features of version 1"),
+        (lambda f: (f / "facts.json").write_text("[]"), "expected features of format version 1"),
+        (lambda f: changed(f, version=99), "expected features of format version 1"),
         (lambda f: changed(f, dtype="float8"), "damaged: 'float8'"),
         (lambda f: changed(f, width=None), "damaged"),
         (lambda f: changed(f, encoding={}), "damaged: 'name'"),
         (lambda f: changed(f, encoding=None), "damaged"),
     ],
 )
-def test_damage_is_noticed(written: Path, damage: Callable[[Path], object], message: str) -> None:
+def test_damage_is_detected(written: Path, damage: Callable[[Path], object], message: str) -> None:
     damage(written)
     with pytest.raises(DataError, match=message):
         open_features(written)
@@ -296,12 +313,12 @@ class Crooked(Lengths):
     dim = 4
 
 
-def test_an_encoder_that_breaks_its_word_is_refused(tmp_path: Path) -> None:
+def test_features_of_the_wrong_shape_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"features of lengths must have shape \(\d+, 4\)"):
         write_features(tmp_path / "key", corpus(), Crooked(), "float16")
 
 
-def test_numbers_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+def test_features_that_overflow_are_rejected(tmp_path: Path) -> None:
     huge = Lengths(scale=1e5)
     with pytest.raises(DataError, match="do not fit float16; choose bfloat16 or float32"):
         write_features(tmp_path / "key", corpus(), huge, "float16")
@@ -309,7 +326,7 @@ def test_numbers_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     assert open_features(tmp_path / "key").token_vectors().max() > 65504
 
 
-def test_a_full_disk_is_named(tmp_path: Path, shards: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_reported(tmp_path: Path, shards: None, monkeypatch: pytest.MonkeyPatch) -> None:
     calls = count()
 
     def full(number: int) -> None:
@@ -317,15 +334,15 @@ def test_a_full_disk_is_named(tmp_path: Path, shards: None, monkeypatch: pytest.
             raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(DataError, match="key: features cannot be written: No space left"):
+    with pytest.raises(DataError, match="key: cannot write features: No space left"):
         write_features(tmp_path / "key", corpus(), Lengths(), "float16")
     assert not (tmp_path / "key").exists()
     write_features(tmp_path / "key", corpus(), Lengths(), "float16")
     assert len(open_features(tmp_path / "key").tokens) == len(corpus().tokens)
 
 
-def test_a_folder_one_may_not_write_is_named(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     """A file where the folder should be: permissions do not bind an administrator."""
     (tmp_path / "cache").write_text("")
-    with pytest.raises(DataError, match=r"features cannot be written: (Not a directory|File exists)"):
+    with pytest.raises(DataError, match=r"cannot write features: (Not a directory|File exists)"):
         write_features(tmp_path / "cache" / "key", corpus(), Lengths(), "float16")

@@ -44,7 +44,7 @@ words = st.one_of(
 
 @given(sentences=st.lists(st.lists(words, max_size=6), max_size=5), most=st.integers(1, 8))
 @settings(max_examples=100)
-def test_words_are_cut_as_the_tokenizer_cuts_a_sentence(naive: Naive, sentences: list[list[str]], most: int) -> None:
+def test_subwords_equal_those_of_the_tokenizer(naive: Naive, sentences: list[list[str]], most: int) -> None:
     if not any(sentences):
         assert len(cut(naive, sentences).ids) == 0
         return
@@ -54,7 +54,7 @@ def test_words_are_cut_as_the_tokenizer_cuts_a_sentence(naive: Naive, sentences:
 
 
 @pytest.mark.parametrize("word", EMPTY)
-def test_a_word_that_yields_nothing_is_unknown(naive: Naive, word: str) -> None:
+def test_a_word_without_subwords_is_unknown(naive: Naive, word: str) -> None:
     assert naive.pieces(["cat", word, "mat"])[1] == []
     assert by_word(cut(naive, [["cat", word, "mat"]])) == [
         *naive.pieces(["cat"]),
@@ -66,7 +66,7 @@ def test_a_word_that_yields_nothing_is_unknown(naive: Naive, word: str) -> None:
     assert by_word(cut(naive, [[word, word], [], [word]])) == [[UNKNOWN]] * 3
 
 
-def test_words_that_yield_nothing_may_have_no_piece(naive: Naive) -> None:
+def test_words_without_subwords_may_stay_empty(naive: Naive) -> None:
     sentences = [["cat", "\u200b", "mat"], ["\u200b"], [], ["\u200b", "unbelievable"]]
     found = tokenize_words(naive.tokenizer, *packed(sentences), unknown_id=None, max_per_word=1 << 30)
     assert by_word(found) == [ids for words in sentences for ids in naive.pieces(words)]
@@ -75,7 +75,7 @@ def test_words_that_yield_nothing_may_have_no_piece(naive: Naive) -> None:
     assert (nothing.ids.tolist(), nothing.counts.tolist()) == ([], [0])
 
 
-def test_a_word_of_ten_thousand_characters_costs_no_more_than_a_long_one(naive: Naive) -> None:
+def test_very_long_words_are_truncated(naive: Naive) -> None:
     long = cut(naive, [["ab, " * 2500, "cat"]])
     assert by_word(long) == naive.pieces([("ab, " * 2500)[:MAX_WORD_CHARS], "cat"])
     assert by_word(cut(naive, [["ab, " * 2500, "cat"]], most=5))[0] == by_word(long)[0][:5]
@@ -83,7 +83,7 @@ def test_a_word_of_ten_thousand_characters_costs_no_more_than_a_long_one(naive: 
 
 
 @pytest.mark.parametrize("word", ["\ud800", "a\udfffb", "\ud83d\ude42", "é\ud800"])
-def test_surrogates_are_read_as_question_marks(naive: Naive, word: str) -> None:
+def test_surrogates_become_question_marks(naive: Naive, word: str) -> None:
     """No tokenizer takes them; a file may hold them all the same."""
     with pytest.raises((TypeError, UnicodeError)):
         naive.pieces([word])
@@ -91,21 +91,21 @@ def test_surrogates_are_read_as_question_marks(naive: Naive, word: str) -> None:
     assert by_word(cut(naive, [[word, "cat"]])) == naive.pieces([mended, "cat"])
 
 
-def test_a_sentence_does_not_change_what_its_neighbours_are_cut_into(naive: Naive) -> None:
+def test_sentences_are_tokenized_independently(naive: Naive) -> None:
     alone = [ids for line in SENTENCES for ids in by_word(cut(naive, [line]))]
     assert by_word(cut(naive, SENTENCES)) == alone
     assert by_word(cut(naive, [[], *SENTENCES, []])) == alone
 
 
 @pytest.mark.parametrize("kind", ["roberta", "t5"])
-def test_other_tokenizers_cut_words_as_they_cut_sentences(kind: str, tiny: Callable[[str], Path]) -> None:
+def test_other_tokenizers_agree_on_words_and_sentences(kind: str, tiny: Callable[[str], Path]) -> None:
     options: dict[str, Any] = {"add_prefix_space": True} if kind == "roberta" else {}
     other = Naive.of(tiny(kind), **options)
     sentences = [*SENTENCES, ["🙂", "cat"], ["Zürich"]]
     assert by_word(cut(other, sentences)) == expected(other, sentences)
 
 
-def test_special_pieces_are_those_around_a_sentence(naive: Naive, tiny: Callable[[str], Path]) -> None:
+def test_special_tokens_are_those_around_a_sentence(naive: Naive, tiny: Callable[[str], Path]) -> None:
     found = get_special_tokens(naive.tokenizer)
     assert (found.prefix, found.suffix, found.padding_id) == ((101,), (102,), 0)
     assert found.unknown_id == naive.tokenizer.unk_token_id
@@ -123,6 +123,6 @@ class Mute:
         return {"input_ids": [1, 2], "special_tokens_mask": [1, 1]}
 
 
-def test_a_tokenizer_without_words_is_refused() -> None:
-    with pytest.raises(DataError, match="mute: a tokenizer that makes nothing of a word"):
+def test_a_tokenizer_without_subwords_is_rejected() -> None:
+    with pytest.raises(DataError, match="mute: the tokenizer returns no tokens for a word"):
         get_special_tokens(Mute())

@@ -32,7 +32,7 @@ def rows(windows: Windows) -> list[tuple[int, int, int, int]]:
 
 
 @given(cases())
-def test_every_word_is_given_by_exactly_one_window(
+def test_every_word_is_output_by_exactly_one_window(
     case: tuple[list[list[int]], int, float],
 ) -> None:
     sentences, *rest = case
@@ -81,7 +81,7 @@ def test_a_word_has_context_on_both_sides(case: tuple[list[list[int]], int, floa
 
 
 @given(st.integers(17, 300), st.sampled_from([0.0, 0.5, 0.75]))
-def test_a_long_sentence_takes_no_more_windows_than_the_overlap_costs(count: int, overlap: float) -> None:
+def test_the_number_of_windows_is_bounded_by_the_overlap(count: int, overlap: float) -> None:
     windows = made([[1] * count], 16, overlap)
     step = 16 - int(16 * overlap)
     assert len(windows.start) == 1 + -(-(count - 16) // step)
@@ -89,7 +89,7 @@ def test_a_long_sentence_takes_no_more_windows_than_the_overlap_costs(count: int
 
 
 @given(st.lists(st.integers(1, 50), max_size=60), st.integers(16, 128))
-def test_batches_hold_every_window_once_and_keep_to_the_budget(lengths: list[int], budget: int) -> None:
+def test_batches_contain_every_window_once_and_respect_the_limit(lengths: list[int], budget: int) -> None:
     found = batch_by_length(np.array(lengths, np.int64), budget)
     assert sorted(number for batch in found for number in batch.tolist()) == list(range(len(lengths)))
     for batch in found:
@@ -98,7 +98,7 @@ def test_batches_hold_every_window_once_and_keep_to_the_budget(lengths: list[int
 
 
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=60), st.integers(50, 128))
-def test_windows_of_like_length_are_read_together(lengths: list[int], budget: int) -> None:
+def test_windows_of_similar_length_share_a_batch(lengths: list[int], budget: int) -> None:
     found = batch_by_length(np.array(lengths, np.int64), budget)
     seen = [lengths[number] for batch in found for number in batch.tolist()]
     assert seen == sorted(lengths, reverse=True)

@@ -1,4 +1,4 @@
-"""Evaluation of predictions, with majority vote beside them."""
+"""Evaluation of predictions, with majority vote as the baseline."""
 
 import json
 from dataclasses import replace
@@ -36,7 +36,7 @@ PERFECT = [1, 2, 0, 1, 3, 0]
 POOR = [1, 0, 0, 0, 1, 2]
 
 
-def test_figures_and_majority_vote_are_those_of_the_metric():
+def test_scores_of_model_and_majority_vote_equal_the_metrics():
     truth = data()
     found = evaluate(predict(POOR), truth)
     scores = score_labels(np.array(POOR), truth.gold, truth.offsets, truth.tags)
@@ -54,9 +54,9 @@ def test_figures_and_majority_vote_are_those_of_the_metric():
     assert evaluate(predict(PERFECT), truth).f1 == 1.0
 
 
-def test_says_when_majority_vote_is_better_and_names_the_mode():
+def test_table_names_the_mode_and_notes_if_majority_vote_is_better():
     text = str(evaluate(predict(POOR), data()))
-    assert "lenient mode" in text
+    assert "conlleval mode" in text
     assert "by hand" in text
     assert "majority vote (IO)" in text
     assert text.count("below majority vote") == 1
@@ -66,11 +66,11 @@ def test_says_when_majority_vote_is_better_and_names_the_mode():
     assert "below" not in good
 
 
-def test_mode_reads_illegal_gold():
-    stray = data(gold=np.array([2, 2, 0, 1, 3, 0], np.int16))
-    assert evaluate(predict(PERFECT), stray).recall == 1.0
-    assert evaluate(predict(PERFECT), stray).precision == 1.0
-    assert evaluate(predict(PERFECT), stray, mode="strict").precision == pytest.approx(2 / 3)
+def test_mode_decides_how_illegal_gold_is_read():
+    illegal = data(gold=np.array([2, 2, 0, 1, 3, 0], np.int16))
+    assert evaluate(predict(PERFECT), illegal).recall == 1.0
+    assert evaluate(predict(PERFECT), illegal).precision == 1.0
+    assert evaluate(predict(PERFECT), illegal, mode="strict").precision == pytest.approx(2 / 3)
 
 
 def test_json():
@@ -82,7 +82,7 @@ def test_json():
     assert plain["intervals"] is None
 
 
-def test_without_gold_every_figure_is_none():
+def test_without_gold_every_metric_is_none():
     found = evaluate(predict(POOR), data().without_gold(), bootstrap_samples=10)
     assert (found.f1, found.macro_f1, found.majority_vote, found.intervals) == (None,) * 4
     plain = json.loads(json.dumps(found.to_json()))
@@ -101,7 +101,7 @@ def test_without_sources_there_is_no_majority_vote():
     assert "majority" not in str(found)
 
 
-def test_types_are_matched_by_name_and_new_ones_count_against_precision():
+def test_types_are_matched_by_name_and_unknown_ones_lower_precision():
     other = Dataset.from_spans(["LOC", "DRUG", "PER"], SENTENCES, {})
     labels = np.array([5, 6, 0, 3, 1, 0], np.int16)  # PER, DRUG, LOC
     found = evaluate(Predictions(data=other, labels=labels), data())
@@ -111,45 +111,45 @@ def test_types_are_matched_by_name_and_new_ones_count_against_precision():
     assert found.error_types.counts[ErrorType.TYPE] == 1
 
 
-def test_calibration_survives_another_order_of_types():
+def test_calibration_does_not_depend_on_the_order_of_types():
     same = predict(PERFECT, probabilities=np.full((6, 5), 0.2, np.float32))
     other = Dataset.from_spans(["LOC", "PER"], SENTENCES, {})
-    turned = Predictions(
+    reordered = Predictions(
         data=other,
         labels=np.array([3, 4, 0, 3, 1, 0], np.int16),
         probabilities=np.full((6, 5), 0.2, np.float32),
     )
-    for predictions in (same, turned):
+    for predictions in (same, reordered):
         found = evaluate(predictions, data())
         assert set(found.calibration) == {"tokens", "entity_tokens", "spans"}
         assert found.calibration["tokens"].ece == pytest.approx(0.8)
         assert found.calibration["entity_tokens"].count.sum() == 4
         assert found.calibration["spans"].count.sum() == 3
-    assert "calibration error of entity tokens 0.8000" in str(found)
+    assert "expected calibration error of entity tokens 0.8000" in str(found)
     assert evaluate(predict(POOR), data()).calibration == {}
 
 
-def test_intervals_where_asked_for():
+def test_intervals_are_computed_on_request():
     truth = Dataset.concat([data()] * 30)
     labels = np.tile(np.array(POOR, np.int16), 30)
     found = evaluate(Predictions(data=truth, labels=labels), truth, bootstrap_samples=200, seed=1)
     assert found.intervals.f1.low <= found.f1 <= found.intervals.f1.high
     assert found.difference_to_majority_vote.f1.value == pytest.approx(found.f1 - found.majority_vote.micro.f1)
-    assert "95% interval" in str(found)
+    assert "95% confidence interval" in str(found)
     again = evaluate(Predictions(data=truth, labels=labels), truth, bootstrap_samples=200, seed=1)
     assert again.intervals == found.intervals
 
 
-def test_compare_is_paired():
+def test_comparison_is_paired():
     found = compare_predictions(predict(PERFECT), predict(POOR), data(), samples=50)
     assert found.f1.value == pytest.approx(1.0)
     swapped = compare_predictions(predict(POOR), predict(PERFECT), data(), samples=50)
     assert swapped.f1.value == -found.f1.value
-    with pytest.raises(DataError, match="needs gold"):
+    with pytest.raises(DataError, match="needs gold labels"):
         compare_predictions(predict(POOR), predict(POOR), data().without_gold())
 
 
-def change(number, word):
+def replace_token(number, word):
     words = [token for sentence in SENTENCES for token in sentence]
     words[number] = word
     return data(tokens=StringArray.from_list(words))
@@ -158,19 +158,19 @@ def change(number, word):
 @pytest.mark.parametrize(
     ("truth", "message"),
     [
-        (change(5, "sleept"), "sentence 2, token 1 is 'sleeps' in the predictions, 'sleept' in"),
-        (change(1, "L"), "sentence 0, token 1 is 'Lovelace' in the predictions, 'L' in"),
-        (change(3, "Paris!"), "sentence 0, token 3 is 'Paris' in the predictions, 'Paris!' in"),
-        (data()[:2], "predictions hold 3 sentences, the data 2; the first 2 are the same"),
+        (replace_token(5, "sleept"), "sentence 2, token 1 is 'sleeps' in the predictions, 'sleept' in"),
+        (replace_token(1, "L"), "sentence 0, token 1 is 'Lovelace' in the predictions, 'L' in"),
+        (replace_token(3, "Paris!"), "sentence 0, token 3 is 'Paris' in the predictions, 'Paris!' in"),
+        (data()[:2], "expected 2 sentences as in the data, found 3 in the predictions; the first 2 are equal"),
         (data(offsets=np.array([0, 4, 5, 6])), "sentence 1 has 0 tokens in the predictions, 1 in"),
     ],
 )
-def test_other_sentences_are_refused_and_the_first_difference_named(truth, message):
+def test_other_sentences_are_rejected_with_the_first_difference(truth, message):
     with pytest.raises(MismatchError, match=message.replace("?", r"\?")):
         evaluate(predict(POOR), truth)
 
 
-def test_equal_text_in_other_buffers_is_the_same_text():
+def test_equal_text_in_another_buffer_is_accepted():
     twice = Dataset.concat([data(), data()])
     assert evaluate(predict(PERFECT), twice[3:]).f1 == 1.0
 
@@ -178,7 +178,7 @@ def test_equal_text_in_other_buffers_is_the_same_text():
 def test_settings_are_checked():
     with pytest.raises(ConfigError, match="no mode 'exact'"):
         evaluate(predict(POOR), data(), mode="exact")
-    with pytest.raises(ConfigError, match="number of draws, got -1"):
+    with pytest.raises(ConfigError, match="bootstrap_samples must be at least 0, got -1"):
         evaluate(predict(POOR), data(), bootstrap_samples=-1)
 
 
@@ -189,7 +189,7 @@ def test_no_sentences():
     assert "0.00%" in str(found)
 
 
-def test_coarse_votes_are_no_part_of_an_evaluation() -> None:
+def test_coarse_votes_are_ignored() -> None:
     data = Dataset.from_spans(
         ["PER", "LOC", "ENT"],
         [["Ada", "in", "Oslo"]],

@@ -1,4 +1,4 @@
-"""Scores against seqeval, nervaluate and counting by hand."""
+"""Scores equal those of seqeval and nervaluate, and counts by hand."""
 
 from itertools import pairwise
 
@@ -26,8 +26,8 @@ CORPORA = 1000
 TYPES = ("PER", "LOC", "ORG-2", "X_y")
 
 
-def corpus(rng):
-    """A corpus with illegal tags: gold at random, the prediction a damaged copy of it."""
+def random_corpus(rng):
+    """Random gold with illegal labels, and predictions that are a corrupted copy of it."""
     tags = TagSet(TYPES[: rng.integers(1, 5)])
     lengths = rng.integers(0, 25, size=rng.integers(1, 20))
     count, size = int(lengths.sum()), len(tags)
@@ -36,12 +36,12 @@ def corpus(rng):
     gold[1:] = np.where(
         rng.random(count - 1 if count else 0) < 0.4, gold[:-1] + (gold[:-1] % 2), gold[1:]
     )  # some true continuations: B-x or I-x followed by I-x
-    damage = rng.random(count) < rng.choice([0.0, 0.1, 0.5])
-    predicted = np.where(damage, rng.integers(0, size, count), gold)
+    corrupted = rng.random(count) < rng.choice([0.0, 0.1, 0.5])
+    predicted = np.where(corrupted, rng.integers(0, size, count), gold)
     return tags, predicted.astype(np.int16), gold.astype(np.int16), lengths_to_offsets(lengths)
 
 
-def as_tags(labels, offsets, tags):
+def to_tags(labels, offsets, tags):
     names = [tags.names[label] for label in labels]
     return [names[a:b] for a, b in pairwise(offsets)]
 
@@ -53,19 +53,19 @@ def triple(score):
 @pytest.fixture(scope="module")
 def corpora():
     rng = np.random.default_rng(20220814)
-    return [corpus(rng) for _ in range(CORPORA)]
+    return [random_corpus(rng) for _ in range(CORPORA)]
 
 
-SEQEVAL = {"lenient": {}, "strict": {"mode": "strict", "scheme": IOB2}}
+SEQEVAL_OPTIONS = {"conlleval": {}, "strict": {"mode": "strict", "scheme": IOB2}}
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
-@pytest.mark.parametrize("mode", ["lenient", "strict"])
+@pytest.mark.parametrize("mode", ["conlleval", "strict"])
 def test_equals_seqeval(corpora, mode):
-    options = {"zero_division": 0, **SEQEVAL[mode]}
+    options = {"zero_division": 0, **SEQEVAL_OPTIONS[mode]}
     differing = 0
     for tags, predicted, gold, offsets in corpora:
-        texts = [as_tags(labels, offsets, tags) for labels in (gold, predicted)]
+        texts = [to_tags(labels, offsets, tags) for labels in (gold, predicted)]
         ours = score_labels(predicted, gold, offsets, tags, mode)
         theirs = [score(*texts, **options) for score in (precision_score, recall_score, f1_score)]
         assert triple(ours.micro) == pytest.approx(theirs, abs=1e-12)
@@ -76,33 +76,33 @@ def test_equals_seqeval(corpora, mode):
             assert mine == pytest.approx(list(each), abs=1e-12)
             mean = f1_score(*texts, average="macro", **options)
             assert ours.macro_f1 == pytest.approx(mean, abs=1e-12)
-        other = "strict" if mode == "lenient" else "lenient"
+        other = "strict" if mode == "conlleval" else "conlleval"
         differing += ours.micro != score_labels(predicted, gold, offsets, tags, other).micro
-    assert differing > CORPORA / 4  # the corpora do tell the modes apart
+    assert differing > CORPORA / 4  # the modes differ on these corpora
 
 
-def test_nervaluate_strict_is_our_lenient_mode(corpora):
-    """Nervaluate reads a stray I- as the beginning of a span; its "strict" speaks of matching."""
+def test_nervaluate_strict_equals_conlleval_mode(corpora):
+    """Nervaluate lets an I- tag that continues nothing start a span; its "strict" refers to the matching of spans."""
     for tags, predicted, gold, offsets in corpora:
-        texts = [as_tags(labels, offsets, tags) for labels in (gold, predicted)]
+        texts = [to_tags(labels, offsets, tags) for labels in (gold, predicted)]
         result = Evaluator(*texts, tags=list(tags.types), loader="list").evaluate()
         theirs = result["overall"]["strict"]
-        ours = score_labels(predicted, gold, offsets, tags, "lenient")
+        ours = score_labels(predicted, gold, offsets, tags, "conlleval")
         assert triple(ours.micro) == pytest.approx((theirs.precision, theirs.recall, theirs.f1), abs=1e-12)
         assert (ours.micro.predicted, ours.micro.gold) == (theirs.actual, theirs.possible)
-        for name, kinds in result["entities"].items():
-            assert ours.per_type[name].f1 == pytest.approx(kinds["strict"].f1, abs=1e-12)
+        for name, by_matching in result["entities"].items():
+            assert ours.per_type[name].f1 == pytest.approx(by_matching["strict"].f1, abs=1e-12)
 
 
 def test_token_accuracy_equals_seqeval(corpora):
     for tags, predicted, gold, offsets in corpora[:100]:
         if len(gold):
-            texts = [as_tags(labels, offsets, tags) for labels in (gold, predicted)]
+            texts = [to_tags(labels, offsets, tags) for labels in (gold, predicted)]
             assert token_accuracy(predicted, gold) == pytest.approx(accuracy_score(*texts))
     assert token_accuracy(np.zeros(0, np.int16), np.zeros(0, np.int16)) == 0.0
 
 
-def test_counts_of_sentences_add_up(corpora):
+def test_sentence_counts_sum_to_the_micro_score(corpora):
     for tags, predicted, gold, offsets in corpora[:100]:
         spans = [labels_to_spans(labels, offsets, tags) for labels in (predicted, gold)]
         counts = sentence_counts(*spans, len(offsets) - 1)
@@ -111,7 +111,7 @@ def test_counts_of_sentences_add_up(corpora):
         assert counts.sum(axis=0).tolist() == [micro.correct, micro.predicted, micro.gold]
 
 
-def test_nothing_gives_zeros():
+def test_scores_without_spans_are_zero():
     scores = score_labels(np.zeros(3, int), np.zeros(3, int), np.array([0, 3]), TagSet(("X",)))
     assert triple(scores.micro) == (0.0, 0.0, 0.0)
     assert scores.macro_f1 == 0.0
@@ -119,21 +119,21 @@ def test_nothing_gives_zeros():
     assert Score(0, 0, 5).recall == 0.0
 
 
-def test_macro_leaves_out_types_that_do_not_occur():
+def test_macro_f1_excludes_types_that_do_not_occur():
     scores = score_labels(np.array([1, 0]), np.array([1, 3]), np.array([0, 2]), TagSet(tuple("ABC")))
     assert scores.macro_f1 == 0.5
     assert list(scores.per_type) == ["A", "B", "C"]
 
 
-def test_abstain_is_outside():
+def test_abstentions_count_as_outside():
     tags, offsets = TagSet(("X",)), np.array([0, 4])
     scores = score_labels(np.array([1, -1, -1, 1]), np.array([1, 0, 0, 0]), offsets, tags)
     assert scores.micro == Score(correct=1, predicted=2, gold=1)
 
 
-def test_refusals():
+def test_invalid_input_is_rejected():
     tags, offsets = TagSet(("X",)), np.array([0, 2])
-    with pytest.raises(MismatchError, match="2 predicted labels, but 3 gold"):
+    with pytest.raises(MismatchError, match="found 2 and 3"):
         score_labels(np.zeros(2, int), np.zeros(3, int), offsets, tags)
     with pytest.raises(ConfigError, match="did you mean 'strict'"):
         score_labels(np.zeros(2, int), np.zeros(2, int), offsets, tags, "strikt")
@@ -143,8 +143,8 @@ def test_refusals():
         token_accuracy(np.zeros(2, int), np.zeros(3, int))
 
 
-def test_keys_of_places_too_large_to_number():
-    """Sentences, starts, ends and types whose product does not fit into 64 bits."""
+def test_span_keys_beyond_the_range_of_int64():
+    """The product of the ranges of sentence, start, end and type does not fit into 64 bits."""
     rows = [(2**40, 2**20, 2**30, 500), (0, 0, 1, 0), (2**40, 2**20, 2**30, 499)]
     far = Spans.from_rows(rows)
     same, other = span_keys(far, Spans.from_rows(rows[:1]))
@@ -152,7 +152,7 @@ def test_keys_of_places_too_large_to_number():
     assert np.argsort(same).tolist() == [1, 2, 0]
 
 
-def test_types_whose_names_end_in_a_dash_stay_apart():
+def test_types_whose_names_end_in_a_dash_are_distinct():
     """Seqeval's strict mode strips dashes from type names and so merges A and A-; we do not."""
     gold, predicted = [["B-A"]], [["B-A-"]]
     assert f1_score(gold, predicted, mode="strict", scheme=IOB2) == 1.0

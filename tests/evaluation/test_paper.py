@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import convener as cv
-from benchmarks.paper.figures import SOURCES
+from benchmarks.paper.published import SOURCES
 
 
 @pytest.mark.parametrize("name", SOURCES)

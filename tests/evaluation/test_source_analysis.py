@@ -1,4 +1,4 @@
-"""The analysis of sources against scikit-learn, a textbook alpha and counting by hand."""
+"""Source analysis equals scikit-learn, a textbook alpha and counts by hand."""
 
 import json
 from itertools import combinations
@@ -18,7 +18,7 @@ TAGS = TagSet(("PER", "LOC", "ORG"))
 
 
 def random_data(seed, *, sources=4, abstain=0.3, gold=True):
-    """Sources that err on a common truth, partly O-silent, partly abstaining by sentence."""
+    """Sources with random errors; half of them have silence="O", and all abstain on some sentences."""
     rng = np.random.default_rng(seed)
     lengths = rng.integers(0, 10, size=12)
     count = int(lengths.sum())
@@ -71,36 +71,38 @@ def textbook_alpha(rows):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_shares_equal_counting_token_by_token(seed):
+def test_shares_equal_counts_token_by_token(seed):
     data = random_data(seed)
-    said, kind = data.opinions(), (data.votes + 1) // 2
+    votes, vote_type = data.opinions(), (data.votes + 1) // 2
     found = analyze(data)
     size = len(data.tokens)
     for k, source in enumerate(found.sources):
         others = [j for j in range(4) if j != k]
-        overlap = [said[t, k] and said[t, others].any() for t in range(size)]
-        conflict = [said[t, k] and any(said[t, j] and kind[t, j] != kind[t, k] for j in others) for t in range(size)]
+        overlap = [votes[t, k] and votes[t, others].any() for t in range(size)]
+        conflict = [
+            votes[t, k] and any(votes[t, j] and vote_type[t, j] != vote_type[t, k] for j in others) for t in range(size)
+        ]
         shares = (source.coverage, source.overlap, source.conflict)
-        assert shares == pytest.approx((said[:, k].mean(), np.mean(overlap), np.mean(conflict)))
+        assert shares == pytest.approx((votes[:, k].mean(), np.mean(overlap), np.mean(conflict)))
         spans = list(data.tags.spans(data.votes[:, k], data.offsets))
         assert source.spans == len(spans)
         assert source.types == tuple(TAGS.types[t] for t in sorted({s.type for s in spans}))
-        assert source.sentences == len(set(data.sentence_of_token()[said[:, k]].tolist()))
-    voices = [set(kind[t, said[t]].tolist()) for t in range(size)]
-    assert found.conflict == pytest.approx(np.mean([len(voice) > 1 for voice in voices]))
-    assert found.coverage == pytest.approx(said.any(axis=1).mean())
-    assert found.overlap == pytest.approx((said.sum(axis=1) > 1).mean())
+        assert source.sentences == len(set(data.sentence_of_token()[votes[:, k]].tolist()))
+    types_at_token = [set(vote_type[t, votes[t]].tolist()) for t in range(size)]
+    assert found.conflict == pytest.approx(np.mean([len(types) > 1 for types in types_at_token]))
+    assert found.coverage == pytest.approx(votes.any(axis=1).mean())
+    assert found.overlap == pytest.approx((votes.sum(axis=1) > 1).mean())
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_pairs_equal_counting_pair_by_pair(seed):
+def test_pairwise_metrics_equal_counts_pair_by_pair(seed):
     data = random_data(seed)
-    said, kind = data.opinions(), (data.votes + 1) // 2
+    votes, vote_type = data.opinions(), (data.votes + 1) // 2
     pairwise = analyze(data).pairwise
     rows = categories(data)
     for i, j in combinations(range(4), 2):
-        both = said[:, i] & said[:, j]
-        differ = both & (kind[:, i] != kind[:, j])
+        both = votes[:, i] & votes[:, j]
+        differ = both & (vote_type[:, i] != vote_type[:, j])
         assert pairwise["overlap"][i, j] == pytest.approx(both.mean())
         assert pairwise["conflict"][i, j] == pytest.approx(differ.mean())
         assert pairwise["agreement"][i, j] == pytest.approx(1 - differ.sum() / both.sum())
@@ -114,23 +116,23 @@ def test_pairs_equal_counting_pair_by_pair(seed):
         np.testing.assert_allclose(matrix, matrix.T)
     for name in ("agreement", "span_f1", "kappa"):
         np.testing.assert_allclose(np.diag(pairwise[name]), 1)
-    np.testing.assert_allclose(np.diag(pairwise["overlap"]), said.mean(axis=0))
+    np.testing.assert_allclose(np.diag(pairwise["overlap"]), votes.mean(axis=0))
 
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("abstain", [0.0, 0.3, 0.6])
-def test_alpha_equals_the_textbook(seed, abstain):
+def test_krippendorff_alpha_equals_the_textbook(seed, abstain):
     data = random_data(seed, sources=5, abstain=abstain)
     assert analyze(data).krippendorff_alpha == pytest.approx(textbook_alpha(categories(data)))
 
 
-def test_span_f1_of_two_sources_is_that_of_one_scored_against_the_other():
+def test_span_f1_equals_the_score_of_one_source_against_the_other():
     data = random_data(3, abstain=0.0)
     score = score_labels(data.votes[:, 0], data.votes[:, 1], data.offsets, TAGS).micro
     assert analyze(data).pairwise["span_f1"][0, 1] == pytest.approx(score.f1)
 
 
-def test_an_abstained_sentence_counts_against_recall():
+def test_abstaining_on_a_sentence_lowers_recall():
     data = Dataset.from_spans(
         ["X"],
         [["a"], ["b"]],
@@ -141,12 +143,12 @@ def test_an_abstained_sentence_counts_against_recall():
     assert (source.score.precision, source.score.recall) == (1.0, 0.5)
 
 
-def test_silence_is_no_opinion_but_a_spoken_o_is():
+def test_unmarked_tokens_count_as_votes_only_with_silence_abstain():
     tokens, votes = [["a", "b"]], {"one": [[(0, 1, "X")]], "two": [[]]}
-    quiet = analyze(Dataset.from_spans(["X"], tokens, votes, silence="O"))
-    assert (quiet.coverage, quiet.overlap, quiet.conflict) == (0.5, 0.0, 0.0)
-    spoken = analyze(Dataset.from_spans(["X"], tokens, votes, silence="abstain"))
-    assert (spoken.coverage, spoken.overlap, spoken.conflict) == (1.0, 1.0, 0.5)
+    not_counted = analyze(Dataset.from_spans(["X"], tokens, votes, silence="O"))
+    assert (not_counted.coverage, not_counted.overlap, not_counted.conflict) == (0.5, 0.0, 0.0)
+    counted = analyze(Dataset.from_spans(["X"], tokens, votes, silence="abstain"))
+    assert (counted.coverage, counted.overlap, counted.conflict) == (1.0, 1.0, 0.5)
 
 
 def test_begin_and_inside_of_one_type_do_not_conflict():
@@ -160,7 +162,7 @@ def test_begin_and_inside_of_one_type_do_not_conflict():
     assert found.pairwise["span_f1"][0, 1] == 0.0
 
 
-def test_json_without_gold_and_with_undefined_figures():
+def test_json_without_gold_and_with_undefined_metrics():
     data = Dataset.from_spans(["X"], [["a"], []], {"never": [[], []], "once": [[(0, 1, "X")], None]})
     found = analyze(data)
     plain = json.loads(json.dumps(found.to_json(), allow_nan=False))
@@ -172,7 +174,7 @@ def test_json_without_gold_and_with_undefined_figures():
 
 
 @pytest.mark.parametrize("votes", [{}, {"a": []}, {"a": [], "b": []}])
-def test_nothing_at_all(votes):
+def test_empty_dataset(votes):
     found = analyze(Dataset.from_spans(["X"], [], votes))
     assert found.krippendorff_alpha is None
     assert found.coverage == 0.0
@@ -187,17 +189,17 @@ def test_no_sources():
 
 def test_tables():
     found = analyze(random_data(1))
-    assert "lenient" in str(found)
+    assert "conlleval mode" in str(found)
     assert "Krippendorff's alpha" in str(found)
-    for kind in found.pairwise:
-        table = found.pairwise_table(kind)
+    for metric in found.pairwise:
+        table = found.pairwise_table(metric)
         assert [row[0] for row in table.rows] == ["1 s0", "2 s1", "3 s2", "4 s3"]
         assert len(table.columns) == 5
     with pytest.raises(UnknownNameError, match="did you mean 'overlap'"):
         found.pairwise_table("overlaps")
 
 
-def coarse_sources() -> Dataset:
+def coarse_data() -> Dataset:
     """Gold PER 0-2, LOC 3-4; words 0 to 5."""
     data = Dataset.from_spans(
         ["PER", "LOC", "ENT", "NAME", "NOT-PER"],
@@ -206,17 +208,17 @@ def coarse_sources() -> Dataset:
             "people": [[(0, 2, "PER"), (3, 4, "PER")]],
             "bounds": [[(0, 2, "ENT"), (3, 4, "ENT"), (4, 5, "ENT")]],
             "names": [[(0, 2, "NAME"), (3, 4, "NAME")]],
-            "doubts": [[(3, 4, "NOT-PER"), (4, 5, "NOT-PER")]],
+            "exclusions": [[(3, 4, "NOT-PER"), (4, 5, "NOT-PER")]],
         },
         gold=[[(0, 2, "PER"), (3, 4, "LOC")]],
     )
     return data.with_coarse({"ENT": "any", "NAME": ("PER",), "NOT-PER": "not PER"})
 
 
-def test_a_coarse_vote_conflicts_only_with_what_it_does_not_allow() -> None:
-    found = analyze(coarse_sources())
+def test_a_coarse_vote_conflicts_only_with_labels_it_does_not_allow() -> None:
+    found = analyze(coarse_data())
     tokens = found.pairwise["conflict"] * 6
-    # Only the doubts contradict anybody: those who say that Oslo is a person.
+    # Only "exclusions" conflicts, with the sources that vote PER for Oslo.
     expected = np.zeros((4, 4))
     expected[0, 3] = expected[3, 0] = expected[2, 3] = expected[3, 2] = 1
     np.testing.assert_allclose(tokens, expected)
@@ -226,18 +228,16 @@ def test_a_coarse_vote_conflicts_only_with_what_it_does_not_allow() -> None:
     assert [source.types for source in found.sources][1:] == [("ENT",), ("NAME",), ("NOT-PER",)]
 
 
-def test_a_coarse_span_is_right_where_gold_is_of_a_type_it_allows() -> None:
-    scores = {source.name: source.score for source in analyze(coarse_sources()).sources}
-    assert scores["doubts"] is None
-    figures = {
-        name: (score.correct, score.predicted, score.gold) for name, score in scores.items() if score is not None
-    }
-    assert figures == {"people": (1, 2, 2), "bounds": (2, 3, 2), "names": (1, 2, 2)}
-    assert "doubts" in str(analyze(coarse_sources()))
+def test_a_coarse_span_is_correct_if_it_allows_the_gold_type() -> None:
+    scores = {source.name: source.score for source in analyze(coarse_data()).sources}
+    assert scores["exclusions"] is None
+    counts = {name: (score.correct, score.predicted, score.gold) for name, score in scores.items() if score is not None}
+    assert counts == {"people": (1, 2, 2), "bounds": (2, 3, 2), "names": (1, 2, 2)}
+    assert "exclusions" in str(analyze(coarse_data()))
 
 
-def test_f1_of_coarse_sources_is_that_of_their_fine_spans() -> None:
-    data = coarse_sources()
+def test_source_f1_is_that_of_the_fine_spans() -> None:
+    data = coarse_data()
     found = source_f1(data, data.gold)
     assert found.shape == (4, 2)
     np.testing.assert_allclose(found[0], [2 / 3, 0])

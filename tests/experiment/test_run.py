@@ -1,4 +1,4 @@
-"""Runs: settings resolved, written and read back."""
+"""Runs: settings are resolved, written and read back."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 import convener as cv
 from convener.experiment import run
+from convener.experiment.run import Run
 
 VOTE = "majority-vote"
 
@@ -48,29 +49,27 @@ def test_a_bad_file_is_one_clear_error(tmp_path: Path, text: str, message: str) 
         run.RunConfig.resolve(file)
 
 
-def test_train_from_takes_the_first_share(toy: cv.Dataset) -> None:
+def test_train_split_takes_the_first_share(toy: cv.Dataset) -> None:
     corpus = cv.Corpus(splits={"valid": toy})
-    config = run.RunConfig(train_from="valid:0.8")
-    train, valid = run.select_training_data(corpus, config, "here")
+    train, valid = run.select_training_data(corpus, "valid:0.8", "here")
     assert train == toy[:32]
     assert valid == toy[32:]
 
 
 def test_a_missing_train_names_the_option(toy: cv.Dataset) -> None:
     with pytest.raises(cv.UnknownNameError, match=r"--train-from valid:0\.8"):
-        run.select_training_data(cv.Corpus(splits={"test": toy}), run.RunConfig(), "here")
+        run.select_training_data(cv.Corpus(splits={"test": toy}), None, "here")
 
 
-def test_a_bad_share_is_named(toy: cv.Dataset) -> None:
-    config = run.RunConfig(train_from="valid:most")
+def test_a_bad_share_is_refused(toy: cv.Dataset) -> None:
     with pytest.raises(cv.ConfigError, match="SPLIT:SHARE"):
-        run.select_training_data(cv.Corpus(splits={"valid": toy}), config, "here")
+        run.select_training_data(cv.Corpus(splits={"valid": toy}), "valid:most", "here")
 
 
-def test_an_existing_run_is_not_lost(toy: cv.Dataset, tmp_path: Path) -> None:
+def test_an_existing_run_is_not_replaced_silently(toy: cv.Dataset, tmp_path: Path) -> None:
     config = run.RunConfig.resolve(None, model=VOTE)
     folder = tmp_path / "run"
-    run.fit(config.build(), toy, None, config, folder)
+    run.fit_run(config.build(), toy, None, config, folder)
     with pytest.raises(cv.DataError, match="--resume or --overwrite"):
         run.is_complete(folder, config, resume=False, overwrite=False)
     assert run.is_complete(folder, config, resume=True, overwrite=False)
@@ -80,7 +79,7 @@ def test_an_existing_run_is_not_lost(toy: cv.Dataset, tmp_path: Path) -> None:
         run.is_complete(folder, other, resume=True, overwrite=False)
 
 
-def test_a_folder_that_is_no_run_is_never_replaced(tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_never_replaced(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
     with pytest.raises(cv.DataError, match="choose another folder"):
         run.is_complete(tmp_path, run.RunConfig(), resume=False, overwrite=True)
@@ -88,6 +87,40 @@ def test_a_folder_that_is_no_run_is_never_replaced(tmp_path: Path) -> None:
 
 def test_a_run_is_a_loadable_model(toy: cv.Dataset, tmp_path: Path) -> None:
     config = run.RunConfig.resolve(None, model=VOTE)
-    facts = run.fit(config.build(), toy, None, config, tmp_path / "run")
-    assert facts["used_valid_gold"] is False
+    info = run.fit_run(config.build(), toy, None, config, tmp_path / "run")
+    assert info["used_valid_gold"] is False
     assert cv.load_model(tmp_path / "run").predict(toy).tags() == cv.MajorityVote().fit(toy).predict(toy).tags()
+
+
+def test_an_opened_run_has_its_config_and_info(toy: cv.Dataset, tmp_path: Path) -> None:
+    reading = {"sources": toy.sources, "on_overlap": "first"}
+    config = run.RunConfig.resolve(None, model=VOTE, train_from="valid:0.8", reading=reading)
+    info = run.fit_run(config.build(), toy, None, config, tmp_path / "run", extra_info={"data": str(tmp_path)})
+    opened = Run.open(tmp_path / "run")
+    assert opened.info == info
+    assert opened.train_split == "valid:0.8"
+    assert opened.read_options == {"on_overlap": "first"}
+    assert opened.data_path == tmp_path
+    assert opened.model is opened.label_model
+    assert opened.label_model.fitted.sources == toy.sources
+
+
+def test_a_saved_model_is_a_run_without_config_and_info(toy: cv.Dataset, tmp_path: Path) -> None:
+    cv.MajorityVote().fit(toy).save(tmp_path / "model")
+    opened = Run.open(tmp_path / "model")
+    assert (opened.config, opened.info, opened.read_options, opened.train_split) == ({}, {}, {}, None)
+    with pytest.raises(cv.ConfigError, match="does not record its data path; pass --data"):
+        _ = opened.data_path
+
+
+def test_a_folder_without_a_model_is_not_opened(tmp_path: Path) -> None:
+    with pytest.raises(cv.DataError, match=r"not a saved model \(model\.json expected\)"):
+        Run.open(tmp_path)
+
+
+@pytest.mark.parametrize(("text", "message"), [("{", "not valid JSON"), ("[1]", "expected an object, found list")])
+def test_damaged_run_information_is_reported(toy: cv.Dataset, tmp_path: Path, text: str, message: str) -> None:
+    cv.MajorityVote().fit(toy).save(tmp_path / "model")
+    (tmp_path / "model" / "run.json").write_text(text)
+    with pytest.raises(cv.DataError, match=message):
+        _ = Run.open(tmp_path / "model").info

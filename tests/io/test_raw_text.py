@@ -1,4 +1,4 @@
-"""Raw text becomes sentences and words that know their places."""
+"""Raw text: sentences, tokens and their offsets."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ PROSE = st.text("aB. !?\n\"'(北。1", max_size=30) | st.text(max_size=20)
 
 
 @given(PROSE)
-def test_sentences_are_all_of_the_text_but_space(text: str) -> None:
+def test_sentences_cover_the_text_except_white_space(text: str) -> None:
     spans = sentence_spans(text)
-    said = "".join(text[a:b] for a, b in spans)
-    assert "".join(said.split()) == "".join(text.split())
+    covered = "".join(text[a:b] for a, b in spans)
+    assert "".join(covered.split()) == "".join(text.split())
     for start, end in spans:
         assert text[start:end] == text[start:end].strip() != ""
     assert spans == sorted(spans)
@@ -47,19 +47,19 @@ def test_sentences_are_all_of_the_text_but_space(text: str) -> None:
         ("  \n ", []),
     ],
 )
-def test_sentences(text: str, sentences: list[str]) -> None:
+def test_sentence_boundaries(text: str, sentences: list[str]) -> None:
     assert [text[a:b] for a, b in sentence_spans(text)] == sentences
 
 
 @pytest.mark.parametrize("text", ["." * 200_000, '!"' * 100_000, "\n" * 200_000, "a. " * 60_000])
-def test_odd_text_takes_no_longer(text: str) -> None:
-    began = time.monotonic()
+def test_unusual_text_is_split_in_linear_time(text: str) -> None:
+    start = time.monotonic()
     sentence_spans(text)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - start < 5
 
 
 @given(st.text("aZ_9-.' \n", max_size=12))
-def test_words_of_plain_text_go_by_one_rule(text: str) -> None:
+def test_the_ascii_rule_agrees_with_the_general_rule(text: str) -> None:
     assert [m.span() for m in WORD.finditer(text)] == [m.span() for m in _ASCII_WORD.finditer(text)]
 
 
@@ -71,12 +71,12 @@ def test_words_of_plain_text_go_by_one_rule(text: str) -> None:
         ("Zürich-West, naïve", ["Zürich-West", ",", "naïve"]),
     ],
 )
-def test_words_of_other_scripts(text: str, words: list[str]) -> None:
+def test_tokens_of_other_scripts(text: str, words: list[str]) -> None:
     assert [text[a:b] for a, b in word_spans(text).tolist()] == words
 
 
 @given(st.dictionaries(st.text("abc", max_size=3), PROSE, max_size=3))
-def test_every_word_knows_its_place(texts: dict[str, str]) -> None:
+def test_offsets_locate_sentences_and_tokens(texts: dict[str, str]) -> None:
     data = cv.tokenize(texts)
     if not len(data):
         assert not "".join(texts.values()).strip()
@@ -84,15 +84,15 @@ def test_every_word_knows_its_place(texts: dict[str, str]) -> None:
     assert data.text is not None
     assert data.doc_ids is not None
     for number in range(len(data)):
-        whole, start = texts[data.doc_ids[number]], int(data.text.doc_offsets[number])
-        said = data.text.sentences[number]
-        assert whole[start : start + len(said)] == said
-        places = data.text.token_offsets[data.offsets[number] : data.offsets[number + 1]].tolist()
-        assert [said[a:b] for a, b in places] == data[number].tokens
+        document, start = texts[data.doc_ids[number]], int(data.text.doc_offsets[number])
+        sentence = data.text.sentences[number]
+        assert document[start : start + len(sentence)] == sentence
+        token_offsets = data.text.token_offsets[data.offsets[number] : data.offsets[number + 1]].tolist()
+        assert [sentence[a:b] for a, b in token_offsets] == data[number].tokens
     assert set(data.doc_ids) <= set(texts)
 
 
-def test_texts_come_alone_in_lists_and_by_name() -> None:
+def test_texts_may_be_one_a_list_or_by_id() -> None:
     assert list(cv.tokenize("A b.").doc_ids or ()) == ["0"]
     assert list(cv.tokenize(["A.", "B."]).doc_ids or ()) == ["0", "1"]
     assert list(cv.tokenize({"x": "A.", "y": "By. Co."}).doc_ids or ()) == ["x", "y", "y"]
@@ -102,7 +102,7 @@ def test_texts_come_alone_in_lists_and_by_name() -> None:
         cv.tokenize(["a", 5])  # type: ignore[list-item]
 
 
-def test_spacy_cuts_if_asked() -> None:
+def test_text_can_be_split_with_spacy() -> None:
     data = cv.tokenize("She  can't go. He  can.\n\n", spacy_pipeline="en")
     assert [sentence.tokens for sentence in data] == [
         ["She", "ca", "n't", "go", "."],
@@ -120,22 +120,22 @@ def test_spacy_cuts_if_asked() -> None:
 # Files
 
 
-def written(tmp_path: Path, text: str, name: str = "texts.txt") -> Path:
+def write_text(tmp_path: Path, text: str, name: str = "texts.txt") -> Path:
     path = tmp_path / name
     path.write_text(text, encoding="utf-8")
     return path
 
 
-def test_a_line_is_a_document_or_what_stands_between_empty_lines(tmp_path: Path) -> None:
-    lines = cv.read(written(tmp_path, "Ada left. She wrote\nBob came too\n"))
+def test_documents_are_lines_or_blocks_between_blank_lines(tmp_path: Path) -> None:
+    lines = cv.read(write_text(tmp_path, "Ada left. She wrote\nBob came too\n"))
     assert list(lines.doc_ids) == ["texts-1", "texts-1", "texts-2"]
-    blocks = cv.read(written(tmp_path, "Ada left\nfor Oslo.\n\n \nBob stayed\n"))
+    blocks = cv.read(write_text(tmp_path, "Ada left\nfor Oslo.\n\n \nBob stayed\n"))
     assert list(blocks.doc_ids) == ["texts-1", "texts-2"]
     assert blocks.text.sentences.to_list() == ["Ada left\nfor Oslo.", "Bob stayed"]
 
 
-def test_reading_may_use_spacy(tmp_path: Path) -> None:
-    data = cv.read(written(tmp_path, "She can't."), spacy="en")
+def test_files_can_be_split_with_spacy(tmp_path: Path) -> None:
+    data = cv.read(write_text(tmp_path, "She can't."), spacy="en")
     assert data[0].tokens == ["She", "ca", "n't", "."]
 
 
@@ -145,7 +145,7 @@ def test_reading_may_use_spacy(tmp_path: Path) -> None:
         ("Ada left London in 1840.\nShe wrote.\n", "raw"),
         ("One line of text with many words.", "raw"),
         ("Ada B-PER\nleft O\n", "conll"),
-        ("Ada B-PER\nleft\n", "conll"),  # broken columns stay columns, and are refused
+        ("Ada B-PER\nleft\n", "conll"),  # malformed columns are still columns
         ("Ada NNP\nleft VBD\n", "conll"),
         ("-DOCSTART- O\n\nAda B-PER extra\n", "conll"),
         ("# a comment\nAda left it\nB", "conll"),
@@ -154,16 +154,16 @@ def test_reading_may_use_spacy(tmp_path: Path) -> None:
         ("", "conll"),
     ],
 )
-def test_raw_text_is_told_from_columns(tmp_path: Path, text: str, name: str) -> None:
-    assert formats.detect_format(written(tmp_path, text)).name == name
+def test_raw_text_is_distinguished_from_columns(tmp_path: Path, text: str, name: str) -> None:
+    assert formats.detect_format(write_text(tmp_path, text)).name == name
 
 
-def test_raw_text_cannot_be_written(tmp_path: Path, toy: cv.Dataset) -> None:
+def test_raw_text_cannot_be_write_text(tmp_path: Path, toy: cv.Dataset) -> None:
     full = toy.take(toy.lengths > 0)
-    with pytest.raises(FormatError, match="can only be read"):
+    with pytest.raises(FormatError, match="format 'raw' is read-only"):
         cv.write(full, tmp_path / "x.txt", format="raw")
     assert formats.format_for_suffix(tmp_path / "x.txt").name == "conll"
 
 
-def test_types_are_those_asked_for(tmp_path: Path) -> None:
-    assert cv.read(written(tmp_path, "Ada left."), types=("PER",)).tags.types == ("PER",)
+def test_types_can_be_given(tmp_path: Path) -> None:
+    assert cv.read(write_text(tmp_path, "Ada left."), types=("PER",)).tags.types == ("PER",)

@@ -119,7 +119,7 @@ def test_votes_are_the_spans(text: Dataset) -> None:
 
 
 @pytest.mark.parametrize("workers", SIZES)
-def test_whatever_a_function_does_costs_only_its_own_votes_there(text: Dataset, workers: int) -> None:
+def test_a_failing_function_loses_only_its_own_votes_on_that_text(text: Dataset, workers: int) -> None:
     functions = [ada, raises, leaves, wild, cuts, hangs, dies, abstains, propagate(ada), oslo]
     result = run(functions, text, workers=workers, seconds=0.4)
     told = rows(result)
@@ -136,8 +136,8 @@ def test_whatever_a_function_does_costs_only_its_own_votes_there(text: Dataset, 
     details = {case.source: case.detail for case in result.issues}
     assert details["raises"].startswith("KeyError: 'five' (test_apply.py:")
     assert details["leaves"].startswith("SystemExit: six (test_apply.py:")
-    assert details["hangs"] == "more than 0.4 s"
-    assert details["dies"] == "the process ended (7)"
+    assert details["hangs"] == "timed out after 0.4 s"
+    assert details["dies"] == "worker process died (exit code 7)"
     assert details["cuts"] == "0-1 became 0-2"
     # All other votes are those of functions that never fail.
     data = result.data
@@ -170,14 +170,14 @@ def test_the_report_is_a_table(text: Dataset) -> None:
         "timeout": 0,
         "crash": 0,
         "seconds": 0,
-        "how": "not kept: it failed",
+        "how": "ran, not cached (failures)",
     }
     assert (records["wild"]["invalid"], records["wild"]["overlap"]) == (4, 1)
     assert (records["abstains"]["abstains"], records["abstains"]["error"]) == (1, 0)
     assert "Labeling functions on 40 sentences" in str(result)
 
 
-def test_what_a_function_notes_is_counted(text: Dataset) -> None:
+def test_issues_reported_by_a_function_are_counted(text: Dataset) -> None:
     @labeling_function(["PER"])
     def talks(view: Doc) -> None:
         if view[0] == "n3":
@@ -199,7 +199,7 @@ def test_the_same_bytes_for_any_number_of_workers(text: Dataset, tmp_path: Path)
     assert written[0] == written[1] == written[2]
 
 
-def test_a_batch_that_fails_is_asked_text_by_text(text: Dataset) -> None:
+def test_a_failing_batch_is_run_text_by_text(text: Dataset) -> None:
     def find_all(views: Any) -> Iterator[list[Span]]:
         for view in views:
             view.report_issue("seen", view[0])
@@ -235,7 +235,7 @@ def test_a_combination_that_hangs_is_stopped_in_time(text: Dataset) -> None:
     assert time.monotonic() - began < 10
 
 
-def test_a_batch_that_dies_is_asked_text_by_text(text: Dataset) -> None:
+def test_a_crashing_batch_is_run_text_by_text(text: Dataset) -> None:
     def die_all(views: Any) -> list[list[Span]]:
         if any(view[0] == "n4" for view in views):
             os._exit(9)
@@ -246,7 +246,7 @@ def test_a_batch_that_dies_is_asked_text_by_text(text: Dataset) -> None:
     assert rows(result) == [("batch", "crash", "document d4, sentence 4")]
 
 
-def test_functions_that_run_alone_stay_in_this_process(text: Dataset) -> None:
+def test_functions_of_the_main_process_are_not_sent_to_workers(text: Dataset) -> None:
     here = os.getpid()
     elsewhere: list[LabelingFunction] = []
     for alone in (True, False):
@@ -260,7 +260,7 @@ def test_functions_that_run_alone_stay_in_this_process(text: Dataset) -> None:
     assert [row.num_spans for row in result.stats] == [40, 0]
 
 
-def test_the_run_stops_if_asked(text: Dataset) -> None:
+def test_on_error_raise_stops_the_run(text: Dataset) -> None:
     said = "labeling function raises: document d5, sentence 5: error: KeyError: 'five'"
     for workers in (1, 2):
         before = len(multiprocessing.active_children())
@@ -269,19 +269,19 @@ def test_the_run_stops_if_asked(text: Dataset) -> None:
         assert len(multiprocessing.active_children()) == before
 
 
-def test_what_happened_is_warned_of(text: Dataset) -> None:
+def test_issues_are_summarised_in_a_warning(text: Dataset) -> None:
     with pytest.warns(ConvenerWarning, match="1 error; first: document d5, sentence 5: error"):
         cv.apply_lfs([raises], text, cache=False)
 
 
-def test_a_corpus_goes_split_by_split(text: Dataset) -> None:
+def test_a_corpus_is_processed_split_by_split(text: Dataset) -> None:
     corpus = cv.Corpus(splits={"train": text[:30], "test": text[30:]})
     voted = cv.apply_lfs([ada], corpus, cache=False)
     assert voted.train.sources == voted.test.sources == ("ada",)
     assert (len(voted.train), len(voted.test)) == (30, 10)
 
 
-def test_documents_are_seen_whole(text: Dataset) -> None:
+def test_document_scope_receives_complete_documents(text: Dataset) -> None:
     seen: list[tuple[str | None, int]] = []
 
     @labeling_function(["PER"], scope="document")
@@ -294,14 +294,14 @@ def test_documents_are_seen_whole(text: Dataset) -> None:
     assert all(sentence.votes[0] == 1 and not sentence.votes[1:].any() for sentence in data)
 
 
-def test_without_documents_each_sentence_is_one(text: Dataset) -> None:
+def test_without_document_ids_each_sentence_is_a_document(text: Dataset) -> None:
     bare = replace(text, doc_ids=None)
-    with pytest.warns(ConvenerWarning, match="ada everywhere sees documents, but the data names"):
+    with pytest.warns(ConvenerWarning, match="ada everywhere has scope='document' but the data has no document ids"):
         data = run([propagate(ada)], bare).data
     np.testing.assert_array_equal(data.votes, run([ada], bare).data.votes)
 
 
-def test_raw_text_takes_the_types_of_its_functions(text: Dataset) -> None:
+def test_raw_text_takes_the_types_of_the_functions(text: Dataset) -> None:
     raw = cv.tokenize("Ada went to Oslo.")
     data = cv.apply_lfs([oslo, ada], raw, cache=False)
     assert data.tags.types == ("LOC", "PER")
@@ -310,14 +310,14 @@ def test_raw_text_takes_the_types_of_its_functions(text: Dataset) -> None:
     assert kept.tags.types == ("LOC", "PER")
 
 
-def test_a_label_the_data_does_not_know_is_refused(text: Dataset) -> None:
+def test_a_label_unknown_to_the_data_is_an_error(text: Dataset) -> None:
     voted = cv.apply_lfs([ada], text, cache=False)
     strange = gazetteer(["Oslo"], "LOCC", name="strange")
     with pytest.raises(DataError, match="function strange: no entity type 'LOCC'; did you mean"):
         cv.apply_lfs([strange], voted, cache=False)
 
 
-def test_sources_that_are_there_may_stay(text: Dataset) -> None:
+def test_existing_sources_can_be_kept(text: Dataset) -> None:
     voted = cv.apply_lfs([ada], text, cache=False)
     both = cv.apply_lfs([oslo], voted, cache=False, keep_sources=True)
     assert (both.sources, both.silence) == (("ada", "oslo"), ("O", "abstain"))
@@ -327,7 +327,7 @@ def test_sources_that_are_there_may_stay(text: Dataset) -> None:
 
 
 @pytest.mark.parametrize("sentences", [[], [[]], [[], ["Ada"], []]])
-def test_empty_sentences_and_none_at_all(sentences: list[list[str]]) -> None:
+def test_empty_sentences_and_empty_datasets(sentences: list[list[str]]) -> None:
     data = Dataset.from_spans(["PER", "LOC"], sentences, {})
     for workers in (1, 2):
         votes = run([ada, oslo], data, workers=workers).data.votes
@@ -338,26 +338,26 @@ def test_empty_sentences_and_none_at_all(sentences: list[list[str]]) -> None:
     ("functions", "settings", "said"),
     [
         ([len], {}, "expected labeling functions, got <built-in function len>"),
-        (ada, {}, "expected a list of labeling functions, got LabelingFunction"),
-        ([ada, ada], {}, "different names, got 'ada' twice"),
+        (ada, {}, "expected a list of labeling functions, got a single one: LabelingFunction"),
+        ([ada, ada], {}, "unique names, got 'ada' twice"),
         ([ada], {"workers": 0}, "workers must be at least 1, got 0"),
         ([ada], {"seconds": 0.0}, "seconds must be positive, got 0.0"),
         ([ada], {"on_error": "ignore"}, "on_error must be report or raise, got 'ignore'"),
     ],
 )
-def test_what_is_asked_is_checked(text: Dataset, functions: Any, settings: dict[str, Any], said: str) -> None:
+def test_options_are_validated(text: Dataset, functions: Any, settings: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         run(functions, text, **settings)
 
 
-def test_systems_that_cannot_fork_are_told(text: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_platforms_without_fork_get_a_warning(text: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers_module, "can_fork", lambda: False)
-    with pytest.warns(ConvenerWarning, match="cannot fork"):
+    with pytest.warns(ConvenerWarning, match="process forking is unavailable"):
         data = run([ada], text, workers=2).data
     assert data == run([ada], text).data
 
 
-def test_progress_is_told_in_tokens(text: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_counts_tokens(text: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[tuple[str, int]] = []
     totals: list[int] = []
 
@@ -392,7 +392,7 @@ def counted(name: str, limit: int, calls: list[str]) -> LabelingFunction:
     return finds
 
 
-def test_editing_one_of_ten_reruns_one(text: Dataset, tmp_path: Path) -> None:
+def test_editing_one_function_reruns_only_that_one(text: Dataset, tmp_path: Path) -> None:
     calls: list[str] = []
     limits = {f"f{n}": n % 4 for n in range(10)}
 
@@ -408,7 +408,7 @@ def test_editing_one_of_ten_reruns_one(text: Dataset, tmp_path: Path) -> None:
     again = run_all()
     assert calls == []
     assert again.data == first.data
-    assert {row.status for row in again.stats} == {"from the cache"}
+    assert {row.status for row in again.stats} == {"cached"}
     assert {row.seconds for row in again.stats} == {None}
     limits["f3"] = 0
     edited = run_all()
@@ -417,7 +417,7 @@ def test_editing_one_of_ten_reruns_one(text: Dataset, tmp_path: Path) -> None:
     assert edited.data != first.data
 
 
-def test_the_code_itself_is_the_key(text: Dataset, tmp_path: Path) -> None:
+def test_the_code_is_part_of_the_cache_key(text: Dataset, tmp_path: Path) -> None:
     calls: list[str] = []  # a list that changes would be part of what the function does
 
     def make(word: str) -> LabelingFunction:
@@ -427,7 +427,7 @@ def test_the_code_itself_is_the_key(text: Dataset, tmp_path: Path) -> None:
 
         return finds
 
-    for word, how in (("Ada", "ran"), ("Ada", "from the cache"), ("went", "ran")):
+    for word, how in (("Ada", "ran"), ("Ada", "cached"), ("went", "ran")):
         result = run([make(word)], text, cache=tmp_path)
         assert [row.status for row in result.stats] == [how]
         alone = run([make(word)], text)
@@ -435,7 +435,7 @@ def test_the_code_itself_is_the_key(text: Dataset, tmp_path: Path) -> None:
     assert calls == []
 
 
-def test_another_text_is_another_key(text: Dataset, tmp_path: Path) -> None:
+def test_the_text_is_part_of_the_cache_key(text: Dataset, tmp_path: Path) -> None:
     run([ada], text, cache=tmp_path)
     others = [
         text[1:],
@@ -446,26 +446,26 @@ def test_another_text_is_another_key(text: Dataset, tmp_path: Path) -> None:
     for other in others:
         assert run([ada], other, cache=tmp_path).stats[0].status == "ran"
     voted = cv.apply_lfs([oslo], text, cache=False)
-    assert run([ada], voted, cache=tmp_path).stats[0].status == "from the cache"  # votes do not matter
+    assert run([ada], voted, cache=tmp_path).stats[0].status == "cached"  # votes do not matter
 
 
-def test_reports_are_kept_with_the_votes(text: Dataset, tmp_path: Path) -> None:
+def test_issues_are_cached_with_the_votes(text: Dataset, tmp_path: Path) -> None:
     first = run([wild, cuts], text, cache=tmp_path)
     again = run([wild, cuts], text, cache=tmp_path)
-    assert {row.status for row in again.stats} == {"from the cache"}
+    assert {row.status for row in again.stats} == {"cached"}
     assert rows(first) == rows(again) != []
     assert [replace(row, seconds=0, status="") for row in first.stats] == [
         replace(row, seconds=0, status="") for row in again.stats
     ]
 
 
-def test_failures_are_not_kept(text: Dataset, tmp_path: Path) -> None:
+def test_failures_are_not_cached(text: Dataset, tmp_path: Path) -> None:
     for _ in range(2):
         result = run([raises], text, cache=tmp_path)
-        assert result.stats[0].status == "not kept: it failed"
+        assert result.stats[0].status == "ran, not cached (failures)"
 
 
-def test_what_is_done_is_kept_before_dear_functions_begin(text: Dataset, tmp_path: Path) -> None:
+def test_votes_are_cached_before_functions_of_the_main_process_run(text: Dataset, tmp_path: Path) -> None:
     @labeling_function(["PER"], in_main_process=True, version="dear")
     def dear(words: Doc) -> Any:
         raise KeyboardInterrupt
@@ -474,10 +474,10 @@ def test_what_is_done_is_kept_before_dear_functions_begin(text: Dataset, tmp_pat
         with pytest.raises(KeyboardInterrupt):
             run([dear, ada], text, cache=tmp_path / str(workers), workers=workers)
         result = run([ada], text, cache=tmp_path / str(workers))
-        assert result.stats[0].status == "from the cache"
+        assert result.stats[0].status == "cached"
 
 
-def test_what_cannot_be_told_is_not_kept(text: Dataset, tmp_path: Path) -> None:
+def test_votes_without_a_fingerprint_are_not_cached(text: Dataset, tmp_path: Path) -> None:
     stream = sys.__stdout__
 
     @labeling_function(["PER"])
@@ -485,17 +485,19 @@ def test_what_cannot_be_told_is_not_kept(text: Dataset, tmp_path: Path) -> None:
         return [(0, 1, "PER")] if stream is None else None
 
     result = run([prints], text, cache=tmp_path)
-    assert result.stats[0].status == "not kept: what a _io.TextIOWrapper holds cannot be told"
+    assert result.stats[0].status == (
+        "ran, not cached: cannot fingerprint _io.TextIOWrapper; pass version=... to enable caching"
+    )
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_usual_cache_is_used(text: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_cache_is_used(text: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONVENER_CACHE", str(tmp_path / "usual"))
     cv.apply_lfs([ada], text)
     assert list((tmp_path / "usual" / "votes").glob("*.safetensors"))
 
 
-def test_precision_and_silence_of_functions_become_those_of_sources() -> None:
+def test_prior_precision_and_silence_of_functions_are_passed_to_sources() -> None:
     sure = gazetteer(["Oslo"], "LOC", name="sure", prior_precision=0.9)
     unsure = gazetteer(["Rome"], "LOC", name="unsure", on_silence="abstain")
     data = Dataset.from_spans(["LOC"], [["Oslo"]], {"old": [[]]})
@@ -526,9 +528,11 @@ def test_coarse_labels_are_added_to_the_types_of_the_data() -> None:
         cv.apply_lfs([some], raw, cache=False)
 
 
-def test_a_coarse_label_has_one_meaning() -> None:
+def test_conflicting_coarse_labels_are_an_error() -> None:
     data = Dataset.from_spans(["LOC", "PER"], [["Oslo"]], {}, gold=[[]])
     one = gazetteer(["Oslo"], "X", name="one", coarse={"X": "any"})
     two = gazetteer(["Oslo"], "X", name="two", coarse={"X": "not PER"})
-    with pytest.raises(ConfigError, match="two: coarse label 'X' allows 'not PER', but 'any'"):
+    with pytest.raises(
+        ConfigError, match="two: coarse label 'X' is 'not PER', but another function defines it as 'any'"
+    ):
         cv.apply_lfs([one, two], data, cache=False)

@@ -48,7 +48,7 @@ def overlap(one: Span, other: Span) -> bool:
 
 
 @given(st.lists(answers(), min_size=1, max_size=3))
-def test_union_is_all_that_fits(said: list[list[Span] | None]) -> None:
+def test_union_returns_all_spans_that_do_not_overlap(said: list[list[Span] | None]) -> None:
     view = Doc(WORDS)
     found = union(*(fixed(spans) for spans in said), name="u").label(view)
     if all(spans is None for spans in said):
@@ -63,14 +63,16 @@ def test_union_is_all_that_fits(said: list[list[Span] | None]) -> None:
 
 
 @given(answers(), answers())
-def test_intersection_is_what_all_say(one: list[Span] | None, other: list[Span] | None) -> None:
+def test_intersection_returns_spans_found_by_all(one: list[Span] | None, other: list[Span] | None) -> None:
     found = intersection(fixed(one), fixed(other), name="i")(WORDS)
     expected = None if one is None or other is None else sorted(set(one) & set(other))
     assert found == expected
 
 
 @given(answers(), st.lists(answers(), max_size=2))
-def test_minus_is_what_the_others_do_not_touch(one: list[Span] | None, others: list[list[Span] | None]) -> None:
+def test_difference_returns_spans_that_overlap_no_other(
+    one: list[Span] | None, others: list[list[Span] | None]
+) -> None:
     found = difference(fixed(one), *(fixed(spans) for spans in others))(WORDS)
     taken = [span for spans in others for span in spans or ()]
     expected = None
@@ -80,7 +82,7 @@ def test_minus_is_what_the_others_do_not_touch(one: list[Span] | None, others: l
 
 
 @given(answers())
-def test_restrict_and_rename_go_by_labels(said: list[Span] | None) -> None:
+def test_keep_labels_and_map_labels_select_by_label(said: list[Span] | None) -> None:
     only = keep_labels(fixed(said), "LOC")
     assert only.labels == ("LOC",)
     new = map_labels(fixed(said), {"PER": "HUMAN"})
@@ -98,12 +100,12 @@ def test_labels_must_be_known(make: Any) -> None:
         make(fixed([]))
 
 
-def test_all_labels_cannot_go() -> None:
+def test_mapping_all_labels_to_none_is_an_error() -> None:
     with pytest.raises(Exception, match="at least one entity type"):
         map_labels(fixed([]), {"PER": None, "LOC": None})
 
 
-def test_only_if_asks_only_where_the_condition_holds() -> None:
+def test_only_if_calls_the_function_only_where_the_condition_holds() -> None:
     asked: list[int] = []
 
     def find_all(views: Sequence[Doc]) -> list[list[Span]]:
@@ -118,7 +120,7 @@ def test_only_if_asks_only_where_the_condition_holds() -> None:
     assert only_if(fixed(None), lambda view: True)(WORDS) is None
 
 
-def test_a_combination_is_like_its_parts() -> None:
+def test_a_combination_inherits_the_settings_of_its_parts() -> None:
     quiet = fixed([], on_silence="abstain", in_main_process=True, scope="document")
     made = union(quiet, fixed([]), name="u")
     assert (made.on_silence, made.in_main_process, made.scope) == ("abstain", True, "document")
@@ -129,7 +131,7 @@ def test_a_combination_is_like_its_parts() -> None:
         union(name="u")
 
 
-def test_functions_of_sentences_are_shown_the_sentences_of_a_document() -> None:
+def test_functions_of_sentence_scope_are_called_on_each_sentence() -> None:
     seen: list[str] = []
 
     @labeling_function(["PER"])
@@ -148,7 +150,7 @@ def test_functions_of_sentences_are_shown_the_sentences_of_a_document() -> None:
     assert union(first, fixed(None, scope="document"), name="u").label(alone) is None
 
 
-def test_parts_decide_the_version() -> None:
+def test_the_fingerprint_depends_on_the_parts() -> None:
     one, other = gazetteer(["a"], "A"), gazetteer(["b"], "A")
     made = union(one, other, name="u")
     assert made.fingerprint() == union(one, gazetteer(["b"], "A"), name="v").fingerprint()
@@ -165,7 +167,7 @@ def test_parts_decide_the_version() -> None:
     assert len(digests) == 8
 
 
-def test_precision_is_passed_on_where_one_function_speaks() -> None:
+def test_prior_precision_is_inherited_from_a_single_function() -> None:
     places = gazetteer(["Oslo"], "LOC", name="places", prior_precision=0.9)
     others = gazetteer(["Oslo Bank"], "ORG", name="others", prior_precision=0.6)
     assert difference(places, others).prior_precision == keep_labels(places, "LOC").prior_precision == 0.9
@@ -173,7 +175,7 @@ def test_precision_is_passed_on_where_one_function_speaks() -> None:
     assert union(places, others, name="both").prior_precision is None
 
 
-def test_coarse_labels_keep_their_meaning_in_combinations() -> None:
+def test_combinations_keep_coarse_labels() -> None:
     some = gazetteer({"ENT": ["Oslo"], "PER": ["Ada"]}, name="some", coarse={"ENT": "any"})
     places = gazetteer(["Oslo"], "LOC", name="places")
     assert union(some, places, name="both").coarse == {"ENT": "any"}
@@ -181,5 +183,5 @@ def test_coarse_labels_keep_their_meaning_in_combinations() -> None:
     assert difference(places, some).coarse == {}
     renamed = map_labels(some, {"ENT": "NAME"}, coarse={"NAME": "PER, LOC"})
     assert renamed.coarse == {"NAME": "PER, LOC"}
-    with pytest.raises(ConfigError, match="no label of places to be coarse 'ENT'"):
+    with pytest.raises(ConfigError, match="no coarse label of places 'ENT'"):
         gazetteer(["Oslo"], "LOC", name="places", coarse={"ENT": "any"})

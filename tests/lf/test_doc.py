@@ -13,14 +13,14 @@ from tests.generators import words
 
 
 @given(st.lists(words, max_size=6))
-def test_words_without_text_are_joined_by_a_space(tokens: list[str]) -> None:
+def test_tokens_without_text_are_joined_by_spaces(tokens: list[str]) -> None:
     view = Doc(tokens)
     assert view.text == " ".join(tokens)
     assert [view.text[a:b] for a, b in view.token_offsets] == tokens
     assert (len(view), list(view), view[:]) == (len(tokens), tokens, tokens)
 
 
-def test_it_is_a_sequence_of_words() -> None:
+def test_a_doc_is_a_sequence_of_tokens() -> None:
     view = Doc(["a", "b", "a"])
     assert view[-1] == "a"
     assert view[1:] == ["b", "a"]
@@ -29,35 +29,35 @@ def test_it_is_a_sequence_of_words() -> None:
     assert (view.index("b"), view.count("a")) == (1, 2)
 
 
-def test_a_text_is_cut_into_words() -> None:
+def test_a_text_is_tokenized() -> None:
     view = Doc.from_input("Ada  left.")
     assert list(view) == ["Ada", "left", "."]
     assert [view.text[a:b] for a, b in view.token_offsets] == ["Ada", "left", "."]
     assert Doc.from_input(view) is view
 
 
-def test_places_may_come_as_an_array() -> None:
+def test_token_offsets_may_be_an_array() -> None:
     view = Doc(["b"], text="a b", token_offsets=np.array([[2, 3]]))
     assert view.token_offsets == ((2, 3),)
     assert view.char_to_token == ({2: 0}, {3: 1})
 
 
-def test_text_and_places_go_together() -> None:
-    with pytest.raises(DataError, match="go together"):
+def test_text_and_token_offsets_must_be_given_together() -> None:
+    with pytest.raises(DataError, match="must be given together"):
         Doc(["a"], text="a")
 
 
-def test_it_shows_itself() -> None:
-    assert repr(Doc(["Ada", "left"], doc_id="d1")) == "View('Ada left', document='d1')"
+def test_repr_shows_text_and_document_id() -> None:
+    assert repr(Doc(["Ada", "left"], doc_id="d1")) == "Doc('Ada left', doc_id='d1')"
 
 
-def test_what_is_said_is_cut_from_the_text() -> None:
+def test_span_text_is_cut_from_the_original_text() -> None:
     view = Doc.from_input("New   York!")
     assert view.span_text(0, 2) == "New   York"
     assert view.span_text(1, 1) == ""
 
 
-def test_the_parts_of_a_document_are_its_sentences() -> None:
+def test_sentence_docs_are_the_sentences_of_a_document() -> None:
     text = "Ada left.  She wrote."
     view = Doc(
         ["Ada", "left", ".", "She", "wrote", "."],
@@ -77,7 +77,7 @@ def test_the_parts_of_a_document_are_its_sentences() -> None:
     assert Doc(["a"]).sentence_docs()[0].text == "a"
 
 
-def test_nothing_that_functions_share_can_be_changed() -> None:
+def test_a_doc_is_read_only() -> None:
     view = Doc(["a", "b"])
     for shared in (view.tokens, view.token_offsets, view.sentences):
         assert isinstance(shared, tuple)

@@ -16,7 +16,7 @@ from tests.generators import datasets
 
 
 @given(datasets(), st.data())
-def test_views_are_the_sentences(data: Dataset, draw: st.DataObject) -> None:
+def test_sentence_scope_yields_each_sentence(data: Dataset, draw: st.DataObject) -> None:
     texts = Docs.from_dataset(data, "sentence")
     assert len(texts) == len(data)
     start = draw.draw(st.integers(0, len(data)))
@@ -33,7 +33,7 @@ def test_views_are_the_sentences(data: Dataset, draw: st.DataObject) -> None:
 
 
 @given(datasets(), st.data())
-def test_documents_are_their_sentences_wherever_they_stand(data: Dataset, draw: st.DataObject) -> None:
+def test_documents_collect_their_sentences_in_any_order(data: Dataset, draw: st.DataObject) -> None:
     names = draw.draw(st.lists(st.sampled_from(["d1", "d2", ""]), min_size=len(data), max_size=len(data)))
     data = replace(data, doc_ids=StringArray.from_list(names))
     texts = Docs.from_dataset(data, "document")
@@ -66,7 +66,7 @@ def test_shards_cover_all_texts() -> None:
     assert module.SHARD_TOKENS < 5000
 
 
-def test_places_have_names() -> None:
+def test_locations_name_sentence_and_document() -> None:
     data = Dataset.from_spans(["A"], [["a"], ["b"], ["c"]], {})
     assert Docs.from_dataset(data, "sentence").location(2) == "sentence 2"
     assert Docs.from_dataset(data, "document").location(2) == "sentence 2"

@@ -31,7 +31,7 @@ def marked(view: Doc) -> Iterator[Span]:
             yield number, number + 1, "PER" if view[number - 1] == "p" else "ORG"
 
 
-def test_found_once_is_found_everywhere() -> None:
+def test_propagate_marks_every_occurrence() -> None:
     view = document("p Ray left", "Ray and p Ada", "so did Ada")
     assert propagate(marked).label(view) == [
         (1, 2, "PER"),
@@ -43,7 +43,7 @@ def test_found_once_is_found_everywhere() -> None:
     assert propagate(marked).scope == "document"
 
 
-def test_the_most_frequent_label_is_taken_then_the_first() -> None:
+def test_the_most_frequent_label_wins_then_the_first() -> None:
     view = document("p Ray", "o Ray", "o Ray", "Ray")
     assert {label for *_, label in propagate(marked).label(view) or ()} == {"ORG"}
     tie = document("p Ray", "o Ray", "Ray")
@@ -52,7 +52,7 @@ def test_the_most_frequent_label_is_taken_then_the_first() -> None:
     assert document_majority(marked).name == "marked by majority"
 
 
-def test_where_it_abstains_nothing_is_found() -> None:
+def test_abstaining_is_propagated() -> None:
     silent = LabelingFunction(name="s", labels=("A",), func=lambda view: ABSTAIN)
     assert propagate(silent).label(document("a", "b")) is None
 
@@ -61,7 +61,7 @@ def test_where_it_abstains_nothing_is_found() -> None:
     st.lists(st.lists(st.sampled_from("abc"), max_size=5), min_size=1, max_size=3),
     st.lists(st.lists(st.sampled_from("abc"), min_size=1, max_size=3), max_size=3),
 )
-def test_occurrences_are_those_of_a_plain_search(sentences: list[list[str]], phrases: list[list[str]]) -> None:
+def test_occurrences_match_a_naive_search(sentences: list[list[str]], phrases: list[list[str]]) -> None:
     """Phrases are said in a first sentence of their own; every place of theirs must be found."""
     texts = [" ".join(words) for words in (*phrases, *sentences)]
     view = document(*texts)

@@ -56,7 +56,7 @@ def f(words):
         ("import re", "import regex as re"),
     ],
 )
-def test_a_change_of_what_it_does_is_seen(old: str, new: str) -> None:
+def test_a_change_of_behaviour_changes_the_fingerprint(old: str, new: str) -> None:
     assert old in BASE
     assert version(BASE) != version(BASE.replace(old, new))
 
@@ -69,12 +69,12 @@ def test_a_change_of_what_it_does_is_seen(old: str, new: str) -> None:
         ('{"Oslo", "Lima"}', '{"Lima", "Oslo"}'),
     ],
 )
-def test_a_change_of_nothing_is_not_seen(old: str, new: str) -> None:
+def test_a_change_of_layout_keeps_the_fingerprint(old: str, new: str) -> None:
     assert old in BASE
     assert version(BASE) == version(BASE.replace(old, new))
 
 
-def test_a_global_that_changes_later_is_seen() -> None:
+def test_a_changed_global_changes_the_fingerprint() -> None:
     names = made(BASE)
     before = fingerprint(names["f"])
     names["CITIES"].add("Bath")
@@ -153,29 +153,29 @@ def _cached(base: int) -> Any:
         (Path, enum.Enum),
     ],
 )
-def test_different_things_have_different_versions(one: Any, other: Any) -> None:
+def test_different_values_have_different_fingerprints(one: Any, other: Any) -> None:
     assert fingerprint(one) == fingerprint(one)
     assert fingerprint(one) != fingerprint(other)
 
 
-def test_loggers_count_by_name() -> None:
+def test_loggers_are_identified_by_name() -> None:
     assert fingerprint(logging.getLogger("a")) == fingerprint(logging.getLogger("a"))
 
 
-def test_equal_things_have_one_version() -> None:
+def test_equal_values_have_equal_fingerprints() -> None:
     assert fingerprint({"b", "a", "c"}) == fingerprint({"c", "b", "a"})
     assert fingerprint(Rule(1)) == fingerprint(Rule(1))
     assert fingerprint(np.arange(6)[::2]) == fingerprint(np.array([0, 2, 4]))
 
 
-def test_a_class_of_the_users_counts_with_its_code() -> None:
+def test_a_user_defined_class_is_identified_by_its_code() -> None:
     source = "class K:\n    limit = [3]\n    def f(self):\n        return {}\ndef f():\n    return K"
     assert version(source.format(1)) == version(source.format(1))
     assert version(source.format(1)) != version(source.format(2))
     assert version(source.format(1)) != version(source.format(1).replace("[3]", "[4]"))
 
 
-def test_a_circle_comes_to_an_end() -> None:
+def test_circular_references_terminate() -> None:
     circle: list[Any] = [1]
     circle.append(circle)
     assert fingerprint(circle) == fingerprint(circle)
@@ -183,7 +183,7 @@ def test_a_circle_comes_to_an_end() -> None:
     assert fingerprint(names["f"])
 
 
-def test_a_module_of_the_users_counts_by_what_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_module_is_identified_by_its_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "own_rules.py"
     file.write_text("LIMIT = 1", encoding="utf-8")
     module = ModuleType("own_rules")
@@ -194,8 +194,8 @@ def test_a_module_of_the_users_counts_by_what_it_says(tmp_path: Path, monkeypatc
     assert fingerprint(module) != before
 
 
-def test_what_cannot_be_looked_into_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(NotFingerprintable, match=r"what a _io.TextIOWrapper holds cannot be told"):
+def test_values_without_a_fingerprint_raise(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(NotFingerprintable, match=r"cannot fingerprint _io.TextIOWrapper; pass version="):
         fingerprint(closure(sys.__stdout__))
     with pytest.raises(NotFingerprintable, match="object"):
         fingerprint(object())

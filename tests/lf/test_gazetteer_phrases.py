@@ -23,7 +23,7 @@ FORMS: dict[str, str] = {
 
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("name", FORMS)
-def test_every_form_is_read(tmp_path: Path, name: str, packed: bool) -> None:
+def test_all_input_forms_are_read(tmp_path: Path, name: str, packed: bool) -> None:
     raw = FORMS[name].encode()
     path = tmp_path / (f"{name}.gz" if packed else name)
     path.write_bytes(gzip.compress(raw) if packed else raw)
@@ -32,7 +32,7 @@ def test_every_form_is_read(tmp_path: Path, name: str, packed: bool) -> None:
     assert read_phrase_labels(str(path), "LOC", "x") == expected
 
 
-def test_labels_of_their_own_win(tmp_path: Path) -> None:
+def test_labels_of_phrases_take_precedence(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
     path.write_text("Oslo\tLOC\nAda\t\nBob", encoding="utf-8")
     assert read_phrase_labels(path, "PER", "x") == {"Oslo": "LOC", "Ada": "PER", "Bob": "PER"}
@@ -40,7 +40,7 @@ def test_labels_of_their_own_win(tmp_path: Path) -> None:
         read_phrase_labels(path, None, "x")
 
 
-def test_of_several_labels_the_first_stays() -> None:
+def test_the_first_of_several_labels_is_kept() -> None:
     with pytest.warns(ConvenerWarning, match="x: 1 phrases have several labels.*'Ray': PER, not"):
         found = read_phrase_labels({"PER": ["Ray", "Ada"], "LOC": ["Ray", "Ray"]}, None, "x")
     assert found == {"Ray": "PER", "Ada": "PER"}
@@ -55,7 +55,7 @@ def test_of_several_labels_the_first_stays() -> None:
         (5, "got 5"),
     ],
 )
-def test_what_is_no_list_is_refused(given: Any, said: str) -> None:
+def test_invalid_phrase_lists_are_rejected(given: Any, said: str) -> None:
     with pytest.raises(DataError, match=f"expected a list of phrases.*{said}"):
         read_phrase_labels(given, "LOC", "x")
 
@@ -64,14 +64,14 @@ def test_what_is_no_list_is_refused(given: Any, said: str) -> None:
     ("name", "raw", "said"),
     [
         ("a.txt", b"\xff\n", r"a.txt:1: not UTF-8"),
-        ("a.json", b"{", "not JSON"),
+        ("a.json", b"{", "invalid JSON"),
         ("a.json", b'{"LOC": 5}', "a.json: expected a list of phrases"),
-        ("a.txt.gz", b"Oslo", "cannot be read"),
-        ("a.txt.gz", gzip.compress(b"Oslo" * 99, mtime=0)[:-9], "cannot be read"),
-        ("missing.txt", None, "no such file of phrases"),
+        ("a.txt.gz", b"Oslo", "cannot read file"),
+        ("a.txt.gz", gzip.compress(b"Oslo" * 99, mtime=0)[:-9], "cannot read file"),
+        ("missing.txt", None, "phrase file not found"),
     ],
 )
-def test_a_broken_file_is_named(tmp_path: Path, name: str, raw: bytes | None, said: str) -> None:
+def test_an_unreadable_file_is_named(tmp_path: Path, name: str, raw: bytes | None, said: str) -> None:
     if raw is not None:
         (tmp_path / name).write_bytes(raw)
     with pytest.raises(DataError, match=said):

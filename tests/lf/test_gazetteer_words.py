@@ -42,24 +42,24 @@ SIMPLE = st.text("aZé\u0301ßΣя٣7²Ⅷ北京ひカกไ .-'€🙂\u00a0\t_
 
 
 @given(SIMPLE)
-def test_pieces_are_runs_of_one_kind(text: str) -> None:
+def test_subtokens_are_runs_of_one_character_class(text: str) -> None:
     assert split_subtokens(text) == plain_pieces(text)
 
 
 @given(st.lists(words, max_size=5))
-def test_pieces_lose_nothing_but_space(parts: list[str]) -> None:
+def test_subtokens_lose_only_white_space(parts: list[str]) -> None:
     text = unicodedata.normalize("NFC", " ".join(parts))
     assert "".join(split_subtokens(text)) == "".join(text.split())
 
 
 @given(st.text(max_size=8))
-def test_case_is_left_aside(word: str) -> None:
+def test_case_is_folded(word: str) -> None:
     assert fold_case(fold_case(word)) == fold_case(word)
     assert fold_case(word) == unicodedata.normalize("NFC", word.casefold())
 
 
 @pytest.mark.parametrize(("one", "other"), [("ß", "SS"), ("İ", "i\u0307"), ("ŉ", "ʼN"), ("Σ", "ς")])
-def test_case_that_changes_length(one: str, other: str) -> None:
+def test_case_folding_may_change_the_length(one: str, other: str) -> None:
     assert fold_case(one) == fold_case(other)
 
 
@@ -97,10 +97,10 @@ def test_the_nearest_word_is_found(known: set[str], word: str, slips: int) -> No
     assert NearestWord(known, max_edits=slips)(word) == (min(near)[1] if near else None)
 
 
-def test_steps_follow_each_other() -> None:
+def test_normalization_steps_are_chained() -> None:
     form = make_normalizer(ignore_case=True, normalize="english")
     assert form("Heart-Diseases") == ["heart", "-", "disease"]
     own = make_normalizer(ignore_case=False, normalize=lambda word: word.replace("X", " "))
     assert own("aXb X") == ["a", "b"]
-    with pytest.raises(ConfigError, match="lemma must be 'english'"):
+    with pytest.raises(ConfigError, match="normalize must be 'english'"):
         make_normalizer(ignore_case=False, normalize="german")

@@ -16,32 +16,32 @@ from convener.models.linked_hmm import LinkedHMMConfig
 
 
 @given(st.sets(st.integers(1, 7)))
-def test_links_are_the_inner_words_of_spans(links: set[int]) -> None:
+def test_linked_tokens_form_spans(links: set[int]) -> None:
     made = linking_function("X", name="some")(lambda view: links)
     spans = made([*"abcdefgh"]) or []
     assert {word for start, end, _ in spans for word in range(start + 1, end)} == links
     assert all(end - start > 1 for start, end, _ in spans)
 
 
-def test_the_first_word_has_nothing_to_be_linked_to() -> None:
+def test_the_first_token_cannot_be_linked() -> None:
     wrong = linking_function("X", name="wrong")(lambda view: [0])
-    with pytest.warns(ConvenerWarning, match="invalid: -1-1 X"):
+    with pytest.warns(ConvenerWarning, match=r"invalid: span -1-1 \(X\)"):
         assert wrong(["a"]) == []
 
 
-def test_names_say_that_they_link() -> None:
+def test_names_get_the_link_prefix() -> None:
     names = gazetteer(["New York"], "LOC", name="cities")
     assert as_linking(names).name == "link-cities"
     assert as_linking(names, name="link-x").name == "link-x"
     assert LinkedHMMConfig().prefix == LINK_PREFIX
 
 
-def test_abstaining_is_passed_on() -> None:
+def test_abstaining_is_propagated() -> None:
     silent = cv.labeling_function(["LOC"], name="s")(lambda view: cv.ABSTAIN)
     assert as_linking(silent)(["a"]) is None
 
 
-def test_the_linked_model_hears_them() -> None:
+def test_linked_hmm_uses_linking_functions() -> None:
     first = gazetteer(["Ada"], "PER", name="first")
 
     @linking_function("PER")

@@ -90,7 +90,7 @@ def sentences_of(seed: int) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("tags", [BIO, IO, PLAIN], ids=["bio", "io", "plain"])
-def test_spans_are_those_of_the_pipeline(make: Make, tags: Sequence[str]) -> None:
+def test_spans_agree_with_the_transformers_pipeline(make: Make, tags: Sequence[str]) -> None:
     folder = make(tags)
     sentences = sentences_of(3)
     function = transformers_model(folder, ["PER", "LOC"], batch_tokens=64)
@@ -103,14 +103,14 @@ def test_spans_are_those_of_the_pipeline(make: Make, tags: Sequence[str]) -> Non
     assert any(end - start > 1 for spans in expected for start, end, _ in spans)
 
 
-def test_each_text_is_read_alone(make: Make) -> None:
+def test_each_text_is_processed_independently(make: Make) -> None:
     function = transformers_model(make(BIO), ["PER", "LOC"])
     views = [Doc(words) for words in sentences_of(5)]
     assert function.batch_func is not None
     assert list(function.batch_func(views)) == [function.func(view) for view in views]
 
 
-def test_long_texts_are_read_in_windows(make: Make) -> None:
+def test_long_texts_are_processed_in_windows(make: Make) -> None:
     """Each word is judged as if the window that gives it were all there is."""
     folder = make(IO)
     long = [word for words in sentences_of(7) for word in words][:200]
@@ -132,7 +132,7 @@ def test_long_texts_are_read_in_windows(make: Make) -> None:
     assert kinds(long, max_length=40) != kinds(long)
 
 
-def test_types_are_renamed_and_others_left_out(make: Make) -> None:
+def test_types_are_mapped_and_others_dropped(make: Make) -> None:
     folder = make(BIO)
     everything = transformers_model(folder, ["PER", "LOC"])
     people = transformers_model(folder, {"PER": "HUMAN"}, name="people", prior_precision=0.9)
@@ -143,14 +143,14 @@ def test_types_are_renamed_and_others_left_out(make: Make) -> None:
         assert people(words) == expected
 
 
-def test_a_span_ends_with_its_sentence(make: Make) -> None:
+def test_a_span_ends_at_the_sentence_boundary(make: Make) -> None:
     function = transformers_model(make(["I-X"]), ["X"], scope="document")
     words = ["the", "cat", "sat"]
     assert function(words) == [(0, 3, "X")]
     assert function(Doc(words, sentences=[(0, 2), (2, 3)])) == [(0, 2, "X"), (2, 3, "X")]
 
 
-def test_words_without_pieces_have_tags_too(make: Make) -> None:
+def test_tokens_without_subwords_get_tags(make: Make) -> None:
     function = transformers_model(make(["I-X"]), ["X"])
     assert function(["", "\u200b", "\ud800", "cat"]) == [(0, 4, "X")]
 
@@ -164,7 +164,7 @@ def test_it_is_applied_to_data(make: Make) -> None:
     ]
 
 
-def test_the_digest_is_what_decides_the_votes(make: Make) -> None:
+def test_the_fingerprint_covers_what_determines_the_votes(make: Make) -> None:
     folder = make(BIO)
     one = transformers_model(folder, ["PER"])
     same = transformers_model(folder, ["PER"], batch_tokens=64, device="cpu")
@@ -177,7 +177,7 @@ def test_the_digest_is_what_decides_the_votes(make: Make) -> None:
     assert one.fingerprint() not in {other.fingerprint() for other in others}
 
 
-def test_what_cannot_be_is_told_before_any_text_comes(make: Make, tmp_path: Path) -> None:
+def test_invalid_arguments_are_rejected_before_the_first_text(make: Make, tmp_path: Path) -> None:
     folder = make(BIO)
     with pytest.raises(ConfigError, match=r"no entity type of .*; did you mean 'PER'"):
         transformers_model(folder, ["PEER"])
@@ -189,11 +189,11 @@ def test_what_cannot_be_is_told_before_any_text_comes(make: Make, tmp_path: Path
         transformers_model(folder, ["PER"], max_length=3)
     with pytest.raises(ConfigError, match="did you mean 'scope'"):
         transformers_model(folder, ["PER"], scop="document")
-    with pytest.raises(DataError, match="no model in this folder"):
+    with pytest.raises(DataError, match="not a model folder"):
         transformers_model(tmp_path, ["PER"])
 
 
-def test_an_encoder_without_a_classifier_is_refused(make: Make, tmp_path: Path) -> None:
+def test_a_model_without_a_classifier_is_rejected(make: Make, tmp_path: Path) -> None:
     from safetensors.numpy import load_file, save_file
 
     folder = tmp_path / "encoder"
@@ -201,11 +201,11 @@ def test_an_encoder_without_a_classifier_is_refused(make: Make, tmp_path: Path) 
     weights = load_file(folder / "model.safetensors")
     kept = {name: value for name, value in weights.items() if "classifier" not in name}
     save_file(kept, folder / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(DataError, match=r"do not fit, such as classifier\.bias"):
+    with pytest.raises(DataError, match=r"have another shape, e\.g\. classifier\.bias"):
         transformers_model(folder, ["PER"]).func(Doc(["cat"]))
 
 
-def test_tags_are_checked_again_where_the_folder_does_not_tell(make: Make, tmp_path: Path) -> None:
+def test_types_are_checked_on_first_use_if_the_folder_lists_none(make: Make, tmp_path: Path) -> None:
     folder = tmp_path / "untold"
     shutil.copytree(make(BIO), folder)
     config = json.loads((folder / "config.json").read_text())
@@ -216,7 +216,7 @@ def test_tags_are_checked_again_where_the_folder_does_not_tell(make: Make, tmp_p
         function.func(Doc(["cat"]))
 
 
-def test_a_name_on_no_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_hub_name_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from huggingface_hub import constants
 
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)

@@ -43,7 +43,7 @@ def character_spans(draw: DrawFn) -> tuple[str, list[Span]]:
     st.sampled_from(["expand", "contract", "drop"]),
     st.sampled_from(["longest", "first"]),
 )
-def test_characters_become_words_as_when_they_are_read_from_a_file(
+def test_character_spans_are_aligned_as_by_the_readers(
     drawn: tuple[str, list[Span]], misaligned: MisalignmentPolicy, overlap: OverlapPolicy
 ) -> None:
     text, spans = drawn
@@ -83,7 +83,7 @@ def test_characters_become_words_as_when_they_are_read_from_a_file(
         max_size=6,
     )
 )
-def test_each_span_is_kept_or_noted(spans: list[Span]) -> None:
+def test_each_span_is_kept_or_reported(spans: list[Span]) -> None:
     view = Doc(["a", "b", "c", "d", "e"])
     found = settle(spans, view)
     assert found is not None
@@ -106,14 +106,14 @@ def test_each_span_is_kept_or_noted(spans: list[Span]) -> None:
         ("abc", "label 'c'"),  # three things, but no numbers
         ((0, 1), "got (0, 1)"),
         ((0.0, 1, "PER"), "got (0.0, 1, 'PER')"),
-        ((0, 1, 7), "label 7 is not of PER, LOC"),
-        ((0, 1, ["PER"]), "label ['PER'] is not of"),
-        ((1, 1, "PER"), "1-1 PER is not a range of the text's 0-3"),
-        ((2, 4, "PER"), "2-4 PER is not a range"),
+        ((0, 1, 7), "unknown label 7; expected PER, LOC"),
+        ((0, 1, ["PER"]), "unknown label ['PER']"),
+        ((1, 1, "PER"), "span 1-1 (PER) is not a range within 0-3"),
+        ((2, 4, "PER"), "span 2-4 (PER) is not a range"),
         (Ellipsis, "got Ellipsis"),
     ],
 )
-def test_what_is_no_span_is_left_out_and_noted(given: Any, said: str) -> None:
+def test_invalid_spans_are_dropped_and_reported(given: Any, said: str) -> None:
     view = Doc(["a", "b", "c"])
     assert settle([given, (0, 1, "PER")], view) == [(0, 1, "PER")]
     (note,) = view.issues
@@ -122,20 +122,20 @@ def test_what_is_no_span_is_left_out_and_noted(given: Any, said: str) -> None:
         assert said in note.detail
 
 
-def test_numbers_of_numpy_are_numbers() -> None:
+def test_numpy_integers_are_accepted() -> None:
     given = [(np.int32(0), np.int64(1), "PER"), [np.uint8(0), 1, "PER"]]
     (span,) = settle(given, Doc(["a"])) or []
     assert span == (0, 1, "PER")
     assert all(type(item) is int for item in span[:2])
 
 
-def test_a_span_across_sentences_is_left_out_and_noted() -> None:
+def test_a_span_across_sentences_is_dropped_and_reported() -> None:
     view = Doc(["a", "b", "c", "d"], sentences=[(0, 2), (2, 2), (2, 4)])
     assert settle([(1, 3, "PER"), (0, 2, "LOC"), (2, 4, "LOC")], view) == [
         (0, 2, "LOC"),
         (2, 4, "LOC"),
     ]
-    assert [note.detail for note in view.issues] == ["'b c' PER goes beyond its sentence"]
+    assert [note.detail for note in view.issues] == ["span 'b c' (PER) crosses a sentence boundary"]
 
 
 def generator(*spans: Span, end: Any = None) -> Iterator[Span]:
@@ -156,17 +156,17 @@ def generator(*spans: Span, end: Any = None) -> Iterator[Span]:
         ({(0, 1, "PER")}, [(0, 1, "PER")]),
     ],
 )
-def test_nothing_and_abstaining_are_two_things(found: Any, expected: Any) -> None:
+def test_no_spans_and_abstaining_differ(found: Any, expected: Any) -> None:
     assert settle(found, Doc(["a"])) == expected
 
 
 @pytest.mark.parametrize("found", [5, True, "PER", 1.5])
-def test_what_holds_no_spans_is_an_error(found: Any) -> None:
+def test_output_that_is_not_a_list_of_spans_is_an_error(found: Any) -> None:
     with pytest.raises(DataError, match="expected spans"):
         settle(found, Doc(["a"]))
 
 
-def test_of_overlapping_spans_the_first_stays_if_asked() -> None:
+def test_the_first_of_overlapping_spans_can_be_kept() -> None:
     view = Doc(["a", "b", "c"])
     spans = [(1, 2, "PER"), (0, 3, "LOC")]
     assert settle(spans, view, on_overlap="first") == [(1, 2, "PER")]
@@ -181,10 +181,10 @@ def test_of_overlapping_spans_the_first_stays_if_asked() -> None:
         ("on_misaligned", [(0, 1, "PER")], True),
     ],
 )
-def test_both_can_be_errors(policy: str, spans: list[Span], in_chars: bool) -> None:
+def test_overlaps_and_misalignment_can_be_errors(policy: str, spans: list[Span], in_chars: bool) -> None:
     with pytest.raises(DataError):
         settle(spans, Doc(["aa", "b", "c"]), in_chars=in_chars, **{policy: "error"})
 
 
-def test_all_policies_are_known() -> None:
+def test_every_policy_is_supported() -> None:
     assert set(get_args(MisalignmentPolicy)) == {"expand", "contract", "drop", "error"}

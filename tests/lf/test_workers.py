@@ -43,7 +43,7 @@ def children() -> int:
     return len(multiprocessing.active_children())
 
 
-def test_no_process_is_left_when_one_stops_listening(texts: Docs) -> None:
+def test_closing_the_generator_ends_all_processes(texts: Docs) -> None:
     worker = TaskRunner([slow], {"sentence": texts})
     jobs = [Task(0, number, number + 1) for number in range(10)]
     before = children()
@@ -54,7 +54,7 @@ def test_no_process_is_left_when_one_stops_listening(texts: Docs) -> None:
     assert children() == before
 
 
-def test_a_text_is_given_up_and_the_rest_is_done(texts: Docs) -> None:
+def test_only_the_hanging_text_is_lost(texts: Docs) -> None:
     worker = TaskRunner([stuck], {"sentence": texts})
     pieces = list(workers.run_tasks(worker, [Task(0, 0, 10)], num_workers=2, timeout=0.2))
     pieces.sort(key=lambda piece: piece.start)
@@ -64,7 +64,7 @@ def test_a_text_is_given_up_and_the_rest_is_done(texts: Docs) -> None:
     assert sum(len(piece.spans) for piece in pieces) == 7
 
 
-def test_what_remains_of_a_job() -> None:
+def test_the_rest_of_a_task_without_one_text() -> None:
     job = Task(2, 5, 8, one_by_one=True)
     assert job.without(5) == [Task(2, 6, 8, True)]
     assert job.without(6) == [Task(2, 5, 6, True), Task(2, 7, 8, True)]
@@ -74,7 +74,7 @@ def test_what_remains_of_a_job() -> None:
     assert piece.issues[0].kind == CRASH != TIMEOUT
 
 
-def test_a_worker_that_dies_before_it_begins_does_not_go_round_in_circles(
+def test_a_worker_that_dies_at_start_does_not_cause_an_endless_loop(
     texts: Docs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parent = os.getpid()
@@ -102,7 +102,7 @@ cv.apply_lfs([slow], data, num_workers=2, cache=False)
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
-def test_when_the_run_ends_its_workers_do(tmp_path: Path, how: signal.Signals) -> None:
+def test_workers_end_with_the_parent_process(tmp_path: Path, how: signal.Signals) -> None:
     process = subprocess.Popen([sys.executable, "-c", SCRIPT], cwd=tmp_path, stderr=subprocess.DEVNULL)
     _wait_until(lambda: list(tmp_path.glob("*.pid")))
     process.send_signal(how)
@@ -129,7 +129,7 @@ class Member:
         self.tasks: Any = []
 
 
-def test_who_has_seen_the_texts_goes_on_with_them() -> None:
+def test_a_worker_keeps_the_tasks_of_its_texts() -> None:
     jobs = [Task(function, start, start + 1) for start in range(2) for function in range(3)]
     queue: Any = workers._TaskQueue(jobs)
     one, other = Member(), Member()

@@ -92,13 +92,6 @@ def test_a_kill_costs_nothing(tmp_path: Path) -> None:
     }
 
 
-def test_files_outside_of_the_folder_are_refused(tmp_path: Path) -> None:
-    model = BertNER(encoder="hashing", epochs=1).fit(voted(10))
-    bad = {**model.fitted.params, "../evil": np.zeros(1, np.uint8)}
-    with pytest.raises(cv.DataError, match="outside of its folder"):
-        model._infer(bad, voted(1))
-
-
 @pytest.mark.parametrize("bad", [{"epochs": 0}, {"lr": -1}])
 def test_bad_settings_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(cv.ConfigError, match=next(iter(bad))):

@@ -134,6 +134,21 @@ def test_a_stage_that_brings_nothing_leaves_things_as_they_were(encoded: cv.Data
     assert torch.equal(net.first.weight, before)
 
 
+def test_a_stage_without_early_stopping_keeps_its_last_weights(encoded: cv.Dataset) -> None:
+    net = Toy()
+    scores = iter([0.9, 0.5, 0.4, 0.3, 0.2, 0.1, 0.0])
+    seen: list[Tensor] = []
+
+    def score() -> float:
+        seen.append(net.first.weight.detach().clone())
+        return next(scores)
+
+    only = stages(net, PackedDataset.from_dataset(encoded), patience=1, early_stopping=False)[:1]
+    history = train_network(net, only, schedule(validation_score=score))
+    assert [item.epoch for item in history] == list(range(7))
+    assert torch.equal(net.first.weight, seen[-1])
+
+
 def test_scores_are_smoothed_before_they_are_compared(encoded: cv.Dataset) -> None:
     scores = iter([0.0, 0.0, 0.9, 0.5, 0.5, 0.0, 0.0])
     net = Toy()

@@ -1,4 +1,4 @@
-"""A model that gives the labels it is told to give."""
+"""A model with fixed predictions."""
 
 from __future__ import annotations
 
@@ -15,34 +15,35 @@ from convener.data.predictions import Predictions
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Told:
-    """Gives these labels, and is as sure of them as it is told to be."""
+class FakeModel:
+    """Predicts the given labels with the given probability."""
 
     labels: NDArray[np.int16]
-    sure: float | NDArray[np.float64] = 0.9
+    confidence: float | NDArray[np.float64] = 0.9
+    """Probability of the predicted label; the others share the rest."""
     probabilities: NDArray[np.float32] | None = None
-    """Where they are not to be made of `sure`."""
-    name: str = "told"
+    """Used instead of `confidence`."""
+    name: str = "fake"
     settings: Mapping[str, Any] = field(default_factory=dict)
-    seen: Diagnostics | None = None
-    reasons: tuple[str, ...] = ()
+    stored_diagnostics: Diagnostics = field(default_factory=Diagnostics)
+    explanation: tuple[str, ...] = ()
 
     def predict(self, data: cv.Dataset) -> Predictions:
-        shares, size = self.probabilities, len(data.fine_tags)
-        if shares is None:
-            shares = np.repeat(((1 - np.broadcast_to(self.sure, len(self.labels))) / (size - 1)), size)
-            shares = shares.reshape(-1, size).astype(np.float32)
-            shares[np.arange(len(self.labels)), self.labels] = self.sure
+        probabilities, size = self.probabilities, len(data.fine_tags)
+        if probabilities is None:
+            rest = (1 - np.broadcast_to(self.confidence, len(self.labels))) / (size - 1)
+            probabilities = np.repeat(rest, size).reshape(-1, size).astype(np.float32)
+            probabilities[np.arange(len(self.labels)), self.labels] = self.confidence
         return Predictions(
             data=data,
             labels=self.labels,
-            probabilities=shares,
+            probabilities=probabilities,
             model=self.name,
             settings=self.settings,
         )
 
     def diagnostics(self) -> Diagnostics:
-        return Diagnostics(sources=()) if self.seen is None else self.seen
+        return self.stored_diagnostics
 
     def explain(self) -> tuple[str, ...]:
-        return self.reasons
+        return self.explanation

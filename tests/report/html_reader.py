@@ -1,4 +1,4 @@
-"""Pages, read as a browser would."""
+"""Parser for HTML pages that also checks their nesting."""
 
 from __future__ import annotations
 
@@ -7,20 +7,12 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import Any
 
-from convener.report.sentence_index import Query
-from convener.report.viewer import QUERY_PARAMS
-
 VOID = {"meta", "input", "br"}
-
-
-def params_of(query: Query) -> dict[str, str]:
-    """A query, as the form and the addresses of the viewer have it."""
-    return {name: getattr(query, of_query) for name, of_query in QUERY_PARAMS.items()}
 
 
 @dataclass
 class Element:
-    """One element: its tag, attributes and all text inside."""
+    """One element: tag, attributes and all text inside."""
 
     tag: str
     attributes: dict[str, str]
@@ -29,28 +21,28 @@ class Element:
 
 @dataclass
 class Page:
-    """The elements of a page in their order, and tables by caption."""
+    """The elements of a page in document order, and tables by caption."""
 
     elements: list[Element] = field(default_factory=list)
     tables: dict[str, list[list[str]]] = field(default_factory=dict)
 
-    def of(self, tag: str) -> list[Element]:
+    def by_tag(self, tag: str) -> list[Element]:
         return [element for element in self.elements if element.tag == tag]
 
-    def named(self, name: str) -> Element:
-        (found,) = [x for x in self.elements if x.attributes.get("id") == name]
-        return found
+    def by_id(self, name: str) -> Element:
+        (element,) = [x for x in self.elements if x.attributes.get("id") == name]
+        return element
 
     def json(self, name: str) -> Any:
-        """What stands in a script element."""
-        return json.loads(self.named(name).text)
+        """Content of a script element with JSON data."""
+        return json.loads(self.by_id(name).text)
 
-    def lines(self, tag: str, kind: str = "") -> list[str]:
-        """Texts of elements, blanks as one."""
+    def texts(self, tag: str, css_class: str = "") -> list[str]:
+        """Texts of elements with white space normalised."""
         return [
             " ".join(element.text.split())
-            for element in self.of(tag)
-            if not kind or kind in element.attributes.get("class", "").split()
+            for element in self.by_tag(tag)
+            if not css_class or css_class in element.attributes.get("class", "").split()
         ]
 
 
@@ -62,7 +54,7 @@ class _Reader(HTMLParser):
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
         names = [name for name, _ in attributes]
-        assert len(names) == len(set(names)), f"{tag} has an attribute twice: {names}"
+        assert len(names) == len(set(names)), f"{tag} has a duplicate attribute: {names}"
         element = Element(tag, {name: value or "" for name, value in attributes})
         self.page.elements.append(element)
         if tag == "table":
@@ -79,7 +71,7 @@ class _Reader(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         element = self.open.pop()
-        assert element.tag == tag, f"<{element.tag}> is ended by </{tag}>"
+        assert element.tag == tag, f"<{element.tag}> is closed by </{tag}>"
         if tag in ("td", "th"):
             self.rows[-1].append(element.text)
         if tag == "caption":
@@ -93,8 +85,8 @@ class _Reader(HTMLParser):
         raise AssertionError(f"unknown declaration {data!r}")
 
 
-def page_of(text: str) -> Page:
-    """A page, parsed; elements must be nested as they should."""
+def parse_page(text: str) -> Page:
+    """Parse a page; fails if elements are not nested correctly."""
     reader = _Reader()
     reader.feed(text)
     reader.close()

@@ -1,4 +1,4 @@
-"""Pages are safe: whatever stands in the data is shown as text."""
+"""Pages are safe: everything in the data is shown as text."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ from convener.report.html import (
     type_hue,
 )
 from convener.report.run_summary import RunSummary, summarize_run
-from tests.report.fake_model import Told
-from tests.report.html_reader import Page, page_of
+from tests.report.fake_model import FakeModel
+from tests.report.html_reader import Page, parse_page
 
 texts = st.text(st.characters(exclude_categories=()), max_size=8)
 values = st.recursive(
@@ -50,21 +50,21 @@ values = st.recursive(
 
 
 @given(values)
-def test_embedded_values_survive_and_end_nothing(value: Any) -> None:
+def test_embedded_json_round_trips_and_closes_no_element(value: Any) -> None:
     text = to_script_json(value)
     assert "<" not in text
     assert json.loads(text) == value
     text.encode("utf-8")
 
 
-def test_embedded_text_is_not_longer_than_it_must() -> None:
+def test_embedded_json_escapes_only_what_it_must() -> None:
     assert to_script_json(["é🙂"]) == '["é🙂"]'
     assert to_script_json(["é", "\ud800"]) == '["\\u00e9","\\ud800"]'
     with pytest.raises(ValueError, match="not JSON compliant"):
         to_script_json([float("nan")])
 
 
-# Text that would like to be more than text
+# Hostile text
 
 HOSTILE = [
     "<script>alert(1)</script>",
@@ -90,7 +90,7 @@ TITLE = "</title><script>alert('title')</script>"
 MODEL = "<iframe src=javascript:alert(7)>"
 
 
-def hostile(*, gold: bool = True) -> tuple[Told, cv.Dataset]:
+def hostile(*, gold: bool = True) -> tuple[FakeModel, cv.Dataset]:
     tokens = [[word, "and", word] for word in HOSTILE] + [[], ["w"] * 2000]
     kinds = [TYPES[number % 3] for number in range(len(tokens))]
     marks = [[(0, 1, kind)] if words else [] for words, kind in zip(tokens, kinds, strict=True)]
@@ -99,33 +99,33 @@ def hostile(*, gold: bool = True) -> tuple[Told, cv.Dataset]:
     votes[SOURCES[3]] = [None if number % 2 else m for number, m in enumerate(marks)]
     data = cv.Dataset.from_spans(TYPES, tokens, votes, gold=marks if gold else None)
     labels = data.votes[:, 1].copy()
-    reasons = ("<u>because</u>",)
+    explanation = ("<u>because</u>",)
     settings = {"<i>": "</details><script>x</script>", "nested": {"<a>": "<b>"}}
-    model = Told(labels=labels, sure=0.6, name=MODEL, settings=settings, reasons=reasons)
+    model = FakeModel(labels=labels, confidence=0.6, name=MODEL, settings=settings, explanation=explanation)
     return model, data
 
 
-def account(*, gold: bool = True) -> RunSummary:
+def hostile_summary(*, gold: bool = True) -> RunSummary:
     model, data = hostile(gold=gold)
-    facts = {"split": "<s>", "reported": "<em>now</em>"}
-    return summarize_run(model, data, title=TITLE, run_info=facts)
+    run_info = {"split": "<s>", "reported": "<em>now</em>"}
+    return summarize_run(model, data, title=TITLE, run_info=run_info)
 
 
 def pages() -> dict[str, str]:
-    told = account()
-    other = replace(told.predictions, labels=np.zeros_like(told.predictions.labels))
-    pair = {MODEL: told.predictions, SOURCES[1]: other}
+    summary = hostile_summary()
+    other = replace(summary.predictions, labels=np.zeros_like(summary.predictions.labels))
+    pair = {MODEL: summary.predictions, SOURCES[1]: other}
     return {
-        "report": render_report(told),
-        "without gold": render_report(account(gold=False)),
-        "viewer": render_report(told, remote=True),
-        "comparison": render_comparison(told.data, pair, title=TITLE),
-        "comparison without gold": render_comparison(told.data.without_gold(), pair, title=TITLE),
+        "report": render_report(summary),
+        "without gold": render_report(hostile_summary(gold=False)),
+        "viewer": render_report(summary, remote=True),
+        "comparison": render_comparison(summary.data, pair, title=TITLE),
+        "comparison without gold": render_comparison(summary.data.without_gold(), pair, title=TITLE),
     }
 
 
 @pytest.fixture(scope="module")
-def made() -> dict[str, str]:
+def rendered() -> dict[str, str]:
     return pages()
 
 
@@ -133,13 +133,13 @@ KINDS = ["report", "without gold", "viewer", "comparison", "comparison without g
 
 
 @pytest.fixture(params=KINDS)
-def written(request: pytest.FixtureRequest, made: dict[str, str]) -> str:
-    return made[request.param]
+def html(request: pytest.FixtureRequest, rendered: dict[str, str]) -> str:
+    return rendered[request.param]
 
 
-def test_the_only_scripts_are_ours(written: str) -> None:
-    found = page_of(written)
-    scripts = found.of("script")
+def test_the_page_contains_only_our_script(html: str) -> None:
+    found = parse_page(html)
+    scripts = found.by_tag("script")
     data = [script for script in scripts if script.attributes.get("type") == "application/json"]
     names = [script.attributes["id"] for script in data]
     assert names in (["setup", "records"], ["setup"])
@@ -147,11 +147,11 @@ def test_the_only_scripts_are_ours(written: str) -> None:
     assert ours.attributes == {}
     source = resources.files("convener.report") / "static" / "report.js"
     assert ours.text == source.read_text(encoding="utf-8")
-    assert len(found.of("style")) == 1
+    assert len(found.by_tag("style")) == 1
 
 
-def test_no_attribute_runs_anything(written: str) -> None:
-    for element in page_of(written).elements:
+def test_no_attribute_runs_code(html: str) -> None:
+    for element in parse_page(html).elements:
         assert element.tag not in ("iframe", "object", "embed", "img", "link", "base")
         for name, value in element.attributes.items():
             assert not name.startswith("on"), (element.tag, name)
@@ -159,80 +159,82 @@ def test_no_attribute_runs_anything(written: str) -> None:
             assert "javascript:" not in value or name in ("title", "aria-label", "value")
 
 
-def test_nothing_is_loaded_from_anywhere(written: str) -> None:
-    found = page_of(written)
+def test_no_external_resource_is_loaded(html: str) -> None:
+    found = parse_page(html)
     for element in found.elements:
         for name in ("src", "href", "action", "poster", "data", "xlink:href"):
             assert element.attributes.get(name, "#").startswith("#"), (element.tag, name)
         assert not re.search(r"url\s*\(", element.attributes.get("style", ""))
-    (style,) = found.of("style")
+    (style,) = found.by_tag("style")
     assert re.findall(r"url\(\s*['\"]?(?!data:|#)[^)]*", style.text) == []
     assert "@import" not in style.text
 
 
-def test_the_policy_is_of_this_script(written: str) -> None:
-    found = page_of(written)
-    (script,) = [script for script in found.of("script") if not script.attributes]
+def test_the_policy_allows_only_this_script(html: str) -> None:
+    found = parse_page(html)
+    (script,) = [script for script in found.by_tag("script") if not script.attributes]
     digest = base64.b64encode(hashlib.sha256(script.text.encode()).digest()).decode()
-    rules = [
+    policies = [
         meta.attributes["content"]
-        for meta in found.of("meta")
+        for meta in found.by_tag("meta")
         if meta.attributes.get("http-equiv") == "Content-Security-Policy"
     ]
-    assert rules == [content_security_policy(script.text)]
-    assert "default-src 'none'" in rules[0]
-    assert f"script-src 'sha256-{digest}';" in rules[0]
-    assert "unsafe-eval" not in rules[0]
+    assert policies == [content_security_policy(script.text)]
+    assert "default-src 'none'" in policies[0]
+    assert f"script-src 'sha256-{digest}';" in policies[0]
+    assert "unsafe-eval" not in policies[0]
 
 
-def test_the_page_can_be_written(written: str) -> None:
-    """Half a character, which no file can hold, stands in the scripts as an escape."""
-    assert "\ud800" not in written
-    written.encode("utf-8")
+def test_the_page_can_be_encoded(html: str) -> None:
+    """Lone surrogates are escaped in scripts and replaced elsewhere."""
+    assert "\ud800" not in html
+    html.encode("utf-8")
 
 
-def test_names_and_words_are_shown_as_they_are(written: str) -> None:
-    found = page_of(written)
-    assert [head.text for head in found.of("h1")] == [TITLE]
-    assert found.of("title")[0].text == f"{TITLE} · convener"  # others are of figures
-    options = [option.text for option in found.of("option")]
+def test_names_and_tokens_are_shown_unchanged(html: str) -> None:
+    found = parse_page(html)
+    assert [head.text for head in found.by_tag("h1")] == [TITLE]
+    assert found.by_tag("title")[0].text == f"{TITLE} · convener"  # the others belong to figures
+    options = [option.text for option in found.by_tag("option")]
     assert set(TYPES) <= set(options)
     assert set(SOURCES) <= set(options)
     setup = found.json("setup")
     assert setup["types"] == TYPES
-    assert [name for kind, name in setup["lanes"] if kind == "source"] == SOURCES
+    assert [name for kind, name in setup["tracks"] if kind == "source"] == SOURCES
     if not setup["remote"]:
         words = {word for record in found.json("records") for word in record["t"]}
         assert words >= set(HOSTILE)
 
 
-def test_templates_are_not_made_of_data() -> None:
-    text = render_report(account())
-    found = page_of(text)
-    assert any("{{ 7 * 7 }}" in phrase for phrase in found.lines("q"))
+def test_data_is_not_interpreted_as_a_template() -> None:
+    text = render_report(hostile_summary())
+    found = parse_page(text)
+    assert any("{{ 7 * 7 }}" in phrase for phrase in found.texts("q"))
     assert found.tables["Settings"][-2:] == [
         ["<i>", "</details><script>x</script>"],
         ["nested", "<a> <b>"],
     ]
-    assert "<u>because</u>" in found.lines("li")
-    assert f"{MODEL} on {len(HOSTILE) + 2} sentences of <s>," in found.lines("p", "lead")[0]
-    assert "on <em>now</em>." in found.lines("footer")[0]
+    assert "<u>because</u>" in found.texts("li")
+    assert f"{MODEL} on {len(HOSTILE) + 2} sentences of <s>," in found.texts("p", "lead")[0]
+    assert "on <em>now</em>." in found.texts("footer")[0]
 
 
-# Which sentences are held
+# Embedded sentences
 
 
-def parsed(told: RunSummary, **how: bool) -> Page:
-    return page_of(render_report(told, **how))
+def parsed(summary: RunSummary, **options: bool) -> Page:
+    return parse_page(render_report(summary, **options))
 
 
-def test_all_sentences_are_held_in_the_order_of_the_text(vote: RunSummary) -> None:
+def test_all_sentences_are_embedded_in_text_order(vote: RunSummary) -> None:
     records = parsed(vote).json("records")
     assert records == [vote.sentence_index.record(number) for number in range(len(vote.data))]
     assert "most uncertain of" not in render_report(vote)
 
 
-def test_of_too_many_the_most_uncertain_are_held(vote: RunSummary, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_too_many_sentences_the_most_uncertain_are_embedded(
+    vote: RunSummary, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys.modules["convener.report.html"], "MAX_SENTENCES", 7)
     found = parsed(vote)
     numbers = [record["n"] for record in found.json("records")]
@@ -240,31 +242,31 @@ def test_of_too_many_the_most_uncertain_are_held(vote: RunSummary, monkeypatch: 
     order = sorted(range(len(entropy)), key=lambda number: -entropy[number])
     assert numbers == sorted(order[:7]) == embedded_sentences(vote.sentence_index).tolist()
     assert found.json("setup")["size"] == len(vote.data)
-    said = f"These are the 7 most uncertain of {len(vote.data)} sentences; convener view shows all"
-    assert any(line.startswith(said) for line in found.lines("p", "note"))
-    whole = parsed(vote, remote=True)
-    assert not any("most uncertain of" in line for line in whole.lines("p", "note"))
+    note = f"The 7 most uncertain of {len(vote.data)} sentences; convener view shows all"
+    assert any(line.startswith(note) for line in found.texts("p", "note"))
+    remote = parsed(vote, remote=True)
+    assert not any("most uncertain of" in line for line in remote.texts("p", "note"))
 
 
-def test_the_viewers_page_holds_no_sentence(vote: RunSummary) -> None:
+def test_the_page_of_the_viewer_embeds_no_sentence(vote: RunSummary) -> None:
     found = parsed(vote, remote=True)
-    assert [script.attributes.get("id") for script in found.of("script")] == ["setup", None]
+    assert [script.attributes.get("id") for script in found.by_tag("script")] == ["setup", None]
     assert found.json("setup")["remote"] is True
     assert parsed(vote).json("setup")["remote"] is False
 
 
-def test_counts_stand_in_the_filter(vote: RunSummary) -> None:
-    options = [option.text for option in parsed(vote).of("option")]
+def test_filters_show_their_counts(vote: RunSummary) -> None:
+    options = [option.text for option in parsed(vote).by_tag("option")]
     for name, text in (
-        ("disagreement", "sources disagree"),
-        ("uncertain", "model is uncertain"),
-        ("error", "errors by gold"),
-        ("unmarked", "found where nobody marks"),
-        ("vote", "unlike majority vote"),
-        ("silent", "no source marks any"),
+        ("source_conflict", "sources conflict"),
+        ("low_confidence", "low confidence"),
+        ("error", "errors against gold"),
+        ("no_source", "predicted without any vote"),
+        ("differs_from_majority", "differs from majority vote"),
+        ("no_votes", "no votes"),
     ):
         assert f"{text} ({vote.sentence_index.counts()[name]})" in options
-    assert not any(option.startswith("models disagree") for option in options)
+    assert not any(option.startswith("models differ") for option in options)
 
 
 # Small parts
@@ -277,12 +279,12 @@ def test_hues_are_far_apart() -> None:
     assert all(0 <= hue < 360 for hue in hues)
 
 
-def test_cells_know_numbers() -> None:
+def test_cells_are_flagged_as_numeric() -> None:
     table = Table(title="", columns=("a", "b"), rows=[("x", 0.5), ("y", None)])
     assert table_cells(table) == [[("x", False), ("0.5", True)], [("y", False), ("-", True)]]
 
 
-def test_an_axis_holds_all_curves() -> None:
+def test_an_axis_covers_all_curves() -> None:
     curves = {"a": [(0.0, 3.0), (4.0, 1.0)], "b": [(1.0, 7.0)]}
     assert (fit_axis(curves, 1, 0, 10).low, fit_axis(curves, 1, 0, 10).high) == (1.0, 7.0)
     flat = fit_axis({"a": [(0.0, 2.0), (1.0, 2.0)]}, 1, 0, 10)
@@ -293,20 +295,20 @@ def test_without_jinja2(vote: RunSummary, monkeypatch: pytest.MonkeyPatch, tmp_p
     monkeypatch.setitem(sys.modules, "jinja2", None)
     template_environment.cache_clear()
     try:
-        said = r"a report needs jinja2: pip install 'convener\[report\]'"
-        with pytest.raises(MissingDependencyError, match=said):
+        message = r"a report needs jinja2: pip install 'convener\[report\]'"
+        with pytest.raises(MissingDependencyError, match=message):
             render_report(vote)
         model, data = hostile()
-        with pytest.raises(MissingDependencyError, match=said):
+        with pytest.raises(MissingDependencyError, match=message):
             write_report(model, data, tmp_path / "report.html")
         assert list(tmp_path.iterdir()) == []
     finally:
         template_environment.cache_clear()
 
 
-def test_a_report_is_written_whole(tmp_path: Path) -> None:
+def test_a_report_is_written_atomically(tmp_path: Path) -> None:
     model, data = hostile()
-    told = write_report(model, data, tmp_path / "new" / "report.html", title=TITLE)
+    summary = write_report(model, data, tmp_path / "new" / "report.html", title=TITLE)
     text = (tmp_path / "new" / "report.html").read_text(encoding="utf-8")
-    assert text == render_report(told)
+    assert text == render_report(summary)
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["report.html"]

@@ -1,4 +1,4 @@
-"""Warnings: each where it belongs, and nowhere else."""
+"""Warnings and notes of a report: each appears where it should, and only there."""
 
 from __future__ import annotations
 
@@ -10,170 +10,170 @@ import pytest
 import convener as cv
 from convener.data.predictions import USED_GOLD
 from convener.report.run_summary import alerts, summarize_run
-from tests.report.fake_model import Told
+from tests.report.fake_model import FakeModel
 
-WORDS = 100
-
-
-def words(*chosen: int | range) -> list[list[tuple[int, int, str]]]:
-    """Marks of X on these sentences of one word."""
-    marked = {n for part in chosen for n in (part if isinstance(part, range) else [part])}
-    return [[(0, 1, "X")] if n in marked else [] for n in range(WORDS)]
+NUM_SENTENCES = 100
 
 
-def said(
+def marks(*selected: int | range) -> list[list[tuple[int, int, str]]]:
+    """Spans of type X in these sentences of one token."""
+    marked = {n for part in selected for n in (part if isinstance(part, range) else [part])}
+    return [[(0, 1, "X")] if n in marked else [] for n in range(NUM_SENTENCES)]
+
+
+def alerts_for(
     *,
     votes: dict[str, list[list[tuple[int, int, str]]]] | None = None,
     gold: list[list[tuple[int, int, str]]] | None = None,
-    found: range = range(WORDS),
-    sure: float = 0.99,
+    predicted: range = range(NUM_SENTENCES),
+    confidence: float = 0.99,
     types: tuple[str, ...] = ("X",),
     settings: dict[str, Any] | None = None,
-    facts: dict[str, Any] | None = None,
+    run_info: dict[str, Any] | None = None,
 ) -> list[tuple[str, str]]:
-    """The warnings about two sources that overlap and a model that finds all."""
-    given = {"a": words(range(70)), "b": words(range(40, 100))} if votes is None else votes
-    data = cv.Dataset.from_spans(list(types), [["w"]] * WORDS, given, gold=gold)
-    labels = np.zeros(WORDS, np.int16)
-    labels[list(found)] = 1
-    model = Told(labels=labels, sure=sure, settings=settings or {})
-    return [tuple(alert) for alert in alerts(summarize_run(model, data, run_info=facts))]
+    """Alerts for two overlapping sources and a model that predicts an entity everywhere."""
+    given = {"a": marks(range(70)), "b": marks(range(40, 100))} if votes is None else votes
+    data = cv.Dataset.from_spans(list(types), [["w"]] * NUM_SENTENCES, given, gold=gold)
+    labels = np.zeros(NUM_SENTENCES, np.int16)
+    labels[list(predicted)] = 1
+    model = FakeModel(labels=labels, confidence=confidence, settings=settings or {})
+    return [tuple(alert) for alert in alerts(summarize_run(model, data, run_info=run_info))]
 
 
-def test_where_all_is_well_nothing_is_said() -> None:
-    assert said() == []
-    assert said(gold=words(range(WORDS))) == []
-    assert said(facts={"used_valid_gold": False}) == []
+def test_no_alerts_without_problems() -> None:
+    assert alerts_for() == []
+    assert alerts_for(gold=marks(range(NUM_SENTENCES))) == []
+    assert alerts_for(run_info={"used_valid_gold": False}) == []
 
 
-ALL = words(range(WORDS))
+ALL = marks(range(NUM_SENTENCES))
 CASES: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
-    "saw gold": (
+    "uses gold": (
         {"settings": {USED_GOLD: True}},
-        [("grave", "told saw gold: a reference, not a result.")],
+        [("warning", "fake uses gold labels: an upper bound, not a weakly supervised result.")],
     ),
-    "used the gold of valid": (
-        {"facts": {"used_valid_gold": True}},
-        [("note", "The gold of valid decided when training stopped.")],
+    "used validation gold": (
+        {"run_info": {"used_valid_gold": True}},
+        [("note", "Gold labels of the validation split were used for early stopping.")],
     ),
-    "saw gold, so how it stopped does not matter": (
-        {"settings": {USED_GOLD: True}, "facts": {"used_valid_gold": True}},
-        [("grave", "told saw gold: a reference, not a result.")],
+    "uses gold, which makes early stopping irrelevant": (
+        {"settings": {USED_GOLD: True}, "run_info": {"used_valid_gold": True}},
+        [("warning", "fake uses gold labels: an upper bound, not a weakly supervised result.")],
     ),
     "below majority vote": (
-        {"gold": ALL, "found": range(80)},
-        [("grave", "F1 is 11.1 points below a simple majority vote here.")],
+        {"gold": ALL, "predicted": range(80)},
+        [("warning", "F1 is 11.1 points below majority vote.")],
     ),
-    "too sure": (
-        {"gold": words(range(75)), "sure": 0.99},
+    "overconfident": (
+        {"gold": marks(range(75)), "confidence": 0.99},
         [
             (
                 "note",
-                "Probabilities of spans are off by 0.24 on average; do not filter by them without "
-                "looking at the calibration below.",
+                "The expected calibration error of span probabilities is 0.24; see the calibration below before "
+                "you filter by probability.",
             )
         ],
     ),
-    "sure enough": ({"gold": words(range(91)), "sure": 0.99}, []),
-    "finds nothing": (
-        {"found": range(0)},
-        [("grave", "The model finds no entity at all.")],
+    "well calibrated": ({"gold": marks(range(91)), "confidence": 0.99}, []),
+    "predicts nothing": (
+        {"predicted": range(0)},
+        [("warning", "The model predicts no entities.")],
     ),
-    "found where nobody marks": (
-        {"votes": {"a": words(range(40)), "b": words(range(30, 65))}},
+    "predicted without votes": (
+        {"votes": {"a": marks(range(40)), "b": marks(range(30, 65))}},
         [
             (
-                "grave",
-                "35% of the entities found are where no source marks anything. Look at some of "
-                "them below (filter: found where nobody marks) before you trust the labels.",
+                "warning",
+                "35% of the predicted entities have no vote from any source. Check some of them below (filter: "
+                "predicted without any vote) before you use the labels.",
             )
         ],
     ),
-    "found where nobody marks, but not often": (
-        {"votes": {"a": words(range(40)), "b": words(range(30, 70))}},
+    "predicted without votes, but rarely": (
+        {"votes": {"a": marks(range(40)), "b": marks(range(30, 70))}},
         [],
     ),
-    "silent sources": (
-        {"votes": {"a": words(range(70)), "c": words(), "b": words(range(40, 100)), "d": words()}},
-        [("grave", "These sources mark nothing here: c, d.")],
+    "sources without votes": (
+        {"votes": {"a": marks(range(70)), "c": marks(), "b": marks(range(40, 100)), "d": marks()}},
+        [("warning", "Sources without votes: c, d.")],
     ),
-    "sources that say little": (
+    "sources with few spans": (
         {
             "votes": {
-                "a": words(range(99)),
-                "b": words(range(70, 99), 99),
-                "c": words(range(71, 100)),
+                "a": marks(range(99)),
+                "b": marks(range(70, 99), 99),
+                "c": marks(range(71, 100)),
             }
         },
         [
-            ("note", "Fewer than 30 marks, so little is known of c."),
-            ("note", "97% of what b marks is marked by a, too."),
-            ("note", "100% of what c marks is marked by b, too."),
+            ("note", "Sources with fewer than 30 spans, whose estimates are unreliable: c."),
+            ("note", "97% of the votes of b are also votes of a."),
+            ("note", "100% of the votes of c are also votes of b."),
         ],
     ),
-    "types that nobody marks": (
+    "types without votes": (
         {"types": ("X", "Y", "Z")},
-        [("grave", "No source ever marks Y, Z.")],
+        [("warning", "Types without votes: Y, Z.")],
     ),
     "one source": (
         {"votes": {"a": ALL}},
-        [("grave", "There is one source only: nothing to compare it with.")],
+        [("warning", "There is only one source: its reliability cannot be estimated.")],
     ),
-    "sources that never meet": (
-        {"votes": {"a": words(range(50)), "b": words(range(50, 100))}},
-        [("grave", "No token has two opinions, so how good sources are is a guess.")],
+    "sources that never overlap": (
+        {"votes": {"a": marks(range(50)), "b": marks(range(50, 100))}},
+        [("warning", "No token has votes from two sources: reliability cannot be estimated.")],
     ),
-    "a part of another": (
-        {"votes": {"a": ALL, "b": words(range(60))}},
-        [("note", "100% of what b marks is marked by a, too.")],
+    "contained in another source": (
+        {"votes": {"a": ALL, "b": marks(range(60))}},
+        [("note", "100% of the votes of b are also votes of a.")],
     ),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_each_warning_shows_where_it_should_and_alone(name: str) -> None:
-    given, expected = CASES[name]
-    assert said(**given) == expected
+def test_each_alert_appears_alone(name: str) -> None:
+    case, expected = CASES[name]
+    assert alerts_for(**case) == expected
 
 
-def test_grave_matters_come_first() -> None:
-    found = said(
-        votes={"a": words(range(10)), "b": words()},
+def test_warnings_come_before_notes() -> None:
+    found = alerts_for(
+        votes={"a": marks(range(10)), "b": marks()},
         gold=ALL,
-        facts={"used_valid_gold": True},
+        run_info={"used_valid_gold": True},
         types=("X", "Y"),
-        sure=0.6,
+        confidence=0.6,
     )
-    weights = [weight for weight, _ in found]
-    assert weights == sorted(weights)  # "grave" stands before "note" in the alphabet, too
-    assert weights.count("note") == 3
-    # And among themselves: gold, scores, labels, sources.
+    levels = [level for level, _ in found]
+    assert levels == sorted(levels, reverse=True)  # "warning" is after "note" in the alphabet
+    assert levels.count("note") == 3
+    # Within a level: gold, scores, predictions, sources.
     texts = [text.split()[0] for _, text in found]
-    assert texts == ["90%", "These", "No", "No", "The", "Probabilities", "Fewer"]
+    assert texts == ["90%", "Sources", "Types", "No", "Gold", "The", "Sources"]
 
 
-def test_a_coarse_mark_is_a_mark_of_no_type() -> None:
+def test_a_coarse_vote_is_a_vote_for_no_type() -> None:
     data = cv.Dataset.from_spans(
         ["X", "ENT"],
-        [["w"]] * WORDS,
+        [["w"]] * NUM_SENTENCES,
         {"a": [[(0, 1, "ENT")]] * 70 + [[]] * 30, "b": [[]] * 40 + [[(0, 1, "ENT")]] * 60},
     ).with_coarse({"ENT": "any"})
-    found = alerts(summarize_run(Told(labels=np.ones(WORDS, np.int16)), data))
-    assert [alert.text for alert in found] == ["No source ever marks X."]
+    found = alerts(summarize_run(FakeModel(labels=np.ones(NUM_SENTENCES, np.int16)), data))
+    assert [alert.text for alert in found] == ["Types without votes: X."]
 
 
 def test_without_any_source() -> None:
-    found = said(votes={}, gold=ALL)
-    assert [text.split()[0] for _, text in found] == ["100%", "No", "No"]
+    found = alerts_for(votes={}, gold=ALL)
+    assert [text.split()[0] for _, text in found] == ["100%", "Types", "No"]
 
 
-def test_a_model_without_probabilities_has_no_account() -> None:
-    class Unsure(Told):
+def test_a_report_needs_probabilities_and_tokens() -> None:
+    class NoProbabilities(FakeModel):
         def predict(self, data: cv.Dataset) -> cv.Predictions:
             return cv.Predictions(data=data, labels=self.labels)
 
     data = cv.Dataset.from_spans(["X"], [["w"]], {})
-    with pytest.raises(cv.DataError, match="told gives no probabilities"):
-        summarize_run(Unsure(labels=np.zeros(1, np.int16)), data)
-    with pytest.raises(cv.DataError, match="holds no token"):
-        summarize_run(Told(labels=np.zeros(0, np.int16)), data[:0])
+    with pytest.raises(cv.DataError, match="a report needs probabilities; fake provides none"):
+        summarize_run(NoProbabilities(labels=np.zeros(1, np.int16)), data)
+    with pytest.raises(cv.DataError, match="the data has no tokens"):
+        summarize_run(FakeModel(labels=np.zeros(0, np.int16)), data[:0])

@@ -1,4 +1,4 @@
-"""Tiny encoders, made once."""
+"""Fixture: tiny encoders."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from tests.encoders.toys import build
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Folders of tiny models by architecture, made when first asked for."""
-    made: dict[str, Path] = {}
+    """Folders of tiny models by architecture, built on first use."""
+    folders: dict[str, Path] = {}
 
-    def folder(kind: str) -> Path:
-        if kind not in made:
-            made[kind] = build(kind, tmp_path_factory.mktemp(kind))
-        return made[kind]
+    def folder(architecture: str) -> Path:
+        if architecture not in folders:
+            folders[architecture] = build(architecture, tmp_path_factory.mktemp(architecture))
+        return folders[architecture]
 
     return folder

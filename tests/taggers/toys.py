@@ -1,4 +1,4 @@
-"""A task that text alone decides, and sentences that are hard to read."""
+"""A task whose labels depend on the text alone, and sentences with unusual tokens."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import convener as cv
 PLACES, ANIMALS = ("Oslo", "Norway"), ("cat", "cats")
 FILLERS = ("the", "sat", "on", "mat", "is", "in", "they", "say", "naïve", "café", "owners", "ask")
 
-HARD: list[list[str]] = [
+UNUSUAL_SENTENCES: list[list[str]] = [
     [],
     ["the", "cat", "in", "Oslo"],
     ["🙂", "cats", "👩‍👩‍👧", "Norway"],
@@ -24,39 +24,39 @@ HARD: list[list[str]] = [
 
 
 def sentences(count: int, seed: int = 0, longest: int = 2) -> cv.Dataset:
-    """Sentences in which places are LOC and animals ANI, up to `longest` in a row a span."""
+    """Sentences in which places are LOC and animals ANI; spans have up to `longest` words."""
     rng = random.Random(seed)
     tokens, gold = [], []
     for _ in range(count):
         words: list[str] = []
-        marks: list[tuple[int, int, str]] = []
+        spans: list[tuple[int, int, str]] = []
         for _ in range(rng.randrange(2, 7)):
-            kind, known = rng.choice([("LOC", PLACES), ("ANI", ANIMALS), ("", FILLERS)])
-            length = rng.randint(1, longest) if kind else 1
-            if kind and not (marks and marks[-1][1] == len(words)):
-                marks.append((len(words), len(words) + length, kind))
-                words += [rng.choice(known) for _ in range(length)]
+            entity_type, vocabulary = rng.choice([("LOC", PLACES), ("ANI", ANIMALS), ("", FILLERS)])
+            length = rng.randint(1, longest) if entity_type else 1
+            if entity_type and not (spans and spans[-1][1] == len(words)):
+                spans.append((len(words), len(words) + length, entity_type))
+                words += [rng.choice(vocabulary) for _ in range(length)]
             else:
                 words.append(rng.choice(FILLERS))
         tokens.append(words)
-        gold.append(marks)
+        gold.append(spans)
     return cv.Dataset.from_spans(["LOC", "ANI"], tokens, {}, gold=gold)
 
 
-def text(words: list[list[str]]) -> cv.Dataset:
+def unlabeled(words: list[list[str]]) -> cv.Dataset:
     return cv.Dataset.from_spans(["LOC", "ANI"], words, {})
 
 
-def believed(data: cv.Dataset, share: float = 0.9) -> cv.Predictions:
-    """Gold as a label model's answer, with this share of belief in each label."""
+def soft_predictions(data: cv.Dataset, probability: float = 0.9) -> cv.Predictions:
+    """Predictions equal to gold, with this probability of each label."""
     assert data.gold is not None
     size = len(data.tags)
-    rows = np.full((len(data.tokens), size), (1 - share) / (size - 1), np.float32)
-    rows[np.arange(len(rows)), data.gold] = share
+    rows = np.full((len(data.tokens), size), (1 - probability) / (size - 1), np.float32)
+    rows[np.arange(len(rows)), data.gold] = probability
     return cv.Predictions(data=data, labels=data.gold, probabilities=rows, model="toy")
 
 
 def f1(tagger: cv.Tagger, data: cv.Dataset) -> float:
-    found = cv.evaluate(tagger.predict(data), data).f1
-    assert found is not None
-    return found
+    score = cv.evaluate(tagger.predict(data), data).f1
+    assert score is not None
+    return score

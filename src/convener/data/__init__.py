@@ -5,7 +5,7 @@ from convener.data.dataset import Dataset, Sentence, Text
 from convener.data.diagnostics import Diagnostics
 from convener.data.features import Features
 from convener.data.issues import Issue, Issues
-from convener.data.predictions import Predictions
+from convener.data.predictions import LabelOutput, Predictions
 from convener.data.ragged import RaggedArray, StringArray
 from convener.data.spans import Span, Spans
 from convener.data.tables import Table
@@ -19,6 +19,7 @@ __all__ = [
     "Features",
     "Issue",
     "Issues",
+    "LabelOutput",
     "Predictions",
     "RaggedArray",
     "Sentence",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,32 @@ from convener.errors import DataError
 
 USED_GOLD = "saw_gold"
 """Among the settings of predictions whose model saw gold: a reference, not a result."""
+
+
+class LabelOutput(NamedTuple):
+    """Labels that a model or tagger infers, without the data they belong to.
+
+    labels         (N,) int16, legal BIO ids
+    probabilities  (N, L) float32, rows sum to one; None if only labels are inferred
+    span_scores    (S,) float32, one score per span of `labels` in text order; None if not computed
+    """
+
+    labels: NDArray[np.int16]
+    probabilities: NDArray[np.float32] | None = None
+    span_scores: NDArray[np.float32] | None = None
+
+    @classmethod
+    def concat(cls, parts: Iterable[LabelOutput], num_labels: int) -> LabelOutput:
+        """Join the complete outputs of consecutive parts of a dataset with L = `num_labels`."""
+        empty_scores = np.zeros(0, np.float32)
+        empty = cls(np.zeros(0, np.int16), np.zeros((0, num_labels), np.float32), empty_scores)
+        return cls(*(np.concatenate(arrays) for arrays in zip(empty, *parts, strict=True)))
+
+    def require_probabilities(self) -> NDArray[np.float32]:
+        """Probabilities (N, L); an error if there are none."""
+        if self.probabilities is None:
+            raise DataError("expected label probabilities, found labels only")
+        return self.probabilities
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -24,12 +24,12 @@ class Table:
     digits. `notes` are lines printed below.
 
     >>> print(Table(title="Sources", columns=["name", "F1"], rows=[["lexicon", 0.73271]],
-    ...             formats={"F1": PERCENT}, notes=["lenient mode"]))
+    ...             formats={"F1": PERCENT}, notes=["conlleval mode"]))
     Sources
     name         F1
     -------  ------
     lexicon  73.27%
-    lenient mode
+    conlleval mode
     """
 
     title: str

@@ -1,10 +1,9 @@
-"""Ten small labeling functions for the demonstration corpus.
+"""Ten small labeling functions for the demo corpus.
 
-They are written the way first labeling functions usually are: short word lists, a few
-patterns and some rules of thumb. Each one misses a lot and is sometimes wrong, and they
-disagree with one another; making something better out of them is the point of the demo.
+They are typical first labeling functions: short word lists, a few patterns and some heuristics. Each
+misses many entities, makes some errors and conflicts with others; a label model has to combine them.
 
-Each takes the words of one sentence and yields ``(start, end, type)``, end exclusive.
+Each takes the tokens of one sentence and yields ``(start, end, type)``, end exclusive.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from convener.lf.validation import Span
 
 
 def _split_names(text: str) -> list[str]:
-    """The names in a comma separated list."""
+    """The names in a comma-separated list."""
     return [name.strip() for name in text.replace("\n", " ").split(",")]
 
 
@@ -82,12 +81,12 @@ SPEECH = frozenset({"said", "told", "says", "explained"})
 
 
 def _capitalised(token: str) -> bool:
-    """Tell whether a token begins with a capital and is longer than one letter."""
+    """Whether a token starts with a capital and is longer than one letter."""
     return len(token) > 1 and token[0].isupper()
 
 
 def _run_end(tokens: Sequence[str], start: int) -> int:
-    """Return the end of the run of capitalised tokens that begins at start."""
+    """The end of the run of capitalised tokens that starts at `start`."""
     end = start
     while end < len(tokens) and _capitalised(tokens[end]):
         end += 1
@@ -105,9 +104,9 @@ def _capitalised_runs(tokens: Sequence[str]) -> Iterator[tuple[int, int]]:
 
 
 place_list = gazetteer(PLACES, "LOC", name="place_list")
-"""Cities, countries and other places that are in a short list."""
+"""Cities, countries and other places in a short list."""
 known_organisation = gazetteer(ORGANISATIONS, "ORG", name="known_organisation")
-"""Organisations that turn up in the news often."""
+"""Organisations that are often in the news."""
 acronym = pattern(r"\p{Lu}{2,5}", "ORG", match="tokens", name="acronym")
 """Words of two to five capital letters."""
 _common_names = gazetteer(FIRST_NAMES, "PER", name="common names")

@@ -1,4 +1,4 @@
-"""Encoders: tokens become features, once.
+"""Encoders: compute features of tokens and sentences, with an on-disk cache.
 
 >>> import convener as cv
 >>> data = cv.encode(cv.demo.load_corpus().test, "hashing", cache=False)
@@ -37,13 +37,13 @@ __all__ = [
 LOG = logging.getLogger(__name__)
 AUTO, HASHING = "auto", "hashing"
 PREFERRED_ENCODERS = ("mpnet", "minilm")
-"""Which of the encoders in packages is best, first."""
+"""Packaged encoders in order of preference."""
 REQUIRED_MODULES = ("torch", "transformers")
 D = TypeVar("D", Dataset, Corpus)
 
 
 def list_encoders() -> dict[str, Path | None]:
-    """Encoders with names of their own that work here, and where their models lie.
+    """Return the installed encoders and the folders of their models; None for encoders without a model.
 
     >>> "hashing" in list_encoders()
     True
@@ -57,7 +57,7 @@ def list_encoders() -> dict[str, Path | None]:
 
 
 def get_encoder(name: str = AUTO, **settings: Any) -> Encoder:
-    """The encoder of that name: auto, hashing, minilm, mpnet, a folder, or a name on a hub.
+    """Return an encoder by name: auto, hashing, minilm, mpnet, a model folder, or a name on the Hugging Face hub.
 
     >>> get_encoder("hashing", width=64).dim
     64
@@ -75,9 +75,9 @@ def get_encoder(name: str = AUTO, **settings: Any) -> Encoder:
     if name in PACKAGED:
         missing = [module for module in REQUIRED_MODULES if not find_spec(module)]
         command = "pip install 'convener[encoders]'" if missing else PACKAGED[name].command
-        raise ConfigError(f"encoder {name!r} is not installed: {command} (installed: {', '.join(installed)})")
+        raise ConfigError(f"encoder {name!r} is not installed; run {command} (installed: {', '.join(installed)})")
     if _is_folder(name):
-        # By its whole path: a saved model must find it again from wherever it is loaded.
+        # Absolute path: a saved model must find the encoder from any working directory.
         return TransformerEncoder(str(Path(name).absolute()), Path(name), **settings)
     if "/" not in name and "did you mean" in (hint := _hint(name)):
         raise UnknownNameError(hint)
@@ -93,17 +93,19 @@ def encode(
     cache: str | Path | bool = True,
     **settings: Any,
 ) -> D:
-    """The same data with features, computed or from the cache; a corpus split by split.
+    """Return the dataset, or each split of the corpus, with features.
 
-    encoder: a name (see `get`) with its settings, or an encoder. dtype: how the numbers are
-    stored. cache: a folder instead of the usual one; False to keep nothing on disk.
+    encoder   a name (see `get_encoder`) or an encoder
+    dtype     data type of the stored features
+    cache     cache folder; True uses the default folder, False stores nothing on disk
+    settings  settings of the encoder, if it is given by name
     """
     if dtype not in DTYPES:
         raise ConfigError(f"dtype must be one of {', '.join(DTYPES)}, got {dtype!r}")
     if isinstance(encoder, str):
         encoder = get_encoder(encoder, **settings)
     elif settings:
-        raise ConfigError(f"settings of an encoder that is set up: {', '.join(settings)}")
+        raise ConfigError(f"settings need an encoder name, not an instance; got {', '.join(settings)}")
     if isinstance(data, Corpus):
         splits = data.splits.items()
         encoded = {name: _encode_dataset(dataset, encoder, dtype, cache) for name, dataset in splits}
@@ -112,56 +114,58 @@ def encode(
 
 
 def restore_encoder(spec: EncoderSpec) -> Encoder:
-    """The encoder that made features once, to make more; an error where it is another by now."""
+    """Return the encoder that a model was fitted with; an error if it is missing or has changed."""
     try:
         encoder = get_encoder(spec.name, **spec.settings)
     except (ConfigError, UnknownNameError) as error:
         raise ConfigError(
-            f"data without features, and {spec}, which made the others, cannot be had: {error}"
+            f"the data has no features, and the encoder used in fitting ({spec}) is not available: {error}"
         ) from error
     if encoder.spec != spec:
-        raise ConfigError(f"the encoder {spec.name!r} is another one now: {spec} was used, {encoder.spec} is here")
+        raise ConfigError(f"encoder {spec.name!r} has changed since fitting: expected {spec}, found {encoder.spec}")
     return encoder
 
 
 def ensure_features(data: Dataset, encoder: str, spec: EncoderSpec | None, *, owner: str) -> Dataset:
-    """The data with features, as `encoding` has them or, where that is None, by this encoder.
+    """Return the data with features; data without features is encoded.
 
-    whose: who was fitted on that encoding, for the message where data have other features.
+    encoder  name of the encoder to use if `spec` is None
+    spec     the encoder used in fitting; data with features of another one is an error
+    owner    name of the fitted model, for messages
     """
     if data.features is None:
         return encode(data, restore_encoder(spec) if spec else get_encoder(encoder))
     if spec is not None and data.features.encoder_spec != spec:
-        raise MismatchError(f"{owner} was fitted on features of {spec}; these are of {data.features.encoder_spec}")
+        raise MismatchError(
+            f"{owner} was fitted on features of {spec}, but the data has features of {data.features.encoder_spec}"
+        )
     return data
 
 
 def _encode_dataset(data: Dataset, encoder: Encoder, dtype: Dtype, cache: str | Path | bool) -> Dataset:
     cache_dir = storage.resolve_cache_dir(cache)
     if cache_dir is None:
-        words, sentences = encoder.encode(data.tokens, data.offsets)
-        stored = from_float32(words, dtype), from_float32(sentences, dtype)
+        tokens, sentences = encoder.encode(data.tokens, data.offsets)
+        stored = from_float32(tokens, dtype), from_float32(sentences, dtype)
         return data.with_features(Features(*stored, encoder.spec))
     return data.with_features(caches.load_or_encode(data, encoder, dtype, cache_dir))
 
 
 def _best_installed(installed: dict[str, Path | None]) -> str:
-    """The best encoder that is installed; says which, and how to get a better one."""
+    """Return the most accurate installed encoder; log the choice and how to install a better one."""
     name = next((name for name in PREFERRED_ENCODERS if name in installed), HASHING)
     better = (
         PREFERRED_ENCODERS[: PREFERRED_ENCODERS.index(name)] if name in PREFERRED_ENCODERS else PREFERRED_ENCODERS[::-1]
     )
-    reason = "the best of them"
-    if better:
-        reason = f"{better[0]} would be better: {PACKAGED[better[0]].command}"
-    LOG.info("encoder %s (%s)", name, reason)
+    hint = f"; more accurate: {better[0]} (install: {PACKAGED[better[0]].command})" if better else ""
+    LOG.info("using encoder %s%s", name, hint)
     return name
 
 
 def _is_folder(name: str) -> bool:
     try:
         return bool(name) and Path(name).is_dir()
-    except OSError:  # a name that no file can have
+    except OSError:  # not a valid file name
         return False
 
 

@@ -1,4 +1,4 @@
-"""The contract of an encoder: words in, features out."""
+"""The contract of an encoder: tokens in, features out."""
 
 from __future__ import annotations
 
@@ -13,41 +13,42 @@ from convener.data.ragged import StringArray
 
 
 class EncodedBatch(NamedTuple):
-    """Features of some sentences: of their tokens (N, D) and of themselves (M, D)."""
+    """Token features (N, D) and sentence features (M, D) of a batch of sentences."""
 
     tokens: NDArray[np.float32]
     sentences: NDArray[np.float32]
 
 
 class Encoder(ABC):
-    """Turns words into features; each sentence is read alone.
+    """Computes features of tokens and sentences; each sentence is encoded independently.
 
-    Making one costs nothing: what is heavy is loaded when the first sentence comes.
+    The constructor is cheap: models are loaded on first use.
     """
 
     name: str
-    """As people call it, and as `encode.get` finds it again."""
+    """Name by which `get_encoder` finds it."""
     dim: int
+    """Number of features per token and per sentence."""
 
     @property
     @abstractmethod
     def spec(self) -> EncoderSpec:
-        """What tells this encoder from any other: name, digest, settings."""
+        """Name, digest and settings, which identify the encoder."""
 
     @abstractmethod
     def encode(self, tokens: StringArray, offsets: NDArray[np.int64]) -> EncodedBatch:
-        """Features of consecutive sentences: all words, and where each sentence begins (M+1,)."""
+        """Encode consecutive sentences, given all tokens (N) and the sentence offsets (M+1,)."""
 
 
 def sentence_means(token_vectors: NDArray[np.float32], offsets: NDArray[np.int64]) -> NDArray[np.float32]:
-    """The mean of each sentence's rows, zero for an empty one.  (N, D), (M+1,) -> (M, D)
+    """Return the mean token vector of each sentence, zero if it is empty.  (N, D), (M+1,) -> (M, D)
 
     >>> sentence_means(np.array([[1], [3]], np.float32), np.array([0, 0, 2, 2])).ravel().tolist()
     [0.0, 2.0, 0.0]
     """
     bounds, lengths = offsets.tolist(), np.diff(offsets)
     means = np.zeros((len(lengths), token_vectors.shape[1]), np.float32)
-    # One by one is several times as fast as numpy's reduceat, which goes by columns.
+    # A loop is several times as fast as np.add.reduceat, which iterates by columns.
     for number in np.flatnonzero(lengths).tolist():
         np.add.reduce(token_vectors[bounds[number] : bounds[number + 1]], axis=0, out=means[number])
     means /= np.maximum(lengths, 1)[:, None]

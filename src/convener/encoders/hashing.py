@@ -1,4 +1,4 @@
-"""Features from spelling and neighbours alone: no model, no download, nothing but numpy."""
+"""Hashing encoder: features of spelling and context that need neither a model nor a download."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ Floats = NDArray[np.float32]
 Hashes = NDArray[np.uint64]
 Indices = NDArray[np.int64]
 VERSION = "1"
-"""Part of the digest: to be raised whenever a number changes."""
+"""Part of the digest; increase it whenever a feature changes."""
 TOKEN_BLOCK, WORD_BLOCK = 1 << 14, 1 << 10
-"""So many tokens, and so many different words, are worked on together."""
+"""Number of tokens, and of distinct words, that are processed together."""
 AFFIX_BYTES = 64
-"""Bytes looked at on either side of a word that is longer than both together."""
+"""Bytes kept at the start and at the end of longer words."""
 NEIGHBOR_DIVISOR = 16
-"""A neighbour has one of so many parts of the width."""
+"""A neighbour gets 1 / NEIGHBOR_DIVISOR of the dimensions."""
 WORD_START, WORD_END = 0x110000, 0x110001
-"""The borders of a word; no character has these numbers."""
+"""Boundary symbols of a word; no character has these code points."""
 CODE_LIMIT = 0x20000
-"""Characters from here on are taken for ideographs."""
+"""Characters from this code point on count as ideographs."""
 CHAR_CLASSES = [
     "Lu Lt",
     "Ll",
@@ -44,10 +44,10 @@ CHAR_CLASSES = [
     "Pc Ps Pe Pi Pf Po",
     "Sm Sc Sk So",
 ]
-"""Kinds of characters, by their categories in Unicode; what is of none of them is of kind 0."""
+"""Character classes by Unicode category, numbered from 1; all other characters are of class 0."""
 CAPITAL, IDEOGRAPH, UNKNOWN = 1, 3, 9
 LENGTH_BINS = (1, 2, 3, 4, 6, 9, 13)
-"""Where a class of lengths begins, in characters."""
+"""Lower bounds of the length classes, in characters."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,20 +55,22 @@ class HashingConfig:
     """Settings of the hashing encoder."""
 
     width: int = 256
+    """Number of features."""
     shortest: int = 1
-    """Characters in the shortest pieces of words that are looked at."""
+    """Length of the shortest character n-grams."""
     longest: int = 3
-    """Characters in the longest pieces; the borders of the word count."""
+    """Length of the longest character n-grams, boundary symbols included."""
     window: int = 1
-    """Neighbours on either side that have their part in a word's features."""
+    """Number of neighbours on each side that contribute to the features of a token; 0 disables context."""
     seed: int = 0
+    """Seed of the hash functions."""
 
     def __post_init__(self) -> None:
         for name, minimum, maximum in (
             ("shortest", 1, 16),
             ("longest", self.shortest, 16),
             ("window", 0, 4),
-            ("width", 2 * self.window + 1, 1 << 15),  # columns are drawn by fifteen bits
+            ("width", 2 * self.window + 1, 1 << 15),  # a column is drawn with 15 bits
             ("seed", 0, (1 << 64) - 1),
         ):
             if not minimum <= (value := getattr(self, name)) <= maximum:
@@ -76,26 +78,26 @@ class HashingConfig:
 
 
 class HashingEncoder(Encoder):
-    """Words by their spelling, and a little of their neighbours': a sketch of both.
+    """Feature hashing of the spelling of a token and, in fewer dimensions, of its neighbours.
 
-    A word w has properties f in F(w): its pieces of one to three characters, lower-cased, with
-    the borders of the word; the changes of kind in it (capital, small, digit, ...); the class of
-    its length. A hash of f draws four columns c and signs s; columns may be drawn twice.
+    A word w has binary features f in F(w): lower-cased character n-grams of one to three characters
+    with boundary symbols, changes of character class (upper case, lower case, digit, ...), and the
+    class of its length. A hash of f draws four columns c and signs s, with replacement:
 
         v(w) = sum_f sum_k s_k(f) e[c_k(f)]         x(i) = [v(w_i), u(w_i-1), u(w_i+1)]
 
-    each of v and u at length 1. u is another, shorter sketch; it is zero beyond the sentence. The
-    feature of a sentence is the mean of its words'.
+    where v and u are normalized to unit length, and u is a sketch of lower dimension, zero outside
+    the sentence. Sentence features are the mean of the token features.
 
-    Dot products of sketches estimate those of the properties (Weinberger et al., Feature hashing
-    for large scale multitask learning, ICML 2009; several columns: Kane and Nelson, Sparser
-    Johnson-Lindenstrauss transforms, J. ACM 2014). Sums of signs are whole numbers, so that
-    neither their order nor the words around can change a bit, on any machine.
+    Dot products of sketches estimate those of the binary features (Weinberger et al., Feature
+    hashing for large scale multitask learning, ICML 2009; several columns: Kane and Nelson, Sparser
+    Johnson-Lindenstrauss transforms, J. ACM 2014). Sums of signs are integers, so results depend
+    neither on the order of summation nor on the batch, on any machine.
 
     >>> encoder = HashingEncoder(width=64)
-    >>> words = StringArray.from_list(["Aspirin", "aspirin", "the"])
-    >>> one, same, other = encoder.encode(words, np.array([0, 1, 2, 3])).tokens
-    >>> bool(one @ same > 0.8 > 0.3 > one @ other)
+    >>> tokens = StringArray.from_list(["Aspirin", "aspirin", "the"])
+    >>> word, similar, other = encoder.encode(tokens, np.array([0, 1, 2, 3])).tokens
+    >>> bool(word @ similar > 0.8 > 0.3 > word @ other)
     True
     """
 
@@ -107,12 +109,12 @@ class HashingEncoder(Encoder):
 
     @cached_property
     def spec(self) -> EncoderSpec:
-        """By the settings and the version of what is done with them."""
+        """Identified by its settings and the version of the implementation."""
         settings = config_to_dict(self.config)
         return EncoderSpec(self.name, compute_digest(self.name, VERSION, settings), settings)
 
     def encode(self, tokens: StringArray, offsets: NDArray[np.int64]) -> EncodedBatch:
-        """Features of consecutive sentences; takes little more room than they do."""
+        """Encode consecutive sentences; needs little memory beyond the result."""
         validation.check_offsets(offsets, len(tokens))
         features = np.empty((len(tokens), self.dim), np.float32)
         for start in range(0, len(tokens), TOKEN_BLOCK):
@@ -120,27 +122,27 @@ class HashingEncoder(Encoder):
         return EncodedBatch(features, sentence_means(features, offsets))
 
     def _fill(self, block: Floats, start: int, tokens: StringArray, offsets: Indices) -> None:
-        """Write the features of the tokens from `start` on."""
+        """Write the features of the tokens from `start` on into `block`."""
         window, neighbor_dim = self.config.window, -(-self.dim // NEIGHBOR_DIVISOR)
         own_dim = self.dim - 2 * window * neighbor_dim
-        # Neighbours may lie before and after the block.
+        # Neighbours may be outside the block.
         first = max(0, start - window)
         words, word_index = _unique_words(_truncate_long_words(tokens[first : start + len(block) + window]))
         vectors, neighbor_vectors = self._vectors(words, own_dim, neighbor_dim)
         positions = np.arange(start, start + len(block))
-        # Whole rows at first, which is the fastest way to copy them.
+        # Complete rows first: copying them is fastest.
         np.take(vectors, word_index[positions - first], axis=0, out=block, mode="clip")
         if window:
             sentence = np.searchsorted(offsets, positions, side="right")
             sentence_start, sentence_end = offsets[sentence - 1, None], offsets[sentence, None]
             neighbors = positions[:, None] + np.array([step for step in range(-window, window + 1) if step])
             inside = (neighbors >= sentence_start) & (neighbors < sentence_end)
-            # The last row is nobody's, and zero.
+            # The last row is zero and stands for positions outside the sentence.
             index = np.where(inside, word_index[np.where(inside, neighbors - first, 0)], len(words))
             block[:, own_dim:] = neighbor_vectors.take(index, axis=0).reshape(len(block), -1)
 
     def _vectors(self, words: StringArray, own_dim: int, neighbor_dim: int) -> tuple[Floats, Floats]:
-        """Words as themselves, with room beside, and as neighbours, with a row of zeros below."""
+        """Return the sketches of words, padded to `dim`, and their sketches as neighbours, with a zero row added."""
         vectors = np.zeros((len(words), self.dim), np.float32)
         neighbor_vectors = np.zeros((len(words) + 1, neighbor_dim), np.float32)
         for start in range(0, len(words), WORD_BLOCK):
@@ -153,17 +155,17 @@ class HashingEncoder(Encoder):
 
 
 def _truncate_long_words(words: StringArray) -> StringArray:
-    """Words of more than 2 * EDGE bytes without their middles, so that every word costs little."""
+    """Remove the middle of words longer than 2 * AFFIX_BYTES bytes, which bounds the cost per word."""
     words = words.compact()
     data, starts, ends = words.data, words.offsets[:-1], words.offsets[1:]
     long = np.flatnonzero(words.lengths > 2 * AFFIX_BYTES)
     if not len(long):
         return words
     left, right = starts[long] + AFFIX_BYTES, ends[long] - AFFIX_BYTES
-    for _ in range(3):  # No character is cut: up to three bytes follow its first.
+    for _ in range(3):  # Do not split a character: up to three bytes follow its first.
         left -= data[left] & 0xC0 == 0x80
         right += data[right] & 0xC0 == 0x80
-    # Every word in two pieces, the second of which is empty where nothing is left out.
+    # Two segments per word; the second is empty if nothing is removed.
     segments = np.stack([starts, ends, ends, ends], axis=1)
     segments[long, 1], segments[long, 2] = left, right
     lengths = segments[:, 1::2] - segments[:, ::2]
@@ -174,23 +176,23 @@ def _truncate_long_words(words: StringArray) -> StringArray:
 
 
 def _unique_words(words: StringArray) -> tuple[StringArray, Indices]:
-    """The different words, and which of them each is.
+    """Return the distinct words, and the index of each word among them.
 
-    Words are told apart by 64 bits: that two of a million are taken for one has a chance of 3e-8.
+    Words are compared by 64-bit hashes: among a million words a collision has probability 3e-8.
     """
     _, first, inverse = np.unique(_hash_words(words), return_index=True, return_inverse=True)
     return words.take(first), inverse
 
 
 def _hash_words(words: StringArray) -> Hashes:
-    """A hash of the bytes of each word, eight at a time."""
+    """Return a hash of the bytes of each word, computed eight bytes at a time."""
     chunks = sliding_window_view(np.concatenate([words.data, np.zeros(8, np.uint8)]), 8)
     lengths = words.lengths
     keys = _splitmix64(lengths.astype(np.uint64))
     active = np.arange(len(words))
     for position in range(0, int(lengths.max(initial=0)), 8):
         active = active[lengths[active] > position]
-        # In one order of bytes on every machine; those of the next word are pushed out.
+        # Little-endian on every machine; the shift removes bytes of the next word.
         chunk = chunks[words.offsets[active] + position].view("<u8")[:, 0].astype(np.uint64)
         excess = np.maximum(position + 8 - lengths[active], 0).astype(np.uint64)
         keys[active] = _splitmix64(keys[active] ^ (chunk << (excess * np.uint64(8))))
@@ -198,7 +200,7 @@ def _hash_words(words: StringArray) -> Hashes:
 
 
 def _splitmix64(numbers: Hashes) -> Hashes:
-    """Each number scattered over 64 bits, one to one: the output of SplitMix64."""
+    """Return the SplitMix64 hash of each number, a bijection on 64 bits."""
     numbers = numbers + np.uint64(0x9E3779B97F4A7C15)
     numbers ^= numbers >> np.uint64(30)
     numbers *= np.uint64(0xBF58476D1CE4E5B9)
@@ -209,30 +211,30 @@ def _splitmix64(numbers: Hashes) -> Hashes:
 
 
 def _sketch(word_index: Indices, hashes: Hashes, *, out: Floats) -> None:
-    """Write the sum of each owner's properties, at length 1."""
+    """Write the signed sum of the features of each word, normalized to unit length."""
     count, width = out.shape
-    # Sixteen bits a column; which come first is the machine's affair, for all count alike.
+    # Sixteen bits per column; byte order does not matter, because all columns count alike.
     draws = hashes.view(np.uint16).astype(np.uint32)
     columns = (draws >> np.uint32(1)) * np.uint32(width) >> np.uint32(15)
     signs = 1.0 - 2.0 * (draws & np.uint32(1))
     cells = np.repeat(word_index * width, 4) + columns
     sums = np.bincount(cells, weights=signs, minlength=count * width).reshape(count, width)
     norms = np.sqrt(np.einsum("ij,ij->i", sums, sums))
-    # Whole numbers have a length below 1 only where all are zero.
+    # An integer vector has a norm below 1 only if it is zero.
     np.divide(sums, np.maximum(norms, 1)[:, None], out=out, casting="same_kind")
 
 
 class _Characters(NamedTuple):
-    """Words character by character, with their borders; T places in all."""
+    """Words as characters with boundary symbols; T positions in total."""
 
     chars: NDArray[np.uint32]
-    """Lower-cased."""
+    """Lower-cased code points (T,)."""
     classes: Indices
     word_index: Indices
     remaining: Indices
-    """Places from here to the end of the word."""
+    """Positions from here to the end of the word (T,)."""
     lengths: Indices
-    """Characters of each word."""
+    """Number of characters of each word."""
 
 
 def _split_characters(words: StringArray) -> _Characters:
@@ -256,21 +258,21 @@ def _split_characters(words: StringArray) -> _Characters:
 
 @cache
 def _character_tables() -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
-    """The small letter and the kind of each character below PLANES, and of all others."""
-    # By Unicode 3.2, which every Python keeps: features must not change with Python's version.
-    # Characters that came later, most emoji among them, are of one kind and keep their case.
+    """Return the lower case and the class of each character below CODE_LIMIT, and one entry for all others."""
+    # Unicode 3.2, which every Python provides: features must not change with Python's version.
+    # Later characters, most emoji among them, form one class and keep their case.
     category = unicodedata.ucd_3_2_0.category
     class_by_category = {name: char_class for char_class, names in enumerate(CHAR_CLASSES, 1) for name in names.split()}
     class_by_category["Cn"] = UNKNOWN
-    kind = np.array([class_by_category.get(category(chr(code)), 0) for code in range(CODE_LIMIT)] + [IDEOGRAPH])
+    classes = np.array([class_by_category.get(category(chr(code)), 0) for code in range(CODE_LIMIT)] + [IDEOGRAPH])
     lower = np.arange(CODE_LIMIT + 1)
-    capitals = np.flatnonzero(kind == CAPITAL)
+    capitals = np.flatnonzero(classes == CAPITAL)
     lower[capitals] = [ord(chr(code).lower()[0]) for code in capitals.tolist()]
-    return lower.astype(np.uint32), kind.astype(np.uint8)
+    return lower.astype(np.uint32), classes.astype(np.uint8)
 
 
 def _feature_hashes(words: StringArray, config: HashingConfig) -> tuple[Indices, Hashes]:
-    """All properties of all words: whose it is, and its hash."""
+    """Return word index and hash of all features of all words."""
     chars, classes, word_index, remaining, lengths = _split_characters(words)
     seeds = _splitmix64(np.arange(3, dtype=np.uint64) ^ _splitmix64(np.array([config.seed], np.uint64)))
     char_hashes = _splitmix64(chars.astype(np.uint64) ^ seeds[0])
@@ -279,7 +281,7 @@ def _feature_hashes(words: StringArray, config: HashingConfig) -> tuple[Indices,
         if size > 1:
             ngrams = _splitmix64(ngrams[:-1] + char_hashes[size - 1 :])
         if size >= config.shortest:
-            # Borders alone say nothing.
+            # Single boundary symbols carry no information.
             kept = remaining[: len(ngrams)] >= size if size > 1 else chars < WORD_START
             word_indices.append(word_index[: len(ngrams)][kept])
             hashes.append(ngrams[kept])

@@ -1,7 +1,8 @@
-"""The cache of features: computed once for each corpus, encoder and setting.
+"""On-disk store of features: computed once per text, encoder and dtype.
 
-A key is a digest of the words and sentences, of the encoder with its settings, and of how the
-numbers are stored. Sources, votes and gold do not matter: the same text is encoded once.
+The key is a digest of tokens and sentence offsets, of the encoder with its settings, and of the
+dtype. Sources, votes and gold do not matter. Features are written shard by shard into
+`<key>.partial`, which is renamed when it is complete, so an interrupted run can resume.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
+from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from convener import progress, storage
@@ -29,10 +31,7 @@ from convener.encoders.base import Encoder
 from convener.errors import ConvenerWarning, DataError
 from convener.storage import arrays_digest, compute_digest
 
-try:
-    import fcntl
-except ImportError:  # on Windows
-    fcntl = None  # type: ignore[assignment]
+FEATURES_DIR = "features"
 TOKENS_FILE, SENTENCES_FILE, METADATA_FILE, PROGRESS_FILE = (
     "tokens.bin",
     "sentences.bin",
@@ -41,12 +40,48 @@ TOKENS_FILE, SENTENCES_FILE, METADATA_FILE, PROGRESS_FILE = (
 )
 VERSION = 1
 SHARD_TOKENS = 1 << 14
-"""Tokens that are encoded and written together, or one longer sentence: what a kill can cost."""
+"""Tokens per shard; a longer sentence is a shard of its own. An interrupted run loses at most one shard."""
 PARTIAL_SUFFIX = ".partial"
+"""Suffix of a folder that is still being written, or was left by an interrupted run."""
+
+
+def load_or_encode(data: Dataset, encoder: Encoder, dtype: Dtype, cache_dir: Path) -> Features:
+    """Return the features of a dataset from the cache, or compute and store them."""
+    path = features_path(data, encoder, dtype, cache_dir)
+    if path.is_dir():
+        try:
+            features = open_features(path)
+        except DataError as error:
+            warnings.warn(f"{error}; computing the features again", ConvenerWarning, stacklevel=3)
+            _delete(path)
+        else:
+            with suppress(OSError):  # records the last use; the cache may be read-only
+                os.utime(path / METADATA_FILE)
+            return features
+    write_features(path, data, encoder, dtype)
+    return open_features(path)
+
+
+def features_path(data: Dataset, encoder: Encoder, dtype: Dtype, cache_dir: Path) -> Path:
+    """Return the folder of a dataset's features in the cache."""
+    return cache_dir / FEATURES_DIR / cache_key(data, encoder, dtype)
+
+
+def cache_key(data: Dataset, encoder: Encoder, dtype: Dtype) -> str:
+    """Return a digest of everything that determines the stored features."""
+    spec = encoder.spec
+    settings = {"version": VERSION, "dtype": dtype, "width": encoder.dim}
+    return compute_digest(_text_digest(data), spec.name, spec.digest, settings)[:32]
+
+
+def _text_digest(data: Dataset) -> bytes:
+    """Return a digest of tokens and sentence offsets."""
+    tokens = data.tokens.compact()
+    return arrays_digest((tokens.data, tokens.offsets, data.offsets))
 
 
 def open_features(folder: Path) -> Features:
-    """The features in a finished folder, memory-mapped."""
+    """Return the features of a complete folder, memory-mapped."""
     metadata = read_metadata(folder)
     try:
         dtype = numpy_dtype(metadata["dtype"])
@@ -67,34 +102,34 @@ def _memory_map(path: Path, shape: tuple[int, int], dtype: np.dtype[Any]) -> NDA
 
 
 def read_metadata(folder: Path) -> dict[str, Any]:
-    """What a finished folder says of itself."""
+    """Return the metadata of a complete folder."""
     try:
         metadata: dict[str, Any] = json.loads((folder / METADATA_FILE).read_text(encoding="utf-8"))
         missing = {"version", "dtype", "width", "tokens", "sentences", "encoding"} - set(metadata)
     except (OSError, ValueError, TypeError) as error:
-        raise DataError(f"{folder}: no features: {error}") from error
+        raise DataError(f"{folder}: no features found: {error}") from error
     if missing or metadata["version"] != VERSION:
-        raise DataError(f"{folder / METADATA_FILE}: not features of version {VERSION}")
+        raise DataError(f"{folder / METADATA_FILE}: expected features of format version {VERSION}")
     return metadata
 
 
 def write_features(folder: Path, data: Dataset, encoder: Encoder, dtype: Dtype) -> None:
-    """Encode the data into a folder, whole; a run that was killed is gone on with.
+    """Encode the data into a folder; an interrupted run resumes.
 
-    Shards are the same in every run and each is encoded alone, so the bytes are those of a run
-    that was not interrupted.
+    Shards are the same in every run and are encoded independently, so a resumed run writes the
+    same bytes as an uninterrupted one.
     """
     draft = folder.with_name(folder.name + PARTIAL_SUFFIX)
     try:
         draft.parent.mkdir(parents=True, exist_ok=True)
         with _write_lock(draft):
-            if (folder / METADATA_FILE).is_file():  # another process was faster
+            if (folder / METADATA_FILE).is_file():  # written by another process meanwhile
                 return
             draft.mkdir(exist_ok=True)
             try:
                 _write_shards(draft, data, encoder, dtype)
             except BaseException:
-                if not (draft / PROGRESS_FILE).is_file():  # nothing to go on with
+                if not (draft / PROGRESS_FILE).is_file():  # no shard to resume from
                     shutil.rmtree(draft, ignore_errors=True)
                 raise
             metadata = {
@@ -110,11 +145,11 @@ def write_features(folder: Path, data: Dataset, encoder: Encoder, dtype: Dtype) 
             (draft / PROGRESS_FILE).unlink(missing_ok=True)
             draft.rename(folder)
     except OSError as error:
-        raise DataError(f"{folder}: features cannot be written: {error.strerror}") from error
+        raise DataError(f"{folder}: cannot write features: {error.strerror}") from error
 
 
 def _write_shards(draft: Path, data: Dataset, encoder: Encoder, dtype: Dtype) -> None:
-    """All shards that are not on disk yet."""
+    """Encode and write the shards that are not on disk yet."""
     bounds = chunk_bounds(data.offsets, SHARD_TOKENS)
     row_bytes = encoder.dim * numpy_dtype(dtype).itemsize
     sizes = {TOKENS_FILE: data.offsets[bounds] * row_bytes, SENTENCES_FILE: bounds * row_bytes}
@@ -141,9 +176,9 @@ def _write_shards(draft: Path, data: Dataset, encoder: Encoder, dtype: Dtype) ->
 
 
 def _count_complete_shards(draft: Path, bounds: NDArray[np.int64], sizes: Mapping[str, Any]) -> int:
-    """How many shards are safely there; none where the folder says nothing one can use.
+    """Return the number of complete shards on disk; 0 if the progress file is missing or invalid.
 
-    sizes: for each file, the bytes it must have where each shard begins.
+    sizes: for each file, its size in bytes at the start of each shard.
     """
     try:
         state = json.loads((draft / PROGRESS_FILE).read_text(encoding="utf-8"))
@@ -156,14 +191,14 @@ def _count_complete_shards(draft: Path, bounds: NDArray[np.int64], sizes: Mappin
 
 @contextmanager
 def _open_truncated(path: Path, size: int) -> Iterator[BinaryIO]:
-    """The file, cut to the bytes that are known to be good, open at its end."""
+    """Open a file for appending, truncated to the bytes of complete shards."""
     with path.open("ab") as file:
         file.truncate(size)
         yield file
 
 
 def _write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Whole or not at all, and on disk before anything that comes later."""
+    """Write a JSON file atomically and flush it to disk."""
     temp_path = path.with_suffix(".new")
     with temp_path.open("w", encoding="utf-8") as file:
         file.write(json.dumps(content, indent=2) + "\n")
@@ -172,91 +207,39 @@ def _write_json(path: Path, content: Mapping[str, Any]) -> None:
     temp_path.replace(path)
 
 
-@contextmanager
-def _write_lock(draft: Path) -> Iterator[None]:
-    """One process writes; others wait. The system frees the lock of one that is killed."""
-    if fcntl is None:  # no such locks on Windows: there two writers are on their own
-        yield
-        return
-    path = lock_path(draft)
-    while True:
-        with path.open("w") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            if not _is_same_file(file, path):  # removed by the process that had it: it locks nothing
-                continue
-            try:
-                yield
-            finally:
-                path.unlink(missing_ok=True)
-            return
-
-
 def is_being_written(draft: Path) -> bool:
-    """Whether a process is at work on a folder, rather than was."""
-    try:
-        with lock_path(draft).open("r") as file:
-            if fcntl is not None:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
+    """Return whether a running process is writing a folder, rather than an interrupted one."""
+    path = lock_path(draft)
+    if not path.is_file():
         return False
-    return False
+    try:
+        with FileLock(path, timeout=0):
+            return False
+    except Timeout:
+        return True
+    except OSError:  # for example a read-only cache
+        return False
 
 
 def lock_path(draft: Path) -> Path:
-    """The file whose lock a process at work on a folder holds."""
+    """Return the file that a process locks while it writes a folder."""
     return draft.with_suffix(".lock")
 
 
-def _is_same_file(file: IO[Any], path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), path.stat())
-    except FileNotFoundError:
-        return False
-
-
-FEATURES_DIR = "features"
-
-
-def load_or_encode(data: Dataset, encoder: Encoder, dtype: Dtype, cache_dir: Path) -> Features:
-    """The features of a dataset: from the cache, or computed and kept there."""
-    path = features_path(data, encoder, dtype, cache_dir)
-    if path.is_dir():
-        try:
-            features = open_features(path)
-        except DataError as error:
-            warnings.warn(f"{error}; encoding again", ConvenerWarning, stacklevel=3)
-            _delete(path)
-        else:
-            with suppress(OSError):  # when it was last used; a cache one may only read is fine
-                os.utime(path / METADATA_FILE)
-            return features
-    write_features(path, data, encoder, dtype)
-    return open_features(path)
-
-
-def features_path(data: Dataset, encoder: Encoder, dtype: Dtype, cache_dir: Path) -> Path:
-    """The folder that a dataset's features have in the cache, once they are whole."""
-    return cache_dir / FEATURES_DIR / cache_key(data, encoder, dtype)
-
-
-def cache_key(data: Dataset, encoder: Encoder, dtype: Dtype) -> str:
-    """What decides the bytes of features, as one word."""
-    spec = encoder.spec
-    settings = {"version": VERSION, "dtype": dtype, "width": encoder.dim}
-    return compute_digest(_text_digest(data), spec.name, spec.digest, settings)[:32]
-
-
-def _text_digest(data: Dataset) -> bytes:
-    """A digest of the words and of where sentences begin."""
-    words = data.tokens.compact()
-    return arrays_digest((words.data, words.offsets, data.offsets))
+@contextmanager
+def _write_lock(draft: Path) -> Iterator[None]:
+    """Let one process write and others wait. The operating system releases the lock of a killed process."""
+    path = lock_path(draft)
+    with FileLock(path):
+        yield
+    # Reached only when the features are complete, so no process writes them again and the lock can go.
+    with suppress(OSError):
+        path.unlink()
 
 
 @dataclass(frozen=True)
 class FeatureEntry:
-    """One set of features in the cache, finished or not."""
+    """One set of features in the cache, complete or not."""
 
     folder: Path
     encoder: str
@@ -266,23 +249,23 @@ class FeatureEntry:
     dtype: str
     size: int
     last_used: float
-    """When it was last used, in seconds since 1970."""
+    """Time of the last use, in seconds since 1970."""
     in_use: bool = False
-    """Whether a process is writing it right now."""
+    """Whether a process is writing it now."""
 
     @property
     def key(self) -> str:
-        """Its name in the cache."""
+        """Name of the entry in the cache."""
         return self.folder.name.removesuffix(PARTIAL_SUFFIX)
 
     @property
     def complete(self) -> bool:
-        """Whether it is whole."""
+        """Whether all features were written."""
         return not self.folder.name.endswith(PARTIAL_SUFFIX)
 
 
 def entries(cache_dir: Path) -> list[FeatureEntry]:
-    """All features in the cache, the last used first."""
+    """Return all entries of the cache, most recently used first."""
     return sorted(_iter_entries(cache_dir / FEATURES_DIR), key=lambda entry: -entry.last_used)
 
 
@@ -293,7 +276,7 @@ def _iter_entries(folder: Path) -> Iterator[FeatureEntry]:
         metadata: dict[str, Any] = {}
         with suppress(DataError):
             metadata = read_metadata(path)
-        with suppress(FileNotFoundError):  # finished or removed while one looks
+        with suppress(FileNotFoundError):  # renamed or removed by another process
             files = [file.stat() for file in path.iterdir() if file.is_file()]
             yield FeatureEntry(
                 folder=path,
@@ -321,11 +304,12 @@ def entries_to_prune(
     max_bytes: float | None = None,
     incomplete: bool = False,
 ) -> list[FeatureEntry]:
-    """Which entries to remove; each condition given takes some of what the others leave.
+    """Return the entries that meet any of the conditions; entries being written are never included.
 
-    encoder: those it made. older_than: not used for so many days. unfinished: those a kill left
-    behind. keep_bytes: of what then remains, the longest unused until no more is kept. What a
-    process is writing stays.
+    encoder     entries of this encoder
+    older_than  entries not used for this many days
+    incomplete  entries left by interrupted runs
+    max_bytes   the least recently used of the remaining entries, until at most this size is left
     """
     candidates = [entry for entry in candidates if not entry.in_use]
     selected = {entry.folder for entry in candidates if entry.encoder == encoder or (incomplete and not entry.complete)}
@@ -336,7 +320,7 @@ def entries_to_prune(
 
 
 def remove(selected: list[FeatureEntry]) -> int:
-    """Delete entries; the bytes that were freed."""
+    """Delete entries and return the number of bytes freed."""
     for entry in selected:
         _delete(entry.folder)
         if not entry.complete:
@@ -347,7 +331,7 @@ def remove(selected: list[FeatureEntry]) -> int:
 def _delete(folder: Path) -> None:
     try:
         shutil.rmtree(folder)
-    except FileNotFoundError:  # another process was faster
+    except FileNotFoundError:  # removed by another process
         pass
     except OSError as error:
-        raise DataError(f"{folder}: cannot be removed: {error.strerror}") from error
+        raise DataError(f"{folder}: cannot remove folder: {error.strerror}") from error

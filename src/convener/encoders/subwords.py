@@ -1,4 +1,4 @@
-"""Windows over sentences that are longer than a model reads, stitched at word boundaries."""
+"""Words -> subwords -> windows: sentences longer than a window are covered by overlapping windows."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from convener.errors import DataError
 
 Ints = NDArray[np.int64]
 MAX_WORD_CHARS = 1000
-"""Characters of a word that are looked at: nothing longer is a word."""
+"""Characters of a word that are used; the rest is ignored."""
 
 
 @dataclass(frozen=True, eq=False)
 class Subwords:
-    """Ids of all pieces (P,), and how many each word has (N,)."""
+    """Ids of all subwords (P,), and the number of subwords of each word (N,)."""
 
     ids: Ints
     counts: Ints
 
     @cached_property
     def offsets(self) -> Ints:
-        """Where the pieces of each word begin.  -> (N+1,)"""
+        """Offsets of the words, in subwords.  -> (N+1,)"""
         return lengths_to_offsets(self.counts)
 
 
 class SpecialTokens(NamedTuple):
-    """What a tokenizer puts around a sentence, and reads where a word yields nothing."""
+    """Ids that a tokenizer puts around a sentence, and those of unknown words and padding."""
 
     prefix: tuple[int, ...]
     suffix: tuple[int, ...]
@@ -41,7 +41,7 @@ class SpecialTokens(NamedTuple):
 
 
 def get_special_tokens(tokenizer: Any) -> SpecialTokens:
-    """The special pieces of a fast tokenizer, found by looking at what it makes of a word."""
+    """Return the special tokens of a fast tokenizer, found by encoding one word."""
     encoded = tokenizer(["a"], is_split_into_words=True, return_special_tokens_mask=True)
     ids, mask = encoded["input_ids"], encoded["special_tokens_mask"]
     word_positions = [position for position, special in enumerate(mask) if not special]
@@ -51,9 +51,9 @@ def get_special_tokens(tokenizer: Any) -> SpecialTokens:
         tokenizer.sep_token_id,
         tokenizer.eos_token_id,
     )
-    unknown = next((number for number in candidates if number is not None), None)
+    unknown = next((token_id for token_id in candidates if token_id is not None), None)
     if not word_positions or unknown is None:
-        raise DataError(f"{tokenizer.name_or_path}: a tokenizer that makes nothing of a word")
+        raise DataError(f"{tokenizer.name_or_path}: the tokenizer returns no tokens for a word")
     padding = tokenizer.pad_token_id
     return SpecialTokens(
         tuple(ids[: word_positions[0]]),
@@ -66,12 +66,12 @@ def get_special_tokens(tokenizer: Any) -> SpecialTokens:
 def tokenize_words(
     tokenizer: Any, tokens: StringArray, offsets: Ints, *, unknown_id: int | None, max_per_word: int
 ) -> Subwords:
-    """Cut all words of all sentences.
+    """Split all words of all sentences into subwords.
 
-    A word that yields nothing (a zero-width space, say) is read as `unknown`, or has no piece where
-    that is None; of a word that yields more than `most` pieces the first ones are kept.
+    A word without subwords (for example a zero-width space) becomes `unknown_id`, or stays empty if
+    that is None. Of a word with more than `max_per_word` subwords the first are kept.
     """
-    words = [_clean(word_ids) for word_ids in tokens.to_list()]
+    words = [_clean(word) for word in tokens.to_list()]
     sentences = [words[start:end] for start, end in pairwise(offsets.tolist()) if start < end]
     if not sentences:
         return Subwords(np.zeros(0, np.int64), np.zeros(0, np.int64))
@@ -90,16 +90,16 @@ def tokenize_words(
 
 
 def _clean(word: str) -> str:
-    """A word as tokenizers take it: of bearable length, and Unicode text."""
+    """Return a word that tokenizers accept: truncated, and valid Unicode."""
     word = word[:MAX_WORD_CHARS]
     return word if word.isascii() else word.encode("utf-8", "replace").decode("utf-8")
 
 
 class Windows(NamedTuple):
-    """Stretches of words that a model reads at once; (W,) each.
+    """Ranges of words that a model processes at once; (W,) each.
 
-    A window reads the words `start` to `end`, and gives the vectors of the words `first` to
-    `last`: every word's vector comes from one window. Of sentences that are not empty.
+    A window covers the words `start` to `end` and provides the vectors of the words `output_start`
+    to `output_end`, so that each vector comes from exactly one window. Empty sentences have none.
     """
 
     start: Ints
@@ -109,11 +109,13 @@ class Windows(NamedTuple):
 
 
 def make_windows(subword_counts: Ints, offsets: Ints, *, max_subwords: int, overlap: float) -> Windows:
-    """Windows of at most `capacity` pieces; a sentence that fits is one window.
+    """Return windows of at most `max_subwords` subwords; a sentence that fits is one window.
 
-    pieces (N,) how many pieces each word has, none more than a quarter of `capacity`; offsets
-    (M+1,) of sentences in words; overlap: the share of a window that the next one reads again.
-    Where two overlap, the earlier gives the first half, the later the second.
+    subword_counts (N,)  subwords of each word, at most a quarter of `max_subwords`
+    offsets (M+1,)       offsets of the sentences, in words
+    overlap              share of a window that the next one repeats
+
+    In an overlap the first half of the vectors comes from the earlier window.
 
     >>> windows = make_windows(np.ones(10, int), np.array([0, 10]), max_subwords=4, overlap=0.5)
     >>> [(int(a), int(b)) for a, b in zip(windows.start, windows.end)]
@@ -133,13 +135,13 @@ def make_windows(subword_counts: Ints, offsets: Ints, *, max_subwords: int, over
 
 
 def _slide_windows(subword_offsets: Ints, start: int, end: int, max_subwords: int, overlap: float) -> Ints:
-    """Windows over one long sentence.  -> (4, W)"""
+    """Return the windows of one long sentence.  -> (4, W)"""
     starts, ends = [start], [_window_end(subword_offsets, start, max_subwords)]
     while ends[-1] < end:
         overlap_start = subword_offsets[ends[-1]] - int(overlap * max_subwords)
         next_start = max(int(np.searchsorted(subword_offsets, overlap_start)), starts[-1] + 1)
         if subword_offsets[end] - subword_offsets[next_start] <= max_subwords:
-            # The last window is as full as it can be: its words have more before them.
+            # The last window starts as early as possible, which gives its words more context.
             next_start = max(
                 starts[-1] + 1,
                 int(np.searchsorted(subword_offsets, subword_offsets[end] - max_subwords)),
@@ -147,31 +149,31 @@ def _slide_windows(subword_offsets: Ints, start: int, end: int, max_subwords: in
         starts.append(next_start)
         ends.append(min(end, _window_end(subword_offsets, next_start, max_subwords)))
     boundaries = [
-        int(np.searchsorted(subword_offsets, (subword_offsets[follow] + subword_offsets[previous_end]) // 2))
-        for follow, previous_end in zip(starts[1:], ends[:-1], strict=True)
+        int(np.searchsorted(subword_offsets, (subword_offsets[next_start] + subword_offsets[previous_end]) // 2))
+        for next_start, previous_end in zip(starts[1:], ends[:-1], strict=True)
     ]
     windows = np.array([starts, ends, [start, *boundaries], [*boundaries, end]])
-    # With much overlap and long words, one between two others may be left nothing to give.
+    # With large overlap and long words, a window between two others may have no output.
     return windows[:, windows[2] < windows[3]]
 
 
 def _window_end(subword_offsets: Ints, start: int, max_subwords: int) -> int:
-    """The word that no longer fits into a window from `start` on."""
+    """Return the end (exclusive) of the window that starts at the word `start`."""
     return int(np.searchsorted(subword_offsets, subword_offsets[start] + max_subwords, side="right")) - 1
 
 
 def batch_by_length(lengths: Ints, batch_tokens: int) -> list[Ints]:
-    """Numbers of windows that are read together, padded to at most `budget` pieces.
+    """Return batches of window indices of at most `batch_tokens` subwords, padding included.
 
-    Sorted by length, so that little is padded; a window longer than the budget is alone.
+    Windows are sorted by length to reduce padding; a longer window is a batch of its own.
 
     >>> [batch.tolist() for batch in batch_by_length(np.array([3, 9, 2, 3]), 9)]
     [[1], [0, 3, 2]]
     """
     order = np.argsort(-lengths, kind="stable")
-    result, position = [], 0
+    batches, position = [], 0
     while position < len(order):
         size = max(1, batch_tokens // max(1, int(lengths[order[position]])))
-        result.append(order[position : position + size])
+        batches.append(order[position : position + size])
         position += size
-    return result
+    return batches

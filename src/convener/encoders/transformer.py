@@ -1,4 +1,4 @@
-"""Any encoder of the Hugging Face kind: from a folder, a hub, or a package."""
+"""Transformer encoder: contextual vectors of a Hugging Face model."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ _LAYER_COUNT_KEYS = ("num_hidden_layers", "n_layers", "num_layers", "n_layer")
 
 @dataclass(frozen=True, kw_only=True)
 class TransformerConfig(RuntimeConfig):
-    """Settings of a transformer."""
+    """Settings of a transformer encoder."""
 
     layers: Literal["middle", "last", "last-four"] | tuple[int, ...] = "middle"
-    """Whose output: the mean of the middle third, which tells most of what a word is; of the last
-    layer, of the last four, or of a list (0 = embeddings)."""
+    """Layers whose output is averaged: the middle third, which is most informative about entity
+    types, the last, the last four, or a list of layer numbers (0 = embeddings)."""
     sentence: Literal["auto", "first", "mean"] = "auto"
-    """Feature of a sentence: of its first special piece, or the mean of its words. By default
-    what the model was trained for, as its folder says; else the first piece."""
+    """Sentence features: the vector of the first special token, or the mean of the word vectors;
+    auto: what the model was trained with according to its folder, else the first special token."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.layers == ():
-            raise ConfigError("layers must name at least one layer, got none")
+            raise ConfigError("layers must contain at least one layer, got none")
 
 
 class TransformerEncoder(Encoder):
-    """Contextual vectors: each word is the mean of its pieces' vectors in one layer or several."""
+    """Encodes each word as the mean of its subword vectors, averaged over the selected layers."""
 
     def __init__(self, name: str, folder: Path, **settings: Any) -> None:
         self.name = name
@@ -59,17 +59,17 @@ class TransformerEncoder(Encoder):
 
     @cached_property
     def dim(self) -> int:  # type: ignore[override]
-        """D, as the model's folder tells."""
-        return self._config_value(_DIM_KEYS, "the model's width")
+        """Hidden size according to config.json."""
+        return self._config_value(_DIM_KEYS)
 
     @cached_property
     def spec(self) -> EncoderSpec:
-        """By the content of the model's files: a model that is exchanged is another one."""
+        """Identified by the content of the model files and the settings."""
         settings = self._resolved_config.fingerprint_settings()
         return EncoderSpec(self.name, compute_digest(model_file_digests(self.folder), settings), settings)
 
     def encode(self, tokens: StringArray, offsets: NDArray[np.int64]) -> EncodedBatch:
-        """Features of every word and sentence."""
+        """Encode consecutive sentences."""
         word_vectors = np.zeros((len(tokens), self.dim), np.float32)
         sentence_vectors = np.zeros((len(offsets) - 1, self.dim), np.float32)
         subwords = self._model.tokenize(tokens, offsets)
@@ -91,7 +91,7 @@ class TransformerEncoder(Encoder):
 
     @property
     def _pooling(self) -> str:
-        """Which sentence feature the model was trained for, unless set."""
+        """The pooling as set, or the one that the model was trained with."""
         if self.config.sentence != "auto":
             return self.config.sentence
         pooling_file = self.folder / POOLING_CONFIG
@@ -106,21 +106,18 @@ class TransformerEncoder(Encoder):
 
     @property
     def _resolved_config(self) -> TransformerConfig:
-        """The settings, with the middle layers by their numbers."""
+        """The settings, with "middle" replaced by layer numbers."""
         if self.config.layers != "middle":
             return self.config
-        num_layers = self._config_value(_LAYER_COUNT_KEYS, "how many layers the model has")
+        num_layers = self._config_value(_LAYER_COUNT_KEYS)
         first = -(-num_layers // 3)
         return replace(self.config, layers=tuple(range(first, max(first, 2 * num_layers // 3) + 1)))
 
-    def _config_value(self, keys: tuple[str, ...], description: str) -> int:
-        """What the model's folder tells under one of these names."""
-        config = self._model_config()
+    def _config_value(self, keys: tuple[str, ...]) -> int:
+        """Return the value of the first of these keys in config.json."""
+        config = read_json(self.folder / CONFIG)
         config = config.get("text_config", config)
         values = [config[key] for key in keys if isinstance(config.get(key), int)]
         if not values:
-            raise DataError(f"{self.folder / CONFIG}: does not tell {description}")
+            raise DataError(f"{self.folder / CONFIG}: missing key {keys[0]}")
         return int(values[0])
-
-    def _model_config(self) -> dict[str, Any]:
-        return read_json(self.folder / CONFIG)

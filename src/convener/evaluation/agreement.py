@@ -1,17 +1,15 @@
-"""How far sources agree: counts over pairs of sources, Cohen's kappa, Krippendorff's alpha.
+"""Agreement of sources: pairwise counts, Cohen's kappa and Krippendorff's alpha.
 
-Tokens. A vote counts where it is an opinion (`Dataset.opinions`), and says its entity type, or O:
-B-x and I-x are the same. Two sources overlap at a token where both have an opinion, and conflict
-where the types differ; a coarse label conflicts with another only where they allow nothing in
-common.
+Tokens. A vote counts if it is an opinion (`Dataset.opinions`). Votes are compared by entity type or O: B-x and I-x
+are equal. Two sources overlap at a token if both have an opinion, and conflict if their types differ. A coarse label
+conflicts with another label only if no fine label is allowed by both.
 
-Spans. The units of kappa and alpha are the distinct (sentence, start, end) that any source marked.
-A source's category on a unit is the type if it marked exactly that span, else "none"; a coarse
-label is a category of its own. It is missing where the source abstained on the whole sentence.
-Units that nobody marked cannot be listed, so "none" is rarer here than in the text, and both
-figures are on the low side.
+Spans. The units of kappa and alpha are the distinct (sentence, start, end) that any source marked. The category a
+source assigns to a unit is the type if it marked exactly this span, else "none"; a coarse label is a category of its
+own. The category is missing if the source abstained on the complete sentence. Units that no source marked cannot be
+listed, so "none" is rarer than in the text, and both coefficients are biased downwards.
 
-Nothing here is larger than tokens x sources.
+No array is larger than tokens x sources.
 """
 
 from __future__ import annotations
@@ -28,23 +26,21 @@ from convener.data.tags import ABSTAIN
 from convener.evaluation.metrics import span_keys
 
 NO_VOTE = -1
+"""Vote type of a source without an opinion at a token."""
 Matrix = NDArray[np.float64]
 
 
 def token_vote_types(data: Dataset) -> NDArray[np.int16]:
-    """What each source says of each token: 0 = O, 1 + the number of the type, -1 = no opinion.
-
-    -> (K, N)
-    """
+    """Type each source votes for at each token: 0 for O, 1 + type index, NO_VOTE without an opinion.  -> (K, N)"""
     vote_types = ((data.votes.T + np.int16(1)) // np.int16(2)).astype(np.int16, order="C")
     vote_types[~data.opinions().T] = NO_VOTE
     return vote_types
 
 
 def compatible_types(data: Dataset) -> NDArray[np.bool_] | None:
-    """Which kinds, as `opinion_kinds` numbers them, allow something in common.  -> (1+E, 1+E)
+    """Which vote types allow a common fine label, numbered as in `token_vote_types`.  -> (1+E, 1+E)
 
-    None where no label is coarse: then none but the same do.
+    None if no label is coarse: then only equal types are compatible.
     """
     if not data.coarse:
         return None
@@ -57,16 +53,16 @@ def compatible_types(data: Dataset) -> NDArray[np.bool_] | None:
 def conflicting(
     left: NDArray[np.int16], right: NDArray[np.int16], compatible: NDArray[np.bool_] | None
 ) -> NDArray[np.bool_]:
-    """Where two opinions conflict.  left, right (N,), common as `in_common` -> (N,)"""
+    """Where two vote types conflict.  left, right (N,), compatible as from `compatible_types` -> (N,)"""
     return left != right if compatible is None else ~compatible[left, right]
 
 
 def pairwise_token_counts(
     vote_types: NDArray[np.int16], compatible: NDArray[np.bool_] | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """At how many tokens two sources both have an opinion, and at how many it differs.
+    """Numbers of tokens where two sources overlap and where they conflict.
 
-    kinds (K, N), common as `in_common` -> (K, K), (K, K)
+    vote_types (K, N), compatible as from `compatible_types` -> (K, K), (K, K)
     """
     num_sources = len(vote_types)
     overlap = np.zeros((num_sources, num_sources), np.int64)
@@ -85,10 +81,11 @@ def pairwise_token_counts(
 
 @dataclass(frozen=True, eq=False)
 class SpanUnits:
-    """The spans that any source marked, and who marked them.
+    """Distinct spans that any source marked (units), and the sources that marked them.
 
-    sentence (U,) of each unit; seen (K, M): where a source did not abstain on the whole sentence;
-    marked: for each source the units it marked, ascending, and the type it gave each.
+    sentence     (U,) sentence of each unit
+    seen         (K, M) False if a source abstained on the complete sentence
+    annotations  per source: indices of the units it marked, ascending, and the type of each
     """
 
     sentence: NDArray[np.int64]
@@ -98,7 +95,7 @@ class SpanUnits:
 
 
 def collect_span_units(data: Dataset, spans: Sequence[Spans]) -> SpanUnits:
-    """Units of the spans of all sources, in the order of the text."""
+    """Units of the spans of all sources, in text order."""
     keys = span_keys(*spans, typed=False)
     all_keys = np.concatenate([np.zeros(0, np.int64), *keys])
     _, first, unit_index = np.unique(all_keys, return_index=True, return_inverse=True)
@@ -116,10 +113,12 @@ def collect_span_units(data: Dataset, spans: Sequence[Spans]) -> SpanUnits:
 
 @dataclass(frozen=True, eq=False)
 class PairwiseSpanCounts:
-    """Pairwise counts over the units of sentences that both sources saw; (K, K) unless said.
+    """Pairwise counts over the units of sentences that both sources saw.
 
-    shared: units; said (K, K, E): how often the first source gave each type where the second saw
-    the sentence; same: units to which both gave the same type; both: units that both marked.
+    shared_units  (K, K) number of units
+    type_counts   (K, K, E) units per type that the first source marked
+    same_type     (K, K) units that both sources marked with the same type
+    both_marked   (K, K) units that both sources marked
     """
 
     shared_units: NDArray[np.int64]
@@ -128,29 +127,29 @@ class PairwiseSpanCounts:
     both_marked: NDArray[np.int64]
 
     def span_f1(self) -> Matrix:
-        """F1 of one source's spans against the other's; NaN where both marked none."""
+        """F1 of the spans of one source against those of another; NaN if both marked none."""
         span_counts = self.type_counts.sum(axis=2)
         return _safe_divide((2 * self.same_type).astype(np.float64), span_counts + span_counts.T)
 
     def kappa(self) -> Matrix:
-        """Cohen's kappa; NaN where chance alone gives full agreement."""
+        """Cohen's kappa; NaN if the expected agreement is 1."""
         span_counts = self.type_counts.sum(axis=2)
         neither = self.shared_units - span_counts - span_counts.T + self.both_marked
         total = self.shared_units.astype(np.float64)
         observed = _safe_divide((self.same_type + neither).astype(np.float64), total)
         by_type = np.einsum("ijt,jit->ij", self.type_counts.astype(np.float64), self.type_counts)
         by_none = (total - span_counts) * (total - span_counts.T)
-        chance = _safe_divide(by_type + by_none, total * total)
-        return _safe_divide(observed - chance, 1 - chance)
+        expected = _safe_divide(by_type + by_none, total * total)
+        return _safe_divide(observed - expected, 1 - expected)
 
 
 def pairwise_span_counts(span_units: SpanUnits) -> PairwiseSpanCounts:
-    """Counts for every pair of sources."""
+    """Count units for every pair of sources."""
     num_sources, num_units = len(span_units.annotations), len(span_units.sentence)
     units_per_sentence = np.bincount(span_units.sentence, minlength=span_units.seen.shape[1])
     shared_units, same_type, both_marked = (np.zeros((num_sources, num_sources), np.int64) for _ in range(3))
     type_counts = np.zeros((num_sources, num_sources, span_units.num_types), np.int64)
-    type_of_unit = np.full(num_units, -1, np.int64)  # the type that source j gave each unit
+    type_of_unit = np.full(num_units, -1, np.int64)  # type that source j assigns to each unit
     for j in range(num_sources):
         type_of_unit[span_units.annotations[j][0]] = span_units.annotations[j][1]
         seen = span_units.seen[j]
@@ -167,21 +166,21 @@ def pairwise_span_counts(span_units: SpanUnits) -> PairwiseSpanCounts:
 
 
 def krippendorff_alpha(span_units: SpanUnits) -> float | None:
-    """Alpha for nominal categories and missing values; None where nothing can disagree.
+    """Krippendorff's alpha for nominal categories with missing values; None if no disagreement is expected.
 
-    1 - D_observed / D_expected over the units that at least two sources saw: with m sources on a
-    unit, n_c of them for category c, the observed disagreement of the unit is
-    (m^2 - sum n_c^2) / (m - 1), the expected one comes from the totals over all units.
+    alpha = 1 - D_observed / D_expected over the units that at least two sources saw. If m sources saw a unit and n_c
+    of them chose category c, the unit adds (m^2 - sum_c n_c^2) / (m - 1) to D_observed. D_expected follows from the
+    totals of the categories over all units.
     """
     num_units, num_types = len(span_units.sentence), span_units.num_types
     num_raters = span_units.seen.sum(axis=0, dtype=np.int64)[span_units.sentence]
     pairable = num_raters > 1
-    codes = [where * num_types + type_id for where, type_id in span_units.annotations]
+    codes = [unit_ids * num_types + type_ids for unit_ids, type_ids in span_units.annotations]
     cells, counts = np.unique(np.concatenate([np.zeros(0, np.int64), *codes]), return_counts=True)
-    unit, kind = cells // max(num_types, 1), cells % max(num_types, 1)
+    unit, type_index = cells // max(num_types, 1), cells % max(num_types, 1)
     none_counts = num_raters - np.bincount(unit, weights=counts, minlength=num_units).astype(np.int64)
     squares = np.bincount(unit, weights=counts**2, minlength=num_units) + none_counts**2
-    by_type = np.bincount(kind, weights=counts * pairable[unit], minlength=num_types)
+    by_type = np.bincount(type_index, weights=counts * pairable[unit], minlength=num_types)
     totals = np.append(by_type, none_counts[pairable].sum())
     total = totals.sum()
     expected = total**2 - (totals**2).sum()
@@ -193,7 +192,7 @@ def krippendorff_alpha(span_units: SpanUnits) -> float | None:
 
 
 def _safe_divide(numerator: Matrix, denominator: NDArray[np.float64] | NDArray[np.int64]) -> Matrix:
-    """Quotients, NaN where the divisor is 0."""
+    """Element-wise quotient; NaN where the denominator is 0."""
     result = np.full(np.shape(numerator), np.nan)
     np.divide(numerator, denominator, out=result, where=np.asarray(denominator) != 0)
     return result

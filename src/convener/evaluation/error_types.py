@@ -1,16 +1,16 @@
-"""What kind of errors: every predicted and every gold span falls into exactly one kind.
+"""Error types: every predicted and every gold span gets exactly one.
 
-Predicted and gold spans are paired one to one, in four rounds; who is paired is out of the next:
+Predicted and gold spans are matched one to one in four rounds; a matched span takes no part in later rounds:
 
 1. same bounds, same type                 correct
-2. same bounds, another type              type
+2. same bounds, different type            type
 3. overlapping bounds, same type          boundary
-4. overlapping bounds, another type       boundary and type
+4. overlapping bounds, different type     boundary and type
 
-In rounds 3 and 4 the pair that shares more tokens goes first, then the one whose predicted span
-is further left, then the one whose gold span is. What is left is missed (gold) or spurious
-(predicted). So correct + type + boundary + boundary and type + missed is the number of gold spans,
-and with spurious in the place of missed that of predicted spans.
+In rounds 3 and 4 pairs with more common tokens are matched first, ties by the position of the predicted and then of
+the gold span. Unmatched spans are missed (gold) or spurious (predicted). Therefore correct + type + boundary +
+boundary and type + missed is the number of gold spans; with spurious instead of missed it is the number of
+predicted spans.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from convener.evaluation.metrics import span_keys
 
 
 class ErrorType(IntEnum):
-    """What became of a span."""
+    """Result of matching a span: correct, or one of five kinds of error."""
 
     CORRECT = 0
     TYPE = 1
@@ -42,20 +42,21 @@ class ErrorType(IntEnum):
 
 _DESCRIPTIONS = {
     ErrorType.CORRECT: "same bounds, same type",
-    ErrorType.TYPE: "same bounds, another type",
+    ErrorType.TYPE: "same bounds, different type",
     ErrorType.BOUNDARY: "overlapping bounds, same type",
-    ErrorType.BOUNDARY_AND_TYPE: "overlapping bounds, another type",
-    ErrorType.MISSED: "gold span without a partner",
-    ErrorType.SPURIOUS: "predicted span without a partner",
+    ErrorType.BOUNDARY_AND_TYPE: "overlapping bounds, different type",
+    ErrorType.MISSED: "unmatched gold span",
+    ErrorType.SPURIOUS: "unmatched predicted span",
 }
 
 
 @dataclass(frozen=True, eq=False)
 class SpanMatching:
-    """Who was paired with whom.
+    """Matching of P predicted with G gold spans.
 
-    predicted_kind (P,), gold_kind (G,): a Kind each; partner (P,): the gold span each predicted
-    span is paired with, -1 if spurious.
+    predicted_error  (P,) ErrorType of each predicted span
+    gold_error       (G,) ErrorType of each gold span
+    matched_gold     (P,) index of the gold span matched with each predicted span, -1 if spurious
     """
 
     predicted_error: NDArray[np.int8]
@@ -65,10 +66,10 @@ class SpanMatching:
 
 @dataclass(frozen=True, eq=False)
 class ErrorTypeCounts:
-    """Number of spans of each kind, and which types are taken for which.
+    """Numbers of spans per error type, and the confusion matrix of entity types.
 
-    confusion (E+1, E+1): gold type x predicted type over the pairs of any kind; the last row holds
-    spurious, the last column missed spans. Rows sum to the gold, columns to the predicted spans.
+    confusion (E+1, E+1): matched spans by gold type (row) and predicted type (column). The last row holds spurious,
+    the last column missed spans: rows sum to the gold spans, columns to the predicted spans of a type.
     """
 
     counts: dict[ErrorType, int]
@@ -76,23 +77,23 @@ class ErrorTypeCounts:
     confusion: NDArray[np.int64]
 
     def table(self) -> Table:
-        """Kinds and counts."""
-        rows = [(_display_name(kind), count, _DESCRIPTIONS[kind]) for kind, count in self.counts.items()]
-        return Table(title="Spans by kind", columns=("kind", "spans", "meaning"), rows=rows)
+        """One row per error type."""
+        rows = [(_display_name(error), count, _DESCRIPTIONS[error]) for error, count in self.counts.items()]
+        return Table(title="Spans by error type", columns=("error type", "spans", "meaning"), rows=rows)
 
     def confusion_table(self) -> Table:
-        """Gold types in rows, predicted types in columns."""
+        """Confusion matrix: gold types in rows, predicted types in columns."""
         rows = zip([*self.types, "(spurious)"], self.confusion.tolist(), strict=True)
         return Table(
-            title="Types confused",
+            title="Confusion of entity types",
             columns=("gold \\ predicted", *self.types, "(missed)"),
             rows=[(name, *counts) for name, counts in rows],
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Counts by kind, and the confusion between types."""
+        """Counts by error type, and the confusion matrix."""
         return {
-            **{kind.name.lower(): count for kind, count in self.counts.items()},
+            **{error.name.lower(): count for error, count in self.counts.items()},
             "confusion": {"types": list(self.types), "counts": self.confusion.tolist()},
         }
 
@@ -101,12 +102,12 @@ class ErrorTypeCounts:
 
 
 def count_error_types(predicted: Spans, gold: Spans, types: tuple[str, ...]) -> ErrorTypeCounts:
-    """Every span's kind, counted; the spans of each side do not overlap one another.
+    """Count the error types of predicted and gold spans; each set is sorted and free of overlaps.
 
     >>> gold = Spans.from_rows([(0, 0, 2, 0), (0, 4, 5, 1)])
     >>> predicted = Spans.from_rows([(0, 0, 3, 0), (0, 4, 5, 0), (1, 0, 1, 1)])
     >>> result = count_error_types(predicted, gold, ("PER", "LOC"))
-    >>> {kind.name: count for kind, count in result.counts.items() if count}
+    >>> {error.name: count for error, count in result.counts.items() if count}
     {'TYPE': 1, 'BOUNDARY': 1, 'SPURIOUS': 1}
     >>> result.confusion.tolist()
     [[1, 0, 0], [1, 0, 0], [0, 1, 0]]
@@ -115,10 +116,10 @@ def count_error_types(predicted: Spans, gold: Spans, types: tuple[str, ...]) -> 
     counts = np.bincount(matching.predicted_error, minlength=len(ErrorType))
     counts[ErrorType.MISSED] = np.count_nonzero(matching.gold_error == ErrorType.MISSED)
     size = len(types) + 1
-    paired = matching.matched_gold >= 0
+    matched = matching.matched_gold >= 0
     missed = matching.gold_error == ErrorType.MISSED
     gold_type = np.full(len(predicted), size - 1, np.int64)
-    gold_type[paired] = gold.type[matching.matched_gold[paired]]
+    gold_type[matched] = gold.type[matching.matched_gold[matched]]
     confusion = np.bincount(gold_type * size + predicted.type, minlength=size * size)
     confusion += np.bincount(gold.type[missed].astype(np.int64) * size + size - 1, minlength=size * size)
     error_counts = dict(zip(ErrorType, counts.tolist(), strict=True))
@@ -126,7 +127,7 @@ def count_error_types(predicted: Spans, gold: Spans, types: tuple[str, ...]) -> 
 
 
 def match_spans(predicted: Spans, gold: Spans) -> SpanMatching:
-    """Pair predicted with gold spans by the rule of this module."""
+    """Match predicted with gold spans by the rounds in the module docstring."""
     predicted_keys, gold_keys = span_keys(predicted, gold, typed=False)
     for side, spans in (("predicted", predicted), ("gold", gold)):
         _check_sorted_disjoint(side, spans)
@@ -135,24 +136,24 @@ def match_spans(predicted: Spans, gold: Spans) -> SpanMatching:
     predicted_error = np.full(len(predicted), ErrorType.SPURIOUS, np.int8)
     gold_error = np.full(len(gold), ErrorType.MISSED, np.int8)
 
-    def pair(
+    def match(
         left: NDArray[np.int64],
         right: NDArray[np.int64],
         if_same_type: ErrorType,
-        if_other_type: ErrorType,
+        if_different_type: ErrorType,
     ) -> None:
         same_type = predicted.type[left] == gold.type[right]
         matched_gold[left], gold_is_matched[right] = right, True
-        predicted_error[left] = gold_error[right] = np.where(same_type, if_same_type, if_other_type)
+        predicted_error[left] = gold_error[right] = np.where(same_type, if_same_type, if_different_type)
 
     _, left, right = np.intersect1d(predicted_keys, gold_keys, assume_unique=True, return_indices=True)
-    pair(left, right, ErrorType.CORRECT, ErrorType.TYPE)
+    match(left, right, ErrorType.CORRECT, ErrorType.TYPE)
     left, right, shared = _overlapping_pairs(predicted, gold)
     same_type = predicted.type[left] == gold.type[right]
     for candidates in (same_type, ~same_type):
         available = candidates & (matched_gold[left] < 0) & ~gold_is_matched[right]
         selected = _greedy_matching(left[available], right[available], shared[available])
-        pair(
+        match(
             left[available][selected],
             right[available][selected],
             ErrorType.BOUNDARY,
@@ -162,7 +163,10 @@ def match_spans(predicted: Spans, gold: Spans) -> SpanMatching:
 
 
 def _overlapping_pairs(predicted: Spans, gold: Spans) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """All pairs that share tokens, by predicted and then gold span, and how many they share."""
+    """Pairs of spans with common tokens, sorted by predicted and then gold span.
+
+    -> indices of predicted spans (Q,), indices of gold spans (Q,), numbers of common tokens (Q,)
+    """
     stride = int(max(predicted.end.max(initial=0), gold.end.max(initial=0))) + 1
     predicted_start, predicted_end = (
         predicted.sentence * stride + predicted.start,
@@ -181,10 +185,10 @@ def _overlapping_pairs(predicted: Spans, gold: Spans) -> tuple[NDArray[np.int64]
 
 
 def _greedy_matching(left: NDArray[np.int64], right: NDArray[np.int64], shared: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The pairs chosen when the best goes first and takes its two spans out of the game.
+    """Positions of the pairs that greedy matching selects, most common tokens first.
 
-    A pair that is the best of both its spans is chosen whatever happens elsewhere, so each round
-    takes all of these at once. Pairs come in the order of the text.  -> positions
+    A pair that is the best one for both of its spans is selected whatever happens elsewhere, so each iteration
+    selects all such pairs at once. The input pairs are in text order, which breaks ties.
     """
     rank = np.empty(len(left), np.int64)
     rank[np.argsort(-shared, kind="stable")] = np.arange(len(left))
@@ -204,8 +208,8 @@ def _greedy_matching(left: NDArray[np.int64], right: NDArray[np.int64], shared: 
 def _check_sorted_disjoint(side: str, spans: Spans) -> None:
     same_sentence = spans.sentence[1:] == spans.sentence[:-1]
     if (same_sentence & (spans.start[1:] < spans.end[:-1])).any() or (np.diff(spans.sentence) < 0).any():
-        raise DataError(f"{side} spans must be in the order of the text and must not overlap")
+        raise DataError(f"{side} spans must be in text order and must not overlap")
 
 
-def _display_name(kind: ErrorType) -> str:
-    return kind.name.lower().replace("_", " ")
+def _display_name(error: ErrorType) -> str:
+    return error.name.lower().replace("_", " ")

@@ -1,4 +1,4 @@
-"""Evaluation: predictions against gold, with majority vote beside them."""
+"""Evaluation of predictions against gold, with majority vote as the baseline."""
 
 from __future__ import annotations
 
@@ -40,15 +40,20 @@ _METRICS = ("precision", "recall", "f1")
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Evaluation:
-    """The scores of predictions, and what lies behind them; every figure is None without gold.
+    """Scores of predictions and the analyses behind them; without gold, every metric is None.
 
-    mode           how illegal tags are read, see `evaluate.metrics`
-    types          all entity types of the data, then those only the predictions know
-    scores         micro and per type; `precision`, `recall`, `f1`, `macro_f1`, `per_type` read it
-    majority_vote  the same scores of majority vote in the IO scheme; None without sources
-    breakdown      spans by kind of error
-    calibration    "tokens", "entity_tokens" and "spans", where there are probabilities or scores
-    intervals      bootstrap intervals where asked for; difference: to majority vote, paired
+    model                        name of the model that made the predictions
+    mode                         how illegal labels are read, see `evaluation.metrics`
+    types                        entity types of the data, then types that occur only in the predictions
+    has_sources                  whether the data has sources
+    uses_gold                    whether the model used gold labels: an upper bound, not a weakly supervised result
+    scores                       micro average and per type
+    token_accuracy               share of the tokens whose label equals gold
+    majority_vote                scores of majority vote in the IO scheme; None without sources
+    error_types                  spans by error type, and the confusion of entity types
+    calibration                  by "tokens", "entity_tokens" and "spans", if there are probabilities or span scores
+    intervals                    bootstrap intervals, if requested
+    difference_to_majority_vote  intervals of the paired difference to majority vote, if requested
     """
 
     model: str
@@ -56,7 +61,6 @@ class Evaluation:
     types: tuple[str, ...]
     has_sources: bool
     uses_gold: bool = False
-    """Whether the model saw gold: then it is a reference, not a result."""
     scores: Scores | None = None
     token_accuracy: float | None = None
     majority_vote: Scores | None = None
@@ -67,27 +71,27 @@ class Evaluation:
 
     @property
     def precision(self) -> float | None:
-        """Micro-averaged, entity-level."""
+        """Micro-averaged precision of spans."""
         return None if self.scores is None else self.scores.micro.precision
 
     @property
     def recall(self) -> float | None:
-        """Micro-averaged, entity-level."""
+        """Micro-averaged recall of spans."""
         return None if self.scores is None else self.scores.micro.recall
 
     @property
     def f1(self) -> float | None:
-        """Micro-averaged, entity-level."""
+        """Micro-averaged F1 of spans."""
         return None if self.scores is None else self.scores.micro.f1
 
     @property
     def macro_f1(self) -> float | None:
-        """Mean F1 of the types that occur."""
+        """Mean F1 over the types that occur in gold or predicted spans."""
         return None if self.scores is None else self.scores.macro_f1
 
     @property
     def per_type(self) -> dict[str, dict[str, Any]]:
-        """Precision, recall, F1 and support (gold spans) of each entity type."""
+        """Precision, recall, F1 and support (number of gold spans) by entity type."""
         empty = dict.fromkeys((*_METRICS, "support"))
         if self.scores is None:
             return {name: dict(empty) for name in self.types}
@@ -102,7 +106,7 @@ class Evaluation:
         }
 
     def table(self) -> Table:
-        """The model, and majority vote beside it."""
+        """Scores of the model and of majority vote."""
         rows: list[tuple[Any, ...]] = [(self.model or "predictions", *_table_row(self.scores))]
         if self.has_sources:
             rows.append(("majority vote (IO)", *_table_row(self.majority_vote)))
@@ -115,7 +119,7 @@ class Evaluation:
         )
 
     def type_table(self) -> Table:
-        """The model, entity type by entity type."""
+        """Scores of the model, one row per entity type."""
         return Table(
             title=f"{self.model or 'predictions'} by entity type, {self.mode} mode",
             columns=("type", "precision", "recall", "F1", "gold spans"),
@@ -124,7 +128,7 @@ class Evaluation:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Everything, as plain values; figures are 0 to 1, and null without gold."""
+        """All results as JSON values; metrics are in [0, 1], and null without gold."""
         return {
             "model": self.model,
             "saw_gold": self.uses_gold,
@@ -145,18 +149,18 @@ class Evaluation:
 
     def _notes(self) -> list[str]:
         if self.scores is None:
-            return ["no gold labels, so there is nothing to measure against"]
+            return ["no gold labels; scores are unavailable"]
         notes = [f"token accuracy {self.token_accuracy:.2%}"]
         if self.uses_gold:
-            notes.insert(0, f"{self.model} saw gold: a reference, not a result")
+            notes.insert(0, f"{self.model} uses gold labels: an upper bound, not a weakly supervised result")
         if self.intervals:
-            found = self.intervals
+            level, f1 = self.intervals.level, self.intervals.f1
             notes.append(
-                f"F1 {found.level:.0%} interval {found.f1.low:.2%} to {found.f1.high:.2%} "
-                f"({found.samples:,} bootstrap draws of {found.units})"
+                f"F1 {level:.0%} confidence interval {f1.low:.2%} to {f1.high:.2%} "
+                f"({self.intervals.samples:,} bootstrap samples of {self.intervals.units})"
             )
         notes += [
-            f"calibration error of {name.replace('_', ' ')} {part.ece:.4f}"
+            f"expected calibration error of {name.replace('_', ' ')} {part.ece:.4f}"
             for name, part in self.calibration.items()
             if part.ece is not None
         ]
@@ -170,14 +174,15 @@ def evaluate(
     predictions: Predictions,
     data: Dataset,
     *,
-    mode: Mode = "lenient",
+    mode: Mode = "conlleval",
     bootstrap_samples: int = 0,
     seed: int = 0,
 ) -> Evaluation:
-    """Predictions against the gold of the same sentences, with majority vote beside them.
+    """Scores of predictions against the gold labels of `data`, with majority vote as the baseline.
 
-    `bootstrap` is the number of draws for intervals, by document where the data knows documents,
-    else by sentence; 0 for none. Entity types are matched by name.
+    Predictions and data must have the same sentences. Entity types are matched by name. `mode` decides how illegal
+    labels are read, see `evaluation.metrics`. `bootstrap_samples` is the number of samples for confidence intervals,
+    0 for none; documents are resampled if the data has several, sentences otherwise.
 
     >>> data = Dataset.from_spans(
     ...     ["PER"],
@@ -187,7 +192,7 @@ def evaluate(
     ... )
     >>> labels = np.array([1, 2, 0, 0], np.int16)
     >>> print(evaluate(Predictions(data=data, labels=labels, model="by hand"), data))
-    Entity-level scores, lenient mode
+    Entity-level scores, conlleval mode
                         precision  recall      F1  macro F1  gold spans
     ------------------  ---------  ------  ------  --------  ----------
     by hand               100.00%  50.00%  66.67%    66.67%           2
@@ -197,7 +202,7 @@ def evaluate(
     if mode not in MODES:
         raise ConfigError(unknown_name_message("mode", str(mode), MODES))
     if bootstrap_samples < 0:
-        raise ConfigError(f"bootstrap must be a number of draws, got {bootstrap_samples}")
+        raise ConfigError(f"bootstrap_samples must be at least 0, got {bootstrap_samples}")
     check_same_tokens(predictions.data, data)
     data = data.without_coarse()
     data_types = data.tags.types
@@ -212,7 +217,7 @@ def evaluate(
     if data.gold is None:
         return evaluation
     labels, tags = predictions.with_types(types).labels, TagSet(types)
-    # The data's own types come first, so its labels mean the same over the longer list.
+    # The types of the data come first, so its label ids are valid for the longer list.
     gold = labels_to_spans(data.gold, data.offsets, tags, mode)
     spans = labels_to_spans(labels, data.offsets, tags, mode)
     vote_spans = None
@@ -237,14 +242,14 @@ def compare_predictions(
     second: Predictions,
     data: Dataset,
     *,
-    mode: Mode = "lenient",
+    mode: Mode = "conlleval",
     samples: int = 1000,
     level: float = 0.95,
     seed: int = 0,
 ) -> Intervals:
-    """Paired bootstrap of first minus second: precision, recall and F1 on the same draws."""
+    """Intervals of first minus second in precision, recall and F1, by paired bootstrap."""
     if data.gold is None:
-        raise DataError("a comparison needs gold labels, and this data has none")
+        raise DataError("comparing predictions needs gold labels; the data has none")
     all_tags = (part.fine_tags for part in (data, first.data, second.data))
     types = tuple(dict.fromkeys(name for tags in all_tags for name in tags.types))
     tags = TagSet(types)
@@ -262,7 +267,7 @@ def compare_predictions(
 def _bootstrap_scores(
     spans: Spans, vote_spans: Spans | None, gold: Spans, data: Dataset, *, samples: int, seed: int
 ) -> tuple[Intervals | None, Intervals | None]:
-    """Intervals of the predictions, and of their difference to majority vote."""
+    """Intervals of the predictions and of their difference to majority vote; None if not available."""
     if not samples:
         return None, None
     unit_name, unit_ids = resampling_units(data)
@@ -281,7 +286,11 @@ def _measure_calibration(
     spans: Spans,
     gold: Spans,
 ) -> dict[str, Calibration]:
-    """Whatever can be measured; confidences come from the predictions' own types."""
+    """Calibration of tokens and spans, as far as probabilities and span scores are available.
+
+    Labels (N,) and spans are over the joint types of predictions and data; confidences keep the order of the
+    predictions.
+    """
     result = {}
     if predictions.probabilities is not None:
         correct, gold_entity = labels == gold_labels, gold_labels > 0

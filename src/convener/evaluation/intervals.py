@@ -1,9 +1,9 @@
-"""Bootstrap intervals of precision, recall and F1, and of the difference of two predictions.
+"""Bootstrap confidence intervals of precision, recall and F1, and of their difference between two predictions.
 
-Whole sentences (or documents) are drawn again with replacement, and each figure's percentiles
-over the draws are its interval. All that matters of a sentence are its counts of correct, predicted
-and gold spans, and few different triples occur; so a draw is one multinomial sample over the
-different triples, which is the same as drawing the sentences one by one.
+Sentences (or documents) are resampled with replacement; an interval is bounded by percentiles over the samples. A
+metric depends only on the numbers of correct, predicted and gold spans per unit, and few distinct triples occur.
+Therefore a bootstrap sample is drawn as one multinomial sample over the distinct triples, which has the same
+distribution as drawing the units one by one.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 from convener.data.dataset import Dataset
 from convener.errors import ConfigError, MismatchError
 
-_MAX_BLOCK_CELLS = 4_000_000  # of one block of draws
+_MAX_BLOCK_CELLS = 4_000_000
+"""Size of the array of counts that is drawn at once."""
 _METRICS = ("precision", "recall", "f1")
 
 
 class Interval(NamedTuple):
-    """A figure, and the interval around it."""
+    """A metric and its confidence interval."""
 
     value: float
     low: float
@@ -31,9 +32,11 @@ class Interval(NamedTuple):
 
 @dataclass(frozen=True)
 class Intervals:
-    """Intervals of the three figures; `level` of the draws fall inside.
+    """Confidence intervals of precision, recall and F1.
 
-    `units` says what was drawn: "sentences" or "documents".
+    level    confidence level, in (0, 1)
+    samples  number of bootstrap samples
+    units    what was resampled: "sentences" or "documents"
     """
 
     precision: Interval
@@ -44,9 +47,9 @@ class Intervals:
     units: str
 
     def to_json(self) -> dict[str, Any]:
-        """Low and high ends by figure, and how they were found."""
-        ends = {name: [getattr(self, name).low, getattr(self, name).high] for name in _METRICS}
-        return {**ends, "level": self.level, "samples": self.samples, "units": self.units}
+        """Bounds [low, high] by metric, then level, samples and units."""
+        bounds = {name: [getattr(self, name).low, getattr(self, name).high] for name in _METRICS}
+        return {**bounds, "level": self.level, "samples": self.samples, "units": self.units}
 
 
 def bootstrap_intervals(
@@ -57,11 +60,11 @@ def bootstrap_intervals(
     seed: int = 0,
     units: str = "sentences",
 ) -> Intervals:
-    """Percentile intervals of counts (U, 3): correct, predicted and gold spans of each unit.
+    """Percentile intervals from counts (U, 3): correct, predicted and gold spans per unit.
 
     >>> counts = np.array([[1, 1, 1], [0, 1, 1], [1, 2, 1]] * 50)
-    >>> found = bootstrap_intervals(counts, samples=200, seed=1)
-    >>> found.f1.low < found.f1.value < found.f1.high
+    >>> f1 = bootstrap_intervals(counts, samples=200, seed=1).f1
+    >>> f1.low < f1.value < f1.high
     True
     """
     values = _precision_recall_f1(counts.sum(axis=0, keepdims=True))[0]
@@ -78,12 +81,12 @@ def paired_difference(
     seed: int = 0,
     units: str = "sentences",
 ) -> Intervals:
-    """Intervals of first minus second, both judged on the same draws; counts (U, 3) each.
+    """Intervals of first minus second, computed on the same bootstrap samples; counts (U, 3) each.
 
-    An interval that does not hold 0 is the usual sign of a difference.
+    A difference is significant at `level` if its interval does not contain 0.
     """
     if first.shape != second.shape:
-        raise MismatchError(f"{len(first)} units on one side, {len(second)} on the other")
+        raise MismatchError(f"expected counts of the same units, found {len(first)} and {len(second)} units")
     both = np.concatenate([first, second], axis=1)
     total = both.sum(axis=0, keepdims=True)
     draws = _bootstrap_sums(both, samples, seed)
@@ -96,7 +99,7 @@ def paired_difference(
 
 
 def resampling_units(data: Dataset) -> tuple[str, NDArray[np.int64]]:
-    """What to draw, and the unit of each sentence: documents where there are at least two."""
+    """Name of the units to resample, and the unit of each sentence (M,): documents if there are several."""
     if data.doc_ids is not None:
         names, document_index = np.unique(np.array(data.doc_ids.to_list(), object), return_inverse=True)
         if len(names) > 1:
@@ -105,14 +108,14 @@ def resampling_units(data: Dataset) -> tuple[str, NDArray[np.int64]]:
 
 
 def sum_by_unit(counts: NDArray[np.int64], unit_ids: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Counts of sentences (M, 3) added up by unit (M,).  -> (U, 3)"""
+    """Sum counts per sentence (M, 3) over units (M,).  -> (U, 3)"""
     total = np.zeros((int(unit_ids.max(initial=-1)) + 1, counts.shape[1]), np.int64)
     np.add.at(total, unit_ids, counts)
     return total
 
 
 def _bootstrap_sums(counts: NDArray[np.int64], samples: int, seed: int) -> NDArray[np.int64]:
-    """Sums of the counts over each draw.  (U, C) -> (samples, C)"""
+    """Sum the counts over each bootstrap sample.  (U, C) -> (samples, C)"""
     if samples < 1:
         raise ConfigError(f"samples must be at least 1, got {samples}")
     if not len(counts):
@@ -128,7 +131,7 @@ def _bootstrap_sums(counts: NDArray[np.int64], samples: int, seed: int) -> NDArr
 
 
 def _precision_recall_f1(counts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Precision, recall and F1 of counts (S, 3), 0.0 where undefined.  -> (S, 3)"""
+    """Precision, recall and F1 from counts (S, 3), 0.0 where undefined.  -> (S, 3)"""
     correct, predicted, gold = counts.T.astype(np.float64)
     denominator = np.stack([predicted, gold, predicted + gold], axis=1)
     numerator = np.stack([correct, correct, 2 * correct], axis=1)

@@ -1,4 +1,11 @@
-"""Whether predictions and data speak of the same sentences."""
+"""Entity-level metrics: precision, recall and F1 of predicted spans against gold spans.
+
+A span is correct if sentence, bounds and type equal those of a gold span. Two modes differ in how they read
+an I- tag that continues no span:
+
+conlleval  it starts a span, as in conlleval and in seqeval's default mode
+strict     it is dropped together with the I- tags that continue it, as in seqeval's strict mode
+"""
 
 from __future__ import annotations
 
@@ -14,20 +21,15 @@ from convener.data.spans import Spans
 from convener.data.tags import TagSet
 from convener.errors import ConfigError, DataError, MismatchError, unknown_name_message
 
-Mode = Literal["lenient", "strict"]
+Mode = Literal["conlleval", "strict"]
 MODES: tuple[Mode, ...] = get_args(Mode)
-_REPAIR_POLICY: dict[str, RepairPolicy] = {"lenient": "begin", "strict": "drop"}
+_REPAIR_POLICY: dict[str, RepairPolicy] = {"conlleval": "begin", "strict": "drop"}
 Labels = NDArray[np.integer[Any]]
-
-
-def ratio(numerator: float | np.integer[Any], denominator: float) -> float:
-    """One number divided by another, and 0.0 where there is nothing to divide by."""
-    return float(numerator) / denominator if denominator else 0.0
 
 
 @dataclass(frozen=True)
 class Score:
-    """How many spans were correct, predicted and gold, and the three figures that follow.
+    """Numbers of correct, predicted and gold spans; precision, recall and F1 follow from them.
 
     >>> score = Score(correct=1, predicted=2, gold=4)
     >>> score.precision, score.recall, round(score.f1, 4)
@@ -40,12 +42,12 @@ class Score:
 
     @property
     def precision(self) -> float:
-        """Share of the predicted spans that are correct."""
+        """Share of the predicted spans that are correct; 0.0 if there are none."""
         return ratio(self.correct, self.predicted)
 
     @property
     def recall(self) -> float:
-        """Share of the gold spans that were found."""
+        """Share of the gold spans that are predicted; 0.0 if there are none."""
         return ratio(self.correct, self.gold)
 
     @property
@@ -54,7 +56,7 @@ class Score:
         return ratio(2 * self.correct, self.predicted + self.gold)
 
     def to_json(self) -> dict[str, float | int]:
-        """Figures and counts by name."""
+        """Metrics and counts by name."""
         return {
             "precision": self.precision,
             "recall": self.recall,
@@ -67,34 +69,15 @@ class Score:
 
 @dataclass(frozen=True)
 class Scores:
-    """The score over all spans (micro) and of each entity type; macro is the mean over types.
-
-    Macro counts only types that occur in gold or in the prediction, as seqeval does.
-    """
+    """Score over all spans (micro average) and per entity type."""
 
     micro: Score
     per_type: dict[str, Score]
 
     @property
-    def macro_precision(self) -> float:
-        """Mean precision of the types that occur."""
-        return self._mean([score.precision for score in self._occurring()])
-
-    @property
-    def macro_recall(self) -> float:
-        """Mean recall of the types that occur."""
-        return self._mean([score.recall for score in self._occurring()])
-
-    @property
     def macro_f1(self) -> float:
-        """Mean F1 of the types that occur."""
-        return self._mean([score.f1 for score in self._occurring()])
-
-    def _occurring(self) -> list[Score]:
-        return [score for score in self.per_type.values() if score.predicted or score.gold]
-
-    @staticmethod
-    def _mean(values: list[float]) -> float:
+        """Mean F1 over the types that occur in gold or predicted spans, as in seqeval."""
+        values = [score.f1 for score in self.per_type.values() if score.predicted or score.gold]
         return ratio(sum(values), len(values))
 
 
@@ -103,9 +86,9 @@ def score_labels(
     gold: Labels,
     offsets: NDArray[np.int64],
     tags: TagSet,
-    mode: Mode = "lenient",
+    mode: Mode = "conlleval",
 ) -> Scores:
-    """Scores of labels that may hold illegal moves; abstain counts as outside.
+    """Scores of labels, which may contain illegal transitions; abstentions (-1) count as O.
 
     predicted (N,), gold (N,), offsets (M+1,).
 
@@ -117,8 +100,7 @@ def score_labels(
     >>> score_labels(predicted, gold, offsets, tags, "strict").micro.f1
     0.0
     """
-    if np.shape(predicted) != np.shape(gold):
-        raise MismatchError(f"{len(predicted)} predicted labels, but {len(gold)} gold labels")
+    _check_same_length(predicted, gold)
     return score_spans(
         labels_to_spans(predicted, offsets, tags, mode),
         labels_to_spans(gold, offsets, tags, mode),
@@ -126,18 +108,8 @@ def score_labels(
     )
 
 
-def labels_to_spans(labels: Labels, offsets: NDArray[np.int64], tags: TagSet, mode: Mode = "lenient") -> Spans:
-    """The spans that labels spell, read in a mode."""
-    if mode not in MODES:
-        raise ConfigError(unknown_name_message("mode", str(mode), MODES))
-    ids = np.asarray(labels)
-    if not -1 <= ids.min(initial=0) <= ids.max(initial=0) < len(tags):
-        raise DataError(f"labels must be in [-1, {len(tags)}), got {ids.min()} to {ids.max()}")
-    return tags.spans(ids.astype(np.int16, copy=False), offsets, on_illegal=_REPAIR_POLICY[mode])
-
-
 def score_spans(predicted: Spans, gold: Spans, types: tuple[str, ...]) -> Scores:
-    """Scores of predicted spans against gold; spans do not repeat on either side."""
+    """Scores of predicted spans against gold spans; neither may contain duplicates."""
     correct_spans = predicted.take(is_correct(predicted, gold))
     counts = np.stack([np.bincount(spans.type, minlength=len(types)) for spans in (correct_spans, predicted, gold)])
     return Scores(
@@ -146,50 +118,64 @@ def score_spans(predicted: Spans, gold: Spans, types: tuple[str, ...]) -> Scores
     )
 
 
+def token_accuracy(predicted: Labels, gold: Labels) -> float:
+    """Share of the tokens, O included, whose label equals gold."""
+    _check_same_length(predicted, gold)
+    return ratio(np.count_nonzero(np.asarray(predicted) == np.asarray(gold)), len(gold))
+
+
+def labels_to_spans(labels: Labels, offsets: NDArray[np.int64], tags: TagSet, mode: Mode = "conlleval") -> Spans:
+    """Spans of labels (N,), which may contain illegal transitions."""
+    if mode not in MODES:
+        raise ConfigError(unknown_name_message("mode", str(mode), MODES))
+    ids = np.asarray(labels)
+    if not -1 <= ids.min(initial=0) <= ids.max(initial=0) < len(tags):
+        raise DataError(f"labels must be in [-1, {len(tags)}), got {ids.min()} to {ids.max()}")
+    return tags.spans(ids.astype(np.int16, copy=False), offsets, on_illegal=_REPAIR_POLICY[mode])
+
+
 def is_correct(predicted: Spans, gold: Spans) -> NDArray[np.bool_]:
-    """Which predicted spans gold holds too, type included.  -> (P,)"""
+    """Which predicted spans equal a gold span in sentence, bounds and type.  -> (P,)"""
     predicted_keys, gold_keys = span_keys(predicted, gold)
     return np.isin(predicted_keys, gold_keys)
 
 
 def span_keys(*span_sets: Spans, typed: bool = True) -> list[NDArray[np.int64]]:
-    """Numbers that are equal exactly for spans with equal bounds (and type, if typed).
+    """Integer keys per set of spans: equal if and only if sentence, bounds and (if typed) type are equal.
 
-    They grow in the order of the text. Keys of several parts can be compared.
+    Keys increase in text order and are comparable across the sets of one call.
     """
     columns = [
-        np.concatenate([np.zeros(0, np.int64), *(getattr(part, name) for part in span_sets)])
+        np.concatenate([np.zeros(0, np.int64), *(getattr(spans, name) for spans in span_sets)])
         for name in ("sentence", "start", "end", "type")[: 4 if typed else 3]
     ]
     num_keys = 1
     for column in columns:
         num_keys *= int(column.max(initial=0)) + 1
-    if num_keys >= 2**63:  # too many to number one by one: number only those that occur
+    if num_keys >= 2**63:  # the product of the ranges does not fit into int64: rank the keys that occur
         _, keys = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
         keys = keys.reshape(-1).astype(np.int64)
     else:
         keys = np.zeros(len(columns[0]), np.int64)
         for column in columns:
             keys = keys * (int(column.max(initial=0)) + 1) + column
-    return np.split(keys, np.cumsum([len(part) for part in span_sets])[:-1])
+    return np.split(keys, np.cumsum([len(spans) for spans in span_sets])[:-1])
 
 
 def sentence_counts(predicted: Spans, gold: Spans, num_sentences: int) -> NDArray[np.int64]:
-    """Correct, predicted and gold spans of each sentence.  -> (M, 3)"""
+    """Numbers of correct, predicted and gold spans per sentence.  -> (M, 3)"""
     correct_spans = predicted.take(is_correct(predicted, gold))
     columns = [np.bincount(spans.sentence, minlength=num_sentences) for spans in (correct_spans, predicted, gold)]
     return np.stack(columns, axis=1).astype(np.int64)
 
 
-def token_accuracy(predicted: Labels, gold: Labels) -> float:
-    """Share of the tokens with exactly the gold label, O included."""
-    if np.shape(predicted) != np.shape(gold):
-        raise MismatchError(f"{len(predicted)} predicted labels, but {len(gold)} gold labels")
-    return ratio(np.count_nonzero(np.asarray(predicted) == np.asarray(gold)), len(gold))
+def ratio(numerator: float | np.integer[Any], denominator: float) -> float:
+    """Quotient; 0.0 if the denominator is 0."""
+    return float(numerator) / denominator if denominator else 0.0
 
 
 def check_same_tokens(predicted: Dataset, data: Dataset) -> None:
-    """Refuse predictions for other sentences, and say where they first differ."""
+    """Raise MismatchError, naming the first difference, if predictions and data differ in sentences or tokens."""
     if predicted.tokens is data.tokens and predicted.offsets is data.offsets:
         return
     num_common = min(len(predicted), len(data))
@@ -210,7 +196,7 @@ def check_same_tokens(predicted: Dataset, data: Dataset) -> None:
         token = min(tokens)
         sentence = int(np.searchsorted(data.offsets, token, side="right")) - 1
         raise MismatchError(
-            f"predictions and data hold different text: sentence {sentence}, token "
+            f"predictions and data contain different text: sentence {sentence}, token "
             f"{token - data.offsets[sentence]} is {predicted_tokens[token]!r} in the predictions, "
             f"{data_tokens[token]!r} in the data"
         )
@@ -221,5 +207,11 @@ def check_same_tokens(predicted: Dataset, data: Dataset) -> None:
         )
     if len(predicted) != len(data):
         raise MismatchError(
-            f"predictions hold {len(predicted)} sentences, the data {len(data)}; the first {num_common} are the same"
+            f"expected {len(data)} sentences as in the data, found {len(predicted)} in the predictions; "
+            f"the first {num_common} are equal"
         )
+
+
+def _check_same_length(predicted: Labels, gold: Labels) -> None:
+    if np.shape(predicted) != np.shape(gold):
+        raise MismatchError(f"expected as many predicted as gold labels, found {len(predicted)} and {len(gold)}")

@@ -1,11 +1,12 @@
-"""Analysis of the sources: what they cover, where they meet, and how good they are.
+"""Analysis of the sources: coverage, overlap, conflict, agreement and, with gold, accuracy.
 
-Coverage, overlap and conflict follow Snorkel: shares of all tokens where the source votes, where
-another source votes too, and where another source votes differently. A vote here is an opinion
-(`Dataset.opinions`: an O that is mere silence does not count), and votes are compared by entity
-type: B-x and I-x agree, and coarse labels agree with what they allow. Precision, recall and F1 are
-entity-level and lenient; a sentence on which a source abstained counts against its recall. A span
-with a coarse label is right where gold has one there of a type it allows; what may be O is no span.
+Coverage, overlap and conflict follow Snorkel: shares of all tokens where the source votes, where another source votes
+too, and where another source votes differently. Only opinions count as votes (`Dataset.opinions`). They are compared
+by entity type: B-x and I-x agree, and a coarse label agrees with every label it allows.
+
+Precision, recall and F1 are entity-level, in conlleval mode. A sentence on which a source abstained lowers its
+recall. A span with a coarse label is correct if gold has a span with the same bounds and a type that the label
+allows; spans whose label allows O are not scored.
 """
 
 from __future__ import annotations
@@ -40,22 +41,25 @@ from convener.evaluation.metrics import Score, labels_to_spans, ratio, score_lab
 PairwiseMetric = Literal["overlap", "conflict", "agreement", "span_f1", "kappa"]
 PAIRWISE_METRICS: tuple[PairwiseMetric, ...] = get_args(PairwiseMetric)
 _PAIRWISE_TITLES: dict[str, str] = {
-    "overlap": "Overlap: share of tokens where both have an opinion",
-    "conflict": "Conflict: share of tokens where both have an opinion and the types differ",
-    "agreement": "Agreement: share of the tokens where both have an opinion that are alike",
-    "span_f1": "Span F1 of one source against the other, over sentences both saw",
-    "kappa": "Cohen's kappa over the spans any source marked",
+    "overlap": "Overlap: share of tokens where both sources vote",
+    "conflict": "Conflict: share of tokens where both sources vote for different types",
+    "agreement": "Agreement: share of the overlap where both sources vote for the same type",
+    "span_f1": "F1 of the spans of one source against the other, over sentences that both saw",
+    "kappa": "Cohen's kappa over the spans that any source marked",
 }
 
 
 @dataclass(frozen=True)
 class SourceSummary:
-    """What one source does.
+    """Statistics of one source.
 
-    coverage, overlap, conflict  shares of all tokens
-    spans, sentences             spans it marks; sentences in which it has an opinion
-    types                        its polarity: the entity types it says
-    score                        against gold, None without gold
+    coverage   share of the tokens where it votes
+    overlap    share of the tokens where it and another source vote
+    conflict   share of the tokens where it and another source vote for different types
+    spans      number of spans it marks
+    sentences  number of sentences in which it votes
+    types      entity types it votes for
+    score      score against gold; None without gold, or if every label of the source allows O
     """
 
     name: str
@@ -69,7 +73,7 @@ class SourceSummary:
     score: Score | None
 
     def to_json(self) -> dict[str, Any]:
-        """All figures by name; precision, recall and F1 are null without gold."""
+        """All statistics by name; precision, recall and F1 are null without a score."""
         return {
             "name": self.name,
             "silence": self.silence,
@@ -87,11 +91,16 @@ class SourceSummary:
 
 @dataclass(frozen=True, eq=False)
 class SourceAnalysis:
-    """What the sources of a dataset do, one by one, together and pairwise.
+    """Statistics of the K sources of a dataset: individually, together and pairwise.
 
-    coverage, overlap, conflict: shares of tokens with an opinion, with more than one, with opinions
-    of different types. pairwise: by kind a (K, K) matrix, NaN where undefined. alpha:
-    Krippendorff's, None where undefined. Units of kappa and alpha: see `evaluate.agreement`.
+    sources             statistics of each source
+    tokens, sentences   size of the dataset
+    coverage            share of the tokens with a vote
+    overlap             share of the tokens with votes of several sources
+    conflict            share of the tokens with votes for different types
+    pairwise            (K, K) matrix by metric, NaN where undefined
+    krippendorff_alpha  agreement of all sources on spans, see `evaluation.agreement`; None if undefined
+    redundant_sources   sources whose votes are nearly all contained in another: (source, other source, share)
     """
 
     sources: tuple[SourceSummary, ...]
@@ -103,7 +112,6 @@ class SourceAnalysis:
     pairwise: dict[PairwiseMetric, Matrix]
     krippendorff_alpha: float | None
     redundant_sources: tuple[tuple[str, str, float], ...] = ()
-    """Sources whose marks nearly all are another's, too: (source, the other, share)."""
 
     def table(self) -> Table:
         """One row per source."""
@@ -113,7 +121,7 @@ class SourceAnalysis:
         records = [source.to_json() for source in self.sources]
         percent_columns = (*keys[4:7], *metrics)
         return Table(
-            title="Sources" + (" (entity-level scores, lenient)" if has_scores else ""),
+            title="Sources" + (" (entity-level scores, conlleval mode)" if has_scores else ""),
             columns=keys,
             rows=[[record[key] for key in keys] for record in records],
             formats=dict.fromkeys(percent_columns, PERCENT),
@@ -121,9 +129,9 @@ class SourceAnalysis:
         )
 
     def pairwise_table(self, metric: PairwiseMetric) -> Table:
-        """Sources against sources; kinds: overlap, conflict, agreement, span_f1, kappa."""
+        """Matrix of a pairwise metric: overlap, conflict, agreement, span_f1 or kappa."""
         if metric not in PAIRWISE_METRICS:
-            raise UnknownNameError(unknown_name_message("pairwise figure", str(metric), PAIRWISE_METRICS))
+            raise UnknownNameError(unknown_name_message("pairwise metric", str(metric), PAIRWISE_METRICS))
         names = [source.name for source in self.sources]
         rows = zip(names, self.pairwise[metric].tolist(), strict=True)
         return Table(
@@ -134,7 +142,7 @@ class SourceAnalysis:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Everything, as plain values; shares are 0 to 1."""
+        """All statistics as JSON values; shares are in [0, 1]."""
         return {
             "tokens": self.tokens,
             "sentences": self.sentences,
@@ -144,7 +152,7 @@ class SourceAnalysis:
             "alpha": self.krippendorff_alpha,
             "within": [list(pair) for pair in self.redundant_sources],
             "sources": [source.to_json() for source in self.sources],
-            "pairwise": {kind: _nan_to_none(matrix) for kind, matrix in self.pairwise.items()},
+            "pairwise": {metric: _nan_to_none(matrix) for metric, matrix in self.pairwise.items()},
         }
 
     def __str__(self) -> str:
@@ -153,17 +161,17 @@ class SourceAnalysis:
     def _notes(self) -> list[str]:
         alpha = "-" if self.krippendorff_alpha is None else f"{self.krippendorff_alpha:.3f}"
         redundant_pairs = [f"{name} in {other} ({share:.0%})" for name, other, share in self.redundant_sources]
-        redundancy_note = f"no second opinion, for their marks are another's: {', '.join(redundant_pairs)}"
+        redundancy_note = f"redundant sources (votes contained in another): {', '.join(redundant_pairs)}"
         return [
-            f"{self.sentences:,} sentences, {self.tokens:,} tokens: {self.coverage:.2%} with an "
-            f"opinion, {self.overlap:.2%} with several, {self.conflict:.2%} in conflict",
+            f"{self.sentences:,} sentences, {self.tokens:,} tokens: coverage {self.coverage:.2%}, "
+            f"overlap {self.overlap:.2%}, conflict {self.conflict:.2%}",
             f"Krippendorff's alpha over marked spans: {alpha}",
             *([redundancy_note] if redundant_pairs else []),
         ]
 
 
 def analyze(data: Dataset) -> SourceAnalysis:
-    """Coverage, conflicts, agreement and, where there is gold, quality of every source.
+    """Coverage, overlap, conflict, agreement and, with gold, precision, recall and F1 of every source.
 
     >>> data = Dataset.from_spans(
     ...     ["PER", "LOC"],
@@ -209,9 +217,9 @@ def analyze(data: Dataset) -> SourceAnalysis:
 def vote_counts_and_conflicts(
     data: Dataset, vote_types: NDArray[np.int16] | None = None
 ) -> tuple[NDArray[np.int16], NDArray[np.bool_]]:
-    """How many sources have an opinion on each token, and where two conflict.  -> (N,), (N,)
+    """Number of sources that vote at each token, and where two of them conflict.  -> (N,), (N,)
 
-    kinds (K, N): the opinions, where they are known already.
+    vote_types (K, N): result of `token_vote_types`, if already computed.
     """
     vote_types = token_vote_types(data) if vote_types is None else vote_types
     compatible, num_tokens = compatible_types(data), vote_types.shape[1]
@@ -220,12 +228,43 @@ def vote_counts_and_conflicts(
     first_vote = np.full(num_tokens, NO_VOTE, np.int16)
     for number, column in enumerate(vote_types):
         voted = column != NO_VOTE
-        # Fine opinions that agree with the first agree with each other; coarse ones may not.
+        # Fine types equal to the first are equal to each other; coarse types may still conflict.
         for other in [first_vote] if compatible is None else vote_types[:number]:
             conflicted |= voted & (other != NO_VOTE) & conflicting(column, other, compatible)
         np.copyto(first_vote, column, where=voted & (vote_counts == 0))
         vote_counts += voted
     return vote_counts, conflicted
+
+
+def source_f1(data: Dataset, true_labels: NDArray[np.int16]) -> NDArray[np.float64]:
+    """F1 of the spans of every source per type, taking the given labels (N,) as true.  -> (K, E)
+
+    Tokens where a source abstains or votes for a coarse label are excluded from its score. NaN for a source that
+    votes only for coarse labels.
+
+    >>> data = Dataset.from_spans(
+    ...     ["X"], [["a", "b"], ["c"]], {"s": [[(0, 1, "X")], None], "t": [[], [(0, 1, "X")]]}
+    ... )
+    >>> source_f1(data, np.array([1, 0, 1], np.int16)).round(2).tolist()
+    [[1.0], [0.67]]
+    """
+    rows, fine = [], data.without_coarse()
+    for votes in fine.votes.T:
+        voted = votes != ABSTAIN
+        scores = score_labels(votes * voted, true_labels * voted, data.offsets, fine.tags)
+        rows.append([type_score.f1 for type_score in scores.per_type.values()])
+    f1 = np.array(rows, np.float64).reshape(len(data.sources), len(fine.tags.types))
+    f1[coarse_only_sources(data)] = np.nan
+    return f1
+
+
+def coarse_only_sources(data: Dataset) -> NDArray[np.bool_]:
+    """Sources that vote only for coarse labels.  -> (K,)"""
+    size = len(data.fine_tags)
+    coarse = np.logical_or.reduce(data.votes >= size, axis=0)
+    fine = np.logical_or.reduce((data.votes > 0) & (data.votes < size), axis=0)
+    coarse_only: NDArray[np.bool_] = coarse & ~fine
+    return coarse_only
 
 
 def _summarize_sources(
@@ -253,7 +292,7 @@ def _summarize_sources(
                 conflict=ratio(np.count_nonzero(conflicted[voted_tokens]), num_tokens),
                 spans=len(spans),
                 sentences=int(np.count_nonzero(np.diff(sentence_of_token[voted_tokens]))) + bool(len(voted_tokens)),
-                types=tuple(types[kind] for kind in type_ids),
+                types=tuple(types[type_id] for type_id in type_ids),
                 score=None if gold is None else _source_score(spans, gold, data),
             )
         )
@@ -261,7 +300,7 @@ def _summarize_sources(
 
 
 def _source_score(spans: Spans, gold: Spans, data: Dataset) -> Score | None:
-    """The score of a source; None where all that it says may be no entity."""
+    """Score of the spans of a source; None if every span has a label that allows O."""
     allows_outside = np.array([OUTSIDE in data.coarse.get(name, ()) for name in data.tags.types])
     scorable = spans.take(~allows_outside[spans.type])
     if len(spans) and not len(scorable):
@@ -277,36 +316,5 @@ def _source_score(spans: Spans, gold: Spans, data: Dataset) -> Score | None:
 
 
 def _nan_to_none(matrix: Matrix) -> list[list[float | None]]:
-    """Nested lists with null where a figure is undefined."""
+    """Nested lists with None instead of NaN."""
     return [[None if value != value else value for value in row] for row in matrix.tolist()]
-
-
-def source_f1(data: Dataset, true_labels: NDArray[np.int16]) -> NDArray[np.float64]:
-    """F1 of every source's spans for every type where these labels are true.  -> (K, E)
-
-    Where a source abstains, or gives a coarse label, does not count for it; NaN where it gives
-    coarse labels alone.
-
-    >>> data = Dataset.from_spans(
-    ...     ["X"], [["a", "b"], ["c"]], {"s": [[(0, 1, "X")], None], "t": [[], [(0, 1, "X")]]}
-    ... )
-    >>> source_f1(data, np.array([1, 0, 1], np.int16)).round(2).tolist()
-    [[1.0], [0.67]]
-    """
-    rows, fine = [], data.without_coarse()
-    for votes in fine.votes.T:
-        voted = votes != ABSTAIN
-        score = score_labels(votes * voted, true_labels * voted, data.offsets, fine.tags)
-        rows.append([kind.f1 for kind in score.per_type.values()])
-    f1 = np.array(rows, np.float64).reshape(len(data.sources), len(fine.tags.types))
-    f1[coarse_only_sources(data)] = np.nan
-    return f1
-
-
-def coarse_only_sources(data: Dataset) -> NDArray[np.bool_]:
-    """Sources that give coarse labels and no others.  -> (K,)"""
-    size = len(data.fine_tags)
-    coarse = np.logical_or.reduce(data.votes >= size, axis=0)
-    fine = np.logical_or.reduce((data.votes > 0) & (data.votes < size), axis=0)
-    coarse_only: NDArray[np.bool_] = coarse & ~fine
-    return coarse_only

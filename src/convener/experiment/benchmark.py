@@ -1,7 +1,7 @@
-"""Many models on the same data: each fitted in a process of its own, measured, and gone on with.
+"""Benchmarks: fit and evaluate several label models on the same data, each fit in its own process.
 
-A folder holds a run for every model and seed (`runs/`) and what was measured of it (`outcomes/`);
-what is there already is not made again.
+The folder of a benchmark contains one run per model and seed (`runs/`) and its scores (`outcomes/`).
+Existing results are reused, so an interrupted benchmark resumes.
 """
 
 from __future__ import annotations
@@ -17,21 +17,20 @@ from typing import Any
 
 import numpy as np
 
-from convener import models, progress
+from convener import progress
 from convener.data.dataset import Dataset
 from convener.data.predictions import Predictions
 from convener.data.tables import PERCENT, Table
 from convener.errors import UnknownNameError, unknown_name_message
 from convener.evaluation.evaluation import evaluate
-from convener.experiment import run
-from convener.models import installed_models, list_models
-from convener.models.base import LabelModel
+from convener.experiment.run import Run, is_run
+from convener.models import get_model, list_models
 from convener.storage import atomic_write
 
 ALL_MODELS = "all"
 METRICS = ("f1", "precision", "recall")
 TrialResult = dict[str, Any]
-"""Of one fit: f1, precision, recall, seconds, memory (bytes), saw_gold; or why it failed."""
+"""Result of one fit: f1, precision, recall, seconds, memory (bytes) and saw_gold; or only `failed`, the error."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,17 +42,17 @@ class Trial:
 
     @property
     def name(self) -> str:
-        """Of its folder."""
+        """Name of the run folder."""
         return f"{self.model}-seed{self.seed}"
 
 
 def make_trials(models: Sequence[str], seeds: int) -> list[Trial]:
-    """Everybody who is asked for; models without features have nothing random in them.
+    """All trials of the models; a model without features is deterministic and gets one seed.
 
-    >>> [entrant.name for entrant in make_trials(["hmm"], seeds=5)]
+    >>> [trial.name for trial in make_trials(["hmm"], seeds=5)]
     ['hmm-seed0']
     """
-    model_classes = {kind.name: kind for kind in installed_models()}
+    model_classes = {name: get_model(name) for name in list_models()}
     names = list(model_classes) if list(models) == [ALL_MODELS] else list(dict.fromkeys(models))
     for name in names:
         if name not in list_models():
@@ -67,35 +66,33 @@ def make_trials(models: Sequence[str], seeds: int) -> list[Trial]:
 
 @dataclass(frozen=True, kw_only=True)
 class Benchmark:
-    """Where everything lies and how it is made.
-
-    command   the words after `convener fit`, model, seed and folder apart
-    data_of   the data to judge by, as a model and its run's folder read it
-    asked     what decides the scores besides the runs; outcomes for anything else are made again
-    """
+    """A benchmark in a folder."""
 
     folder: Path
-    command: Sequence[str]
-    read_data: Callable[[LabelModel, Path], Dataset]
+    fit_arguments: Sequence[str]
+    """Arguments of `convener fit`, without model, seed and output folder."""
+    read_data: Callable[[Run], Dataset]
+    """Reads the evaluation data with the options and sources of a run."""
     eval_key: str
+    """Identifies the evaluation data; stored results with another key are computed again."""
 
     def run_dir(self, trial: Trial) -> Path:
-        """The folder of a run."""
+        """Folder of the run of a trial."""
         return self.folder / "runs" / trial.name
 
     def run_all(self, trials: Sequence[Trial]) -> dict[Trial, TrialResult]:
-        """Fit and judge everybody who is not judged yet."""
+        """Results of all trials; runs those without a stored result."""
         results = {}
-        with progress.progress_bar("comparing", len(trials)) as advance:
+        with progress.progress_bar("fitting", len(trials)) as advance:
             for trial in trials:
                 results[trial] = self.result(trial)
                 advance(trial.name)
         return results
 
     def result(self, trial: Trial) -> TrialResult:
-        """What is kept of an entrant, or else what it does now."""
+        """Stored result of a trial, or the result of running it now."""
         result_file = self.folder / "outcomes" / f"{trial.name}.json"
-        if result_file.is_file() and run.is_run(self.run_dir(trial)):
+        if result_file.is_file() and is_run(self.run_dir(trial)):
             stored: TrialResult = json.loads(result_file.read_text(encoding="utf-8"))
             if stored.get("asked") == self.eval_key:
                 return stored
@@ -109,26 +106,17 @@ class Benchmark:
         return new_result
 
     def predict(self, trial: Trial) -> tuple[Dataset, Predictions]:
-        """The data to judge by, and the labels of a fitted entrant for it."""
-        model = models.load_model(self.run_dir(trial))
-        data = self.read_data(model, self.run_dir(trial))
-        return data, model.predict(data)
+        """Evaluation data and the predictions of a fitted trial for it."""
+        run = Run.open(self.run_dir(trial))
+        data = self.read_data(run)
+        return data, run.label_model.predict(data)
 
     def _fit(self, trial: Trial) -> TrialResult:
-        """Fit in a process of its own, whose memory is the model's alone."""
+        """Fit in a separate process, so that the peak memory is that of this model alone."""
         run_dir = self.run_dir(trial)
-        arguments = ["--model", trial.model, "--seed", str(trial.seed), "-o", str(run_dir)]
+        arguments = ["--model", trial.model, "--seed", str(trial.seed), "-o", str(run_dir), "--resume", "--json"]
         with subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "convener",
-                "fit",
-                *self.command,
-                *arguments,
-                "--resume",
-                "--json",
-            ],
+            [sys.executable, "-m", "convener", "fit", *self.fit_arguments, *arguments],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
@@ -142,20 +130,18 @@ class Benchmark:
         if process.returncode:
             last = stderr.strip().splitlines()[-1:] or [f"exit code {process.returncode}"]
             return {"failed": last[0].removeprefix("error: ")}
-        run_info = run.read_run_info(run_dir)
+        run_info = Run.open(run_dir).info
         uses_gold = "all" if run_info["supervised"] else "of valid" if run_info["used_valid_gold"] else "no"
         return {"seconds": run_info["seconds"], "memory": peak_memory, "saw_gold": uses_gold}
 
 
 def results_table(results: Mapping[Trial, TrialResult], title: str) -> Table:
-    """A row for each model: means over its seeds, the best first; what saw gold comes last."""
+    """One row per model with means over its seeds, ordered by F1; models trained on gold come last."""
     groups: dict[str, list[TrialResult]] = {}
     for trial, result in results.items():
         groups.setdefault(trial.model, []).append(result)
     rows = [_table_row(model, seeds) for model, seeds in groups.items()]
-    failed = [
-        f"{entrant.name} failed: {outcome['failed']}" for entrant, outcome in results.items() if "failed" in outcome
-    ]
+    failed = [f"{trial.name} failed: {result['failed']}" for trial, result in results.items() if "failed" in result]
     columns = ("model", "F1", "±", "precision", "recall", "seconds", "memory MB", "seeds")
     return Table(
         title=title,
@@ -167,19 +153,18 @@ def results_table(results: Mapping[Trial, TrialResult], title: str) -> Table:
             "memory MB": ",.0f",
         },
         notes=(
-            "means over seeds, ±: standard deviation (n - 1); memory: the most that the process of "
-            "a fit had, libraries included",
+            "means over seeds; ±: standard deviation (n - 1); memory: peak resident memory of the fitting process",
             *failed,
         ),
     )
 
 
 def _table_row(model: str, results: Sequence[TrialResult]) -> tuple[Any, ...]:
-    successful = [outcome for outcome in results if "failed" not in outcome]
+    successful = [result for result in results if "failed" not in result]
     if not successful:
         return (model, *[None] * 6, 0, "failed")
     f1, precision, recall = (_mean(successful, name) for name in METRICS)
-    values = [outcome["f1"] for outcome in successful]
+    values = [result["f1"] for result in successful]
     std = float(np.std(values, ddof=1)) if f1 is not None and len(values) > 1 else None
     seconds, memory = _mean(successful, "seconds"), _mean(successful, "memory")
     return (
@@ -196,12 +181,12 @@ def _table_row(model: str, results: Sequence[TrialResult]) -> tuple[Any, ...]:
 
 
 def _mean(results: Sequence[TrialResult], name: str) -> float | None:
-    values = [outcome[name] for outcome in results]
+    values = [result[name] for result in results]
     return None if None in values else float(np.mean(values))
 
 
 def _wait_for_peak_memory(process: subprocess.Popen[str]) -> int | None:
-    """Wait for the end; the most memory that the process had, where the system tells."""
+    """Wait for the process; returns its peak memory in bytes, None if the system does not report it."""
     if not hasattr(os, "wait4"):
         process.wait()
         return None

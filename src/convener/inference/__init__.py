@@ -1,1 +1,1 @@
-"""Numerics of chains, votes and Dirichlet distributions: no settings, no files, no networks."""
+"""Inference in chains, vote evidence and Dirichlet sampling: numerics without settings, files or networks."""

@@ -1,8 +1,8 @@
-"""The same pass in log space and float64: slow, and exact over any range of scores.
+"""The forward-backward pass in log space and float64: slow, but exact for any range of scores.
 
-It takes the sentences that `scaled` gives up.  -inf is read as `NEVER`, far below any score that
-occurs: where a possible path exists, impossible ones get exactly zero; where none exists, the
-least impossible paths share the posterior, everything is finite, and the sentence is marked.
+It processes the sentences that `_scaled_pass` marks as `UNDERFLOW`.  -inf is replaced by `LOG_ZERO`, far below any
+score that occurs: if some path is possible, impossible paths get exactly zero; if none is, the posterior is that of the
+paths with the fewest impossible steps, all results are finite, and the sentence is marked `IMPOSSIBLE`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LOG_ZERO = -1.0e9
 
 @jit()
 def log_transition(trans: Array, home: int, rows: int, fold: bool, out: Array) -> None:
-    """Logarithms of moves, the softmax folded in or not.  trans (., L, L) -> out (rows, L, L)"""
+    """Fill out (rows, L, L) with log transitions; with `fold`, trans (., L, L) are logits and normalized."""
     L = trans.shape[1]
     for t in range(rows):
         for i in range(L):
@@ -39,7 +39,7 @@ def log_transition(trans: Array, home: int, rows: int, fold: bool, out: Array) -
 
 @jit()
 def logsumexp(values: Array) -> float:
-    """The logarithm of the sum of exp over a row; -inf for a row of -inf."""
+    """Log of the sum of exp over a row; -inf for a row of -inf."""
     top = -np.inf
     for j in range(values.shape[0]):
         top = max(top, values[j])
@@ -53,7 +53,7 @@ def logsumexp(values: Array) -> float:
 
 @jit()
 def log_forward(log_init, moves, step, log_like, first, T, energy, a, u):  # type: ignore[no-untyped-def]
-    """Fill a (T+1, L), joint log-probabilities up to t, and u, the expected energy given z(t)."""
+    """Fill a (T+1, L), joint log-probabilities up to t, and u, the expected energy up to t given z(t)."""
     L = log_init.shape[0]
     row = np.empty(L)
     for j in range(L):
@@ -75,7 +75,7 @@ def log_forward(log_init, moves, step, log_like, first, T, energy, a, u):  # typ
 
 @jit()
 def log_backward(moves, step, log_like, first, T, energy, b, v):  # type: ignore[no-untyped-def]
-    """Fill b (T+1, L), log-probabilities of what follows t, and v, its expected energy."""
+    """Fill b (T+1, L), log-probabilities of the evidence after t given z(t), and v, its expected energy."""
     L = b.shape[1]
     row = np.empty(L)
     b[T] = 0.0
@@ -100,7 +100,7 @@ def log_space_block(  # type: ignore[no-untyped-def]
     log_init, trans, log_like, offsets, begin, end, constant, mode, tau, energy, weights,
     log_likelihood, entropy, grad_init, grad_like, out, total, flags,
 ):  # fmt: skip
-    """As `scaled.scaled_block`, for the sentences whose flag is not zero."""
+    """As `_scaled_pass.scaled_block`, for the sentences whose flag is not 0."""
     L = log_init.shape[0]
     step = 0 if constant else 1
     for m in range(begin, end):
@@ -115,7 +115,7 @@ def log_space_block(  # type: ignore[no-untyped-def]
         log_forward(log_init, moves, step, log_like, first, T, True, a, u)
         log_backward(moves, step, log_like, first, T, True, b, v)
         value = logsumexp(a[T])
-        # A possible sentence may be very long; an impossible one holds at least one NEVER.
+        # Half of LOG_ZERO separates long possible sentences from those with an impossible step.
         if value < 0.5 * LOG_ZERO:
             flags[m] = IMPOSSIBLE
         energies = np.zeros(T + 1)
@@ -142,7 +142,7 @@ def log_space_block(  # type: ignore[no-untyped-def]
 def _write_transition_grad(  # type: ignore[no-untyped-def]
     moves, step, log_like, first, T, mode, tau, weight, a, u, b, v, G, energies, out, total
 ):
-    """Gradients of the moves: of logits (1), xi (2), or summed for the one matrix (3)."""
+    """Gradients of the transitions: of logits (mode 1), xi (2), or summed for a constant matrix (3)."""
     L = a.shape[1]
     row, gain = np.empty(L * L), np.empty(L * L)
     for t in range(T):

@@ -1,7 +1,7 @@
-"""Exponentials and logarithms of whole buffers, written so that LLVM makes vector code of them.
+"""How kernels are compiled and run: the `jit` decorator, blocks of work, vectorized exp and log.
 
-Numba calls the scalar libm unless SVML happens to be installed; in float32 that alone would
-cost more than everything else in the chain.
+`exp_in_place` and `log_in_place` are written such that LLVM vectorizes them. Numba calls the scalar libm unless SVML is
+installed; in float32 that would take more time than the rest of the chain kernel.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from numpy.typing import NDArray
 
 Array = np.ndarray[Any, Any]
 Function = Callable[..., Any]
-# Sums may be regrouped into vectors; infinities keep their meaning.
+# Sums may be reassociated, so that they vectorize; infinities keep their meaning.
 REASSOCIATE = frozenset({"contract", "reassoc", "arcp", "nsz"})
 
 
 def jit(fastmath: frozenset[str] = frozenset(), *, inline: bool = False) -> Callable[[Function], Function]:
-    """`numba.njit` that divides as NumPy does: a check for zero would keep loops from vectors.
+    """`numba.njit` with division as in NumPy: a check for zero would prevent vectorization.
 
-    `inline` is for what runs once a token: passing a dozen arrays costs more than the work.
-    The cache lies in `__pycache__` beside the module, or, where that is read-only, in the user's
-    cache folder; NUMBA_CACHE_DIR moves it.
+    `inline` is for functions called once per token, for which passing a dozen arrays costs more than the work.
+    Compiled code is cached in `__pycache__` beside the module, in the user's cache directory if that is read-only,
+    or in NUMBA_CACHE_DIR.
     """
     options: Any = set(fastmath) if fastmath else False
 
@@ -42,13 +42,13 @@ def jit(fastmath: frozenset[str] = frozenset(), *, inline: bool = False) -> Call
     return decorate
 
 
-# Cells of work in a block: large beside the cost of a call, small beside a batch of many labels.
+# Cells per block: many compared with the cost of a call, few compared with a batch of many labels.
 _BLOCK_CELLS = 1 << 17
 T = TypeVar("T")
 
 
 def block_bounds(offsets: NDArray[np.int64], cells_per_token: int) -> list[int]:
-    """First sentence of each block, and the end; a block has about `_CELLS / cells` tokens.
+    """First sentence of each block, and the end; a block has about `_BLOCK_CELLS / cells_per_token` tokens.
 
     >>> block_bounds(np.array([0, 60_000, 80_000, 150_000, 150_001]), 1)
     [0, 2, 4]
@@ -66,7 +66,7 @@ def map_blocks(
     cells_per_token: int,
     num_threads: int,
 ) -> Iterator[T]:
-    """Results of work(begin, end) for every block, in order."""
+    """Yield the results of function(start, end) for every block, in order."""
     blocks = list(pairwise(block_bounds(offsets, cells_per_token)))
     if num_threads <= 1 or len(blocks) == 1:
         yield from (function(start, end) for start, end in blocks)
@@ -76,11 +76,11 @@ def map_blocks(
 
 
 MIN_EXPONENT = -80.0
-"""exp in single precision is not asked for less."""
-# Adding 1.5 * 2**23 leaves the nearest whole number in the last bits of a float32.
+"""Lower bound of exponents passed to exp in single precision."""
+# Adding 1.5 * 2**23 leaves the nearest integer in the last bits of a float32.
 _ROUND = np.float32(12582912.0)
 _LOG2E = np.float32(1.4426950408889634)
-# log 2 in two parts: the first has few bits, so its product with a small whole number is exact.
+# log 2 in two parts: the first has few bits, so its product with a small integer is exact.
 _LN2_HIGH = np.float32(0.693359375)
 _LN2_LOW = np.float32(math.log(2) - 0.693359375)
 _ONE = np.float32(1.0)
@@ -99,7 +99,7 @@ _D9 = np.float32(2 / 9)
 
 
 def _power_of_two_code(typing_context: Any, rounded: Any) -> Any:
-    """2**n as float32, n being the whole number that `_ROUND` left in the bits of `rounded`."""
+    """2**n as float32, where n is the integer that `_ROUND` left in the bits of `rounded`."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         word = ir.IntType(32)
@@ -121,7 +121,7 @@ def _exponent_code(typing_context: Any, x: Any) -> Any:
 
 
 def _mantissa_code(typing_context: Any, x: Any) -> Any:
-    """A positive normal float32 over its power of two, in [1, 2)."""
+    """The mantissa of a positive normal float32, in [1, 2)."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         word = ir.IntType(32)
@@ -137,7 +137,7 @@ _exponent: Any = intrinsic(_exponent_code)
 _mantissa: Any = intrinsic(_mantissa_code)
 
 
-# No regrouping here: it would cancel (x + _ROUND) - _ROUND.
+# No reassociation here: it would cancel (x + _ROUND) - _ROUND.
 @jit(frozenset({"contract"}), inline=True)
 def _exp_single(values: Array, count: int) -> None:
     for k in range(count):

@@ -1,7 +1,6 @@
-"""Scores turned into weights, a sentence at a time, compiled.
+"""Potentials of a chain: scores of one sentence turned into weights, compiled.
 
-These are the parts of the chain that do not depend on the neighbouring token: they run over all
-cells of a sentence, as vectors.
+These parts of the scaled pass do not depend on neighbouring tokens: they are vectorized over all cells of a sentence.
 """
 
 from __future__ import annotations
@@ -10,16 +9,15 @@ import numpy as np
 
 from convener.inference._numba import REASSOCIATE, exp_in_place, jit, log_in_place
 
-# Energies below this count as this: such labels have no posterior, but 0 * -inf would be NaN.
+# Lower bound of energies: such labels have posterior 0, but 0 * -inf would be NaN.
 MIN_ENERGY = -1.0e4
-# Reductions to a maximum become vectors only where the order of NaNs does not matter.  A NaN
-# itself is not lost by it: it stays in the cell it came from.
+# Maxima vectorize only if the order of NaNs does not matter.  NaNs are not lost: they stay in their cells.
 _FASTMATH_MAX = REASSOCIATE | {"nnan"}
 
 
 @jit(_FASTMATH_MAX, inline=True)
 def _min_max(values, count):  # type: ignore[no-untyped-def]
-    """The least and the greatest of the first `count` values."""
+    """Minimum and maximum of the first `count` values."""
     low, top = values[0], values[0]
     for k in range(count):
         x = values[k]
@@ -61,7 +59,7 @@ def _subtract(values, count, top, out, copy):  # type: ignore[no-untyped-def]
 
 @jit(REASSOCIATE)
 def _subtract_row_max(hint, scores, count, L, fold, reach, rows_h, rows_e, tops):  # type: ignore[no-untyped-def]
-    """Rows under their own maximum (or, unfolded, under that of all), as h and, raised, as e."""
+    """Fill h with rows minus their maximum (without `fold`: the overall maximum), and e with the same, clipped."""
     dtype = scores.dtype
     low, deep, inf = dtype.type(0), dtype.type(MIN_ENERGY), dtype.type(np.inf)
     _row_max(hint, scores, count, tops)
@@ -79,16 +77,16 @@ def _subtract_row_max(hint, scores, count, L, fold, reach, rows_h, rows_e, tops)
 
 @jit(REASSOCIATE)
 def transition_rows(hint, trans, home, count, fold, energy, reach, e, h, inv, lse, shift):  # type: ignore[no-untyped-def]
-    """Fill `count` matrices of e, inv, lse, shift, and h if `energy`; the least finite exponent.
+    """Fill `count` matrices of e, inv, lse, shift, and of h if `energy`; return the smallest finite exponent.
 
-    trans (., L, L) is read from `home` on.  e = exp(trans - shift), h = e times its
-    exponent, inv and lse the reciprocal and logarithm of e's row sums (1 and 0 without `fold`).
-    One shift serves a sentence; rows so far apart that this would not do get one each.
+    trans (., L, L) is read from index `home` on.  e = exp(trans - shift), h = e times its exponent, inv and lse are the
+    reciprocal and the logarithm of the row sums of e (1 and 0 without `fold`).  All rows of a sentence share one shift
+    unless their ranges differ too much; then each row has its own.
     """
     L = len(hint) if len(hint) > 0 else trans.shape[1]
     zero, one, inf = e.dtype.type(0), e.dtype.type(1), e.dtype.type(np.inf)
     rows, cells = count * L, count * L * L
-    # Indices start at 0 everywhere: only then does the compiler see that none is negative.
+    # Indices start at 0, so that the compiler can prove that none is negative.
     flat = trans[home : home + count].reshape(-1)
     scores = flat.reshape(-1, L)
     rows_e, rows_h, flat_e, flat_h = (
@@ -132,7 +130,7 @@ def transition_rows(hint, trans, home, count, fold, energy, reach, e, h, inv, ls
 
 @jit(REASSOCIATE)
 def evidence_rows(hint, log_like, count, reach, near, w, top):  # type: ignore[no-untyped-def]
-    """Fill w = exp(near), near the evidence under the token's maximum, top the maxima."""
+    """Fill top with the maximum of each token, near with the evidence minus top, and w = exp(near)."""
     L = len(hint) if len(hint) > 0 else log_like.shape[1]
     zero, inf, deep = w.dtype.type(0), w.dtype.type(np.inf), w.dtype.type(MIN_ENERGY)
     flat_w = w.reshape(-1)

@@ -1,14 +1,14 @@
 """The scaled forward-backward pass over packed sentences, compiled.
 
-Filtered values are kept at or above a floor, moves at or above exp(reach): both only ever add
-probability.  The backward pass then measures how much posterior flows through what was raised.
-Where that is nothing the result is exact; where it is not, the sentence is marked `WIDE` and left
-to the log-space pass in `exact`.  -inf stays impossible: it is never raised.
+Filtered values have a floor, and so have transitions, exp(reach): both can only add probability.  The backward pass
+then measures the posterior mass of everything that was raised to a floor.  If it is negligible the result is exact;
+otherwise the sentence is marked `UNDERFLOW` and left to the log-space pass in `_log_pass`.  -inf stays impossible: it
+is never raised.
 
-Inside, for the tokens t of a sentence (see `softmax`): moves e, h = e times its exponent, inv and
-lse reciprocal and logarithm of e's row sums; evidence w, its logarithm near; filtered labels a,
-scales c, expected energy u up to t given z(t); b and v the same for what follows t.
-u and v are centred at every step: only differences matter, and float32 keeps them.
+Notation, for the tokens t of a sentence (see `_potentials`): transitions e, h = e times its exponent, inv and lse the
+reciprocal and logarithm of the row sums of e; evidence w, its logarithm near; filtered labels a, scales c, expected
+energy u up to t given z(t); b and v are the backward counterparts of a and u.  u and v are centred at every step: only
+differences matter, and float32 represents those accurately.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from convener.inference._numba import REASSOCIATE, Array, jit, log_in_place
 from convener.inference._potentials import MIN_ENERGY, evidence_rows, transition_rows
 
 OK, UNDERFLOW = 0, 1
+"""Flags of sentences; `_log_pass.IMPOSSIBLE` is the third."""
 
 
 def numeric_limits(dtype: np.dtype[np.generic]) -> Array:
-    """Floor of filtered values, reach of moves, reach of evidence, tolerated loss.  -> (4,)"""
+    """Floor of filtered values, log floors of transitions and of evidence, tolerated loss of posterior.  -> (4,)"""
     if dtype == np.float32:
         return np.array([1e-18, -41.0, -87.0, 1e-9], np.float32)
     return np.array([1e-150, -345.0, -700.0, 1e-15], np.float64)
@@ -32,7 +33,7 @@ def numeric_limits(dtype: np.dtype[np.generic]) -> Array:
 
 @jit(REASSOCIATE)
 def _initial_filter(log_init, L, floor, a0, u0):  # type: ignore[no-untyped-def]
-    """Fill the filtered z(0) and its energies; log sum, entropy, how many were raised."""
+    """Fill the filtered z(0) and its energies; return log sum, entropy, number of raised values."""
     zero, inf, deep = a0.dtype.type(0), a0.dtype.type(np.inf), a0.dtype.type(MIN_ENERGY)
     top = -inf
     for j in range(L):
@@ -58,9 +59,9 @@ def _initial_filter(log_init, L, floor, a0, u0):  # type: ignore[no-untyped-def]
 
 @jit(REASSOCIATE)
 def _filter(hint, T, step, energy, floor, e, h, inv, lse, near, w, a0, u0, a, u, c, pred, up):  # type: ignore[no-untyped-def]
-    """Fill a, u and c, divide w by c; the energy in all, and how many were raised.
+    """Fill a, u and c, divide w by c; return the total energy and the number of raised values.
 
-    A scale too small to trust ends the pass: -1 raised.
+    A scale that underflows ends the pass: the number is then -1.
     """
     L = len(hint) if len(hint) > 0 else a.shape[1]
     zero, one = a.dtype.type(0), a.dtype.type(1)
@@ -112,7 +113,7 @@ def _filter(hint, T, step, energy, floor, e, h, inv, lse, near, w, a0, u0, a, u,
 
 @jit(REASSOCIATE, inline=True)
 def _lost_posterior(hint, trans, s, limit, low, shift, e, a_t, scale, wb, gamma, home):  # type: ignore[no-untyped-def]
-    """Posterior through labels that were raised at t, and through moves raised out of it."""
+    """Posterior mass of labels raised at t, and of raised transitions out of t."""
     L = len(hint) if len(hint) > 0 else e.shape[1]
     total = scale.dtype.type(0)
     for i in range(L):
@@ -128,9 +129,9 @@ def _lost_posterior(hint, trans, s, limit, low, shift, e, a_t, scale, wb, gamma,
 
 @jit(REASSOCIATE, inline=True)
 def _write_transition_grad(hint, s, n, mode, tau, weight, e, h, inv, lse, scale, wb, ub, f, G, out, sums):  # type: ignore[no-untyped-def]
-    """Gradients of the moves out of t, given that xi(i, j) = scale(i) e(i, j) wb(j).
+    """Gradients of the transitions out of t, where xi(i, j) = scale(i) e(i, j) wb(j).
 
-    Mode 1: of the logits, the softmax undone; 2: xi itself; 3: added to sums, without e.
+    Mode 1: with respect to logits, through the softmax; 2: xi itself; 3: added to sums, without the factor e.
     """
     L = len(hint) if len(hint) > 0 else e.shape[1]
     one = scale.dtype.type(1)
@@ -163,7 +164,7 @@ def _smooth(  # type: ignore[no-untyped-def]
     hint, trans, home, n0, T, step, mode, tau, weight, limit, low, raised,
     e, h, inv, lse, shift, near, w, a0, u0, a, u, row, out, sums, grad_like, grad_init, m,
 ):  # fmt: skip
-    """Backward pass of one sentence, writing its gradients; the posterior that was lost."""
+    """Backward pass of one sentence: write its gradients, return the posterior mass of raised values."""
     L = len(hint) if len(hint) > 0 else a.shape[1]
     zero, one = a.dtype.type(0), a.dtype.type(1)
     b, v, wb, f, scale, G, gamma, ub, at = row
@@ -173,7 +174,7 @@ def _smooth(  # type: ignore[no-untyped-def]
         v[j] = zero
         at[j] = a[T - 1, j] if T > 0 else a0[j]
         ub[j] = u[T - 1, j] if T > 0 else u0[j]
-    # A sum beside stores would be grouped by where the arrays lie in memory, so not always alike.
+    # A sum next to stores would be grouped by the alignment of the arrays, which varies between runs.
     mean = zero
     for j in range(L):
         mean += at[j] * ub[j]
@@ -200,7 +201,7 @@ def _smooth(  # type: ignore[no-untyped-def]
                 if x > zero:
                     y = y / x - lse[s, i]
             v[i] = y
-            # What cannot be reached is left out: nothing flows back through it.
+            # Unreachable labels are skipped: no posterior passes through them.
             b[i] = x * inv[s, i] if at[i] > zero else zero
             gamma[i] = at[i] * b[i]
             total += gamma[i]
@@ -228,7 +229,7 @@ def _smooth(  # type: ignore[no-untyped-def]
 
 @jit(REASSOCIATE)
 def _collect_transition_grad(L, tau, e, h, sums, total):  # type: ignore[no-untyped-def]
-    """Add one sentence's gradient of the one matrix to the float64 total."""
+    """Add one sentence's gradient of the constant matrix to the float64 total."""
     for i in range(L):
         for j in range(L):
             x = e[0, i, j] * (sums[0, i, j] + tau * sums[1, i, j])
@@ -241,10 +242,10 @@ def scaled_block(  # type: ignore[no-untyped-def]
     hint, log_init, trans, log_like, offsets, begin, end, constant, mode, tau, energy, weights,
     limit, log_likelihood, entropy, grad_init, grad_like, out, total, flags,
 ):  # fmt: skip
-    """Sentences begin..end; gradients of their weighted objectives into the last arrays.
+    """Process the sentences begin..end; write gradients of their weighted objectives to the last arrays.
 
-    `hint` is a tuple of L zeros, by which the compiler knows L, or empty.  trans (N, L, L) logits,
-    or (1, L, L) log-probabilities if constant; total (L, L) float64 is added to (mode 3).
+    `hint` is a tuple of L zeros, which makes L static, or empty.  trans (N, L, L) logits, or (1, L, L)
+    log-probabilities if constant; in mode 3 gradients are added to total (L, L) float64.
     """
     L = len(hint) if len(hint) > 0 else log_init.shape[0]
     dtype, zero = log_like.dtype, log_like.dtype.type(0)
@@ -262,7 +263,7 @@ def scaled_block(  # type: ignore[no-untyped-def]
     a, u = np.empty((longest, L), dtype), np.empty((longest, L), dtype)
     c, top = np.empty(longest, dtype), np.empty(longest, dtype)
     a0, u0 = np.empty(L, dtype), np.empty(L, dtype)
-    sums = np.zeros((2, L, L))  # float64: thousands of tokens add up here
+    sums = np.zeros((2, L, L))  # float64: sums over thousands of tokens
     row = (
         np.empty(L, dtype), np.empty(L, dtype), np.empty(L, dtype), np.empty(L, dtype),
         np.empty(L, dtype), np.empty(L, dtype), np.empty(L, dtype), np.empty(L, dtype),

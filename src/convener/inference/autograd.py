@@ -1,9 +1,4 @@
-"""The chain objective for torch: the compiled kernel behind autograd, and a twin in torch alone.
-
-Both take (log_init (L,), trans (N, L, L) logits or (L, L) log-probabilities, log_like (N, L),
-offsets (M+1,)), as in `chain`, and return log p(x) - tau H(z|x) of each sentence (M,) and its
-flags (M,): 0, `WIDE` or `IMPOSSIBLE`.
-"""
+"""The chain objective as a torch function: the compiled kernel of `chain` behind autograd."""
 
 from __future__ import annotations
 
@@ -13,10 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from convener.inference import _log_pass, chain
-
-# Stands for -inf: far below any score that occurs, and still a number.
-_NEVER = -1.0e9
+from convener.inference import chain
 
 
 def chain_objective(
@@ -28,15 +20,18 @@ def chain_objective(
     tau: float = 0.0,
     num_threads: int = 1,
 ) -> tuple[Tensor, Tensor]:
-    """Objective (M,) with gradients, and flags (M,): the kernel on CPU, the twin elsewhere."""
-    if log_evidence.device.type != "cpu":
-        return objective_twin(log_initial, transition, log_evidence, offsets, tau=tau, threads=num_threads)
+    """Objective log p(x) - tau H(z|x) of each sentence (M,), with gradients, and its flags (M,).
+
+    With tau = 1 it is Q, Eq. (8), the expectation of Eq. (9); `chain` computes it in the form of Eq. (11).
+    log_initial (L,), transition (N, L, L) logits or (L, L) log-probabilities, log_evidence (N, L) and
+    offsets (M+1,) as in `chain`; flags are `OK`, `UNDERFLOW` or `IMPOSSIBLE`.
+    """
     value, flags = _ChainObjective.apply(log_initial, transition, log_evidence, offsets, tau, num_threads)  # type: ignore[no-untyped-call]
     return value, flags
 
 
 class _ChainObjective(torch.autograd.Function):
-    """Gradients come with the value: they cost less together than the value alone twice."""
+    """Computes gradients together with the value: cheaper than running the forward pass twice."""
 
     @staticmethod
     def forward(
@@ -81,7 +76,7 @@ class _ChainObjective(torch.autograd.Function):
             grad_initial = grad_initial * grad[:, None]
             grad_transition = grad_transition * grad_by_token[:, None, None]
             grad_evidence = grad_evidence * grad_by_token[:, None]
-        else:  # the gradient of the one matrix is a sum already: only the kernel can weigh it
+        else:  # the gradient of a constant matrix is already summed: only the kernel can weight its terms
             arrays = [x.detach().numpy() for x in (log_initial, transition, log_evidence, offsets)]
             weights = grad.detach().numpy()
             result = chain.chain_objective(*arrays, tau=tau, weights=weights, num_threads=num_threads)
@@ -96,53 +91,3 @@ class _ChainObjective(torch.autograd.Function):
             None,
             None,
         )
-
-
-def objective_twin(
-    log_init: Tensor,
-    trans: Tensor,
-    log_like: Tensor,
-    offsets: Tensor,
-    *,
-    tau: float = 0.0,
-    threads: int = 1,
-) -> tuple[Tensor, Tensor]:
-    """The same in torch operations on any device: log space, sentences padded, autograd.
-
-    The entropy runs along: eta(j), that of the history given z(t) = j, obeys
-    eta'(j) = sum_i p(i|j) (eta(i) - log p(i|j)).  `threads` is torch's affair and ignored.
-    """
-    lengths = offsets.diff()
-    steps = int(lengths.max()) if len(lengths) else 0
-    log_move = torch.log_softmax(trans, -1) if trans.ndim == 3 else trans
-    # A row of -inf has no softmax; nothing leads out of it.
-    log_move = torch.nan_to_num(log_move, nan=_NEVER, neginf=_NEVER)
-    like = torch.nan_to_num(log_like, nan=torch.nan, neginf=_NEVER)
-    alpha = torch.nan_to_num(log_init, nan=torch.nan, neginf=_NEVER).expand(len(lengths), -1)
-    eta = torch.zeros_like(alpha)
-    padded = _padded(like, offsets, steps) if steps else ()
-    moves = _padded(log_move, offsets, steps) if steps and trans.ndim == 3 else None
-    for t in range(steps):
-        joint = alpha[:, :, None] + (log_move if moves is None else moves[t])
-        total = torch.logsumexp(joint, 1)
-        live = (lengths > t)[:, None]
-        if tau != 0:
-            log_p = joint - total[:, None]
-            history = (log_p.exp() * (eta[:, :, None] - log_p)).sum(1)
-            eta = torch.where(live, history, eta)
-        alpha = torch.where(live, total + padded[t], alpha)
-    value = torch.logsumexp(alpha, -1)
-    flags = torch.where(value < 0.5 * _NEVER, _log_pass.IMPOSSIBLE, 0).to(torch.uint8)
-    if tau != 0:
-        log_p = alpha - value[:, None]
-        value = value - tau * (log_p.exp() * (eta - log_p)).sum(-1)
-    return value, flags
-
-
-def _padded(rows: Tensor, offsets: Tensor, steps: int) -> tuple[Tensor, ...]:
-    """Rows of all sentences by step: a tuple of (M, ...), zeros after a sentence's end."""
-    place = offsets[:-1] + torch.arange(steps, device=rows.device)[:, None]
-    place = torch.where(place < offsets[1:], place, len(rows))
-    longer = torch.cat([rows, torch.zeros_like(rows[:1])])
-    wide = longer.index_select(0, place.reshape(-1))
-    return wide.reshape(*place.shape, *rows.shape[1:]).unbind(0)

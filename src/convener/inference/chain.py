@@ -1,16 +1,19 @@
 """Exact inference in packed hidden chains: objective and gradients, marginals, expected counts.
 
-A sentence of T tokens has hidden labels z(0), z(1..T).  z(0) ~ `log_init` (L,), log-probabilities,
-has no observation; row t of `trans` leads from z(t-1) to z(t), so a sentence's first row leads from
-z(0).  `trans` is either (N, L, L) logits, whose softmax over columns is folded in, or one constant
-(L, L) matrix of log-probabilities, taken as it is.  `log_like` (N, L) is the evidence.
-Sentence m has the rows `offsets[m]` to `offsets[m + 1]`; an empty one has log-likelihood
-log sum exp(log_init), 0 for a proper start.
+A sentence of T tokens has hidden labels z(0), z(1), ..., z(T).  z(0) has the distribution `log_initial` (L,),
+log-probabilities, and no observation; row t of `transition` leads from z(t-1) to z(t), so the first row of a sentence
+leads from z(0).  `transition` is either (N, L, L) logits, whose softmax over columns is computed inside, or one
+constant (L, L) matrix of log-probabilities, used as it is.  `log_evidence` (N, L) is the log-likelihood of the votes.
+Sentence m has the rows `offsets[m]` to `offsets[m + 1]`; an empty one has the log-likelihood
+log sum exp(log_initial), 0 for a normalized distribution.
 
--inf means impossible, anywhere.  `flags` tells what each sentence met: 0 nothing; `WIDE` a range
-beyond the scaled pass (in float32 about 40 nats between what the past and the future demand),
-recomputed in log space: right, but slower; `IMPOSSIBLE` no path has any probability: results are
-finite, of the least impossible paths, and the log-likelihood is about -1e9.
+-inf means impossible, in every argument.  `flags` holds one value per sentence:
+
+OK          the scaled pass was exact
+UNDERFLOW   the scores exceed the range of the scaled pass (in float32 about 40 nats between the labels preferred by
+            the left and by the right context); the sentence was recomputed in log space, which is exact but slower
+IMPOSSIBLE  no path has positive probability; results are finite and belong to the paths with the fewest
+            impossible steps, and the log-likelihood is about -1e9
 """
 
 from __future__ import annotations
@@ -24,8 +27,11 @@ from convener.inference._log_pass import log_space_block
 from convener.inference._numba import Array, map_blocks
 from convener.inference._scaled_pass import numeric_limits, scaled_block
 
-# Label counts the compiler is told of: unrolled loops are worth their compilation there.
+# Numbers of labels for which loops are compiled with a static length and unrolled.
 _STATIC_LABEL_COUNTS = (3, 5)
+_MODE_MARGINALS, _MODE_LOGITS, _MODE_PAIRS, _MODE_SUMS = 0, 1, 2, 3
+P_INITIAL_O = 1 - 1e-4
+"""Probability that the hidden label before a sentence is O."""
 
 
 class ChainObjective(NamedTuple):
@@ -34,28 +40,28 @@ class ChainObjective(NamedTuple):
     value: NDArray[np.float64]
     """(M,)"""
     grad_initial: Array
-    """(M, L), by sentence, with respect to log_init as it is, no softmax."""
+    """(M, L) by sentence, with respect to log_initial without a softmax."""
     grad_transition: Array
-    """(N, L, L) with respect to logits; (L, L) float64, summed, to constant log-probabilities."""
+    """(N, L, L) with respect to logits; or (L, L) float64, summed, with respect to constant log-probabilities."""
     grad_evidence: Array
     """(N, L)"""
     log_likelihood: NDArray[np.float64]
     """(M,)"""
     entropy: NDArray[np.float64]
-    """(M,) H(z|x), z(0) included; zeros at tau = 0, where it is not needed."""
+    """(M,) H(z|x), z(0) included; zeros if tau is 0."""
     flags: NDArray[np.uint8]
     """(M,)"""
 
 
 class Posterior(NamedTuple):
-    """What is known of the labels after seeing the evidence."""
+    """Posterior distributions of the labels given the evidence."""
 
     marginals: Array
     """(N, L)"""
     initial: Array
     """(M, L) of z(0)."""
     transition_posteriors: Array | None
-    """(N, L, L) of z(t-1), z(t), on request."""
+    """(N, L, L) of the pairs z(t-1), z(t), on request."""
     log_likelihood: NDArray[np.float64]
     entropy: NDArray[np.float64]
     """(M,) H(z|x), z(0) included."""
@@ -63,20 +69,17 @@ class Posterior(NamedTuple):
 
 
 class ExpectedCounts(NamedTuple):
-    """What one step of expectation maximisation needs; totals are float64."""
+    """Expected counts for one M step; totals are float64."""
 
     marginals: Array
     """(N, L)"""
     transition_counts: NDArray[np.float64]
-    """(L, L) expected moves, those from z(0) included."""
+    """(L, L) expected transitions, those from z(0) included."""
     initial: NDArray[np.float64]
-    """(L,) expected z(0), over all sentences."""
+    """(L,) expected labels z(0), over all sentences."""
     log_likelihood: NDArray[np.float64]
     """(M,)"""
     flags: NDArray[np.uint8]
-
-
-_MODE_MARGINALS, _MODE_LOGITS, _MODE_PAIRS, _MODE_SUMS = 0, 1, 2, 3
 
 
 def chain_objective(
@@ -91,8 +94,8 @@ def chain_objective(
 ) -> ChainObjective:
     """Objective log p(x) - tau H(z|x) by sentence, and the gradients of its weighted sum.
 
-    weights (M,), all 1 unless given;
-    float32 or float64, as log_like is; log_init and trans are read in the same precision.
+    With tau = 1 it is Q, Eq. (8): the expectation of the complete-data log-likelihood, Eq. (9), written out in Eq. (11).
+    weights (M,), by default all 1.  The precision is that of `log_evidence`, float32 or float64.
     """
     mode = _MODE_SUMS if transition.ndim == 2 else _MODE_LOGITS
     result = _run_passes(log_initial, transition, log_evidence, offsets, mode, tau, tau != 0, weights, num_threads)
@@ -117,7 +120,7 @@ def forward_backward(
     return_transitions: bool = False,
     num_threads: int = 1,
 ) -> Posterior:
-    """Marginals of every label, entropy and log-likelihood of every sentence."""
+    """Marginals of every token (gamma of Eq. (11)), entropy and log-likelihood of every sentence."""
     mode = _MODE_PAIRS if return_transitions else _MODE_MARGINALS
     result = _run_passes(log_initial, transition, log_evidence, offsets, mode, 0.0, True, None, num_threads)
     return Posterior(
@@ -138,12 +141,12 @@ def expected_counts(
     *,
     num_threads: int = 1,
 ) -> ExpectedCounts:
-    """Marginals and summed expected moves of one constant matrix (L, L), in one pass.
+    """Marginals and expected transition counts under one constant matrix (L, L), in one pass.
 
-    No array of N x L x L is ever held: the moves are summed block by block.
+    Transitions are summed block by block, so no (N, L, L) array is allocated.
     """
     if log_transition.ndim != 2:
-        raise ValueError(f"log_trans must be one (L, L) matrix, got shape {log_transition.shape}")
+        raise ValueError(f"log_transition must be one (L, L) matrix, got shape {log_transition.shape}")
     result = _run_passes(
         log_initial,
         log_transition,
@@ -179,7 +182,7 @@ def _run_passes(
     weights: Array | None,
     num_threads: int,
 ) -> _PassResult:
-    """Both passes over all blocks."""
+    """Run the scaled pass over all blocks, and the log-space pass over sentences that underflow."""
     log_initial, transition, log_evidence, offsets = validate_inputs(log_initial, transition, log_evidence, offsets)
     constant, dtype = transition.ndim == 2, log_evidence.dtype
     transition = transition[None] if constant else transition
@@ -217,21 +220,21 @@ def _run_passes(
 def validate_inputs(
     log_initial: Array, transition: Array, log_evidence: Array, offsets: NDArray[np.int64]
 ) -> tuple[Array, Array, Array, NDArray[np.int64]]:
-    """The same arrays, contiguous and in the precision of log_like; shapes that agree."""
+    """Check shapes; return contiguous arrays in the precision of `log_evidence`."""
     if log_evidence.ndim != 2 or log_evidence.dtype not in (np.float32, np.float64):
         raise ValueError(
-            f"log_like must be (N, L) in float32 or float64, got {log_evidence.shape} in {log_evidence.dtype}"
+            f"log_evidence must be (N, L) in float32 or float64, got {log_evidence.shape} in {log_evidence.dtype}"
         )
     num_tokens, num_labels = log_evidence.shape
     if log_initial.shape != (num_labels,):
-        raise ValueError(f"log_init must be ({num_labels},), got {log_initial.shape}")
+        raise ValueError(f"log_initial must be ({num_labels},), got {log_initial.shape}")
     if transition.shape not in ((num_tokens, num_labels, num_labels), (num_labels, num_labels)):
         raise ValueError(
             f"transition must be (N, L, L) or (L, L) with N={num_tokens}, L={num_labels}, got {transition.shape}"
         )
     offsets = np.ascontiguousarray(offsets, np.int64)
     if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != num_tokens or (np.diff(offsets) < 0).any():
-        raise ValueError(f"offsets must rise from 0 to {num_tokens}, the number of rows")
+        raise ValueError(f"offsets must increase from 0 to {num_tokens}, the number of tokens")
     evidence = np.ascontiguousarray(log_evidence)
     return (
         np.ascontiguousarray(log_initial, evidence.dtype),
@@ -241,12 +244,8 @@ def validate_inputs(
     )
 
 
-P_INITIAL_O = 1 - 1e-4
-"""Probability that the hidden label before a sentence is O."""
-
-
 def default_log_initial(num_labels: int) -> NDArray[np.float64]:
-    """Log-probabilities of the hidden label before a sentence: almost surely O.  -> (L,)"""
+    """Log-probabilities of the hidden label before a sentence: O with `P_INITIAL_O`.  -> (L,)"""
     probabilities = np.full(num_labels, (1 - P_INITIAL_O) / (num_labels - 1))
     probabilities[0] = P_INITIAL_O
     return safe_log(probabilities)

@@ -1,7 +1,7 @@
-"""Votes that allow several labels: a coarse vote is any of the labels it allows.
+"""Coarse votes in EM: a coarse vote stands for any of the labels it allows.
 
-Symbols are what sources say, S of them: the L labels, and after these the coarse ones. `allowed`
-(S, L) tells which labels each symbol stands for, a label for itself alone.
+Symbols are the possible votes, S of them: the L labels, then the coarse labels. `allowed` (S, L) states which labels
+each symbol allows; a label allows only itself.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 _TINY = 1e-6
-# Nothing is presumed to be wrong less often.
+# Lower bound of the presumed error rate of a source.
 _MIN_ERROR_RATE = 1e-3
 
 
 def coarse_emission(emission: Floats, allowed: Bools) -> Floats:
-    """Probability that a source says each symbol: the sum over the labels that it allows.
+    """Probability of each symbol: the sum over the labels that it allows.
 
-    emissions (K, L, L) [source, truth, said], allowed (S, L) -> (K, L, S)
+    emission (K, L, L) [source, true label, vote], allowed (S, L) -> (K, L, S)
     """
     num_labels = allowed.shape[1]
     coarse = emission @ allowed[num_labels:].T.astype(np.float64)
@@ -27,10 +27,9 @@ def coarse_emission(emission: Floats, allowed: Bools) -> Floats:
 
 
 def fold_coarse_counts(counts: Floats, emission: Floats, allowed: Bools) -> Floats:
-    """Counts of symbols as counts of labels, given how often labels are said: the E-step of EM.
+    """Distribute counts of coarse symbols over the labels they allow, in proportion to the emission: the E step of EM.
 
-    counts (K, L, S) [source, truth, said], emissions (K, L, L) or what broadcasts to it, allowed
-    (S, L) -> (K, L, L)
+    counts (K, L, S) [source, true label, symbol], emission broadcastable to (K, L, L), allowed (S, L) -> (K, L, L)
     """
     num_labels = allowed.shape[1]
     label_counts = counts[:, :, :num_labels].copy()
@@ -43,12 +42,12 @@ def fold_coarse_counts(counts: Floats, emission: Floats, allowed: Bools) -> Floa
 
 
 def assign_coarse_counts(counts: Floats, label_mass: Floats, allowed: Bools, precision: Floats) -> Floats:
-    """Counts of symbols as counts of labels when no emissions are known yet.
+    """Distribute counts of coarse symbols over labels when no emission is known yet.
 
-    A coarse vote that allows the truth says the truth; else it is spread as labels are. A vote
-    that may be O ("not PER") tells something only if the source could have said PER: where it is
-    wrong, it is presumed to be wrong once in 1 / (1 - precision) times that it could be.
-    counts (K, L, S) [source, truth, said], mass (L,) how often labels are true, allowed (S, L),
+    A coarse vote that allows the true label counts as a vote for it; any other is spread over the labels it allows in
+    proportion to `label_mass`. A symbol that allows O ("not PER") is informative only if the source could have voted
+    PER: for each excluded label, correct votes are added such that the source errs with probability 1 - precision.
+    counts (K, L, S) [source, true label, symbol], label_mass (L,) frequency of the true labels, allowed (S, L),
     precision (K,) -> (K, L, L)
     """
     num_labels = allowed.shape[1]
@@ -73,12 +72,12 @@ def complete_coarse_spans(
     allowed: Bools,
     offsets: NDArray[np.int64],
 ) -> list[tuple[float, NDArray[np.int16]]]:
-    """Labels of a simple vote, with something for the spans that only coarse votes mark.
+    """Complete the labels of a simple vote with the spans that only coarse votes mark.
 
-    labels (N,); symbols (N,) the coarse vote at each token, none of which may be O, 0 where there
-    is none; allowed (S, L); offsets (M+1,). Spans of the labels grow over the coarse ones that
-    they overlap. All others are each type in turn, weighed as the labels have them; what a coarse
-    vote does not allow becomes the most usual type that it does.  -> [weight, labels (N,)]
+    labels (N,); symbols (N,) the coarse vote at each token, 0 for none, without symbols that allow O; allowed (S, L);
+    offsets (M+1,). Spans of `labels` are extended over the coarse spans they overlap. All other coarse spans get each
+    possible type in turn, weighted by its frequency in `labels`; where a coarse vote does not allow the type, they get
+    the most frequent one it allows.  -> list of (weight, labels (N,))
 
     >>> labels, symbols = np.array([1, 0, 0, 3, 0], np.int16), np.array([0, 0, 5, 0, 0], np.int16)
     >>> allowed = np.array([[0, 1, 0, 1, 0], [0, 0, 1, 0, 1]], bool)
@@ -118,9 +117,9 @@ def complete_coarse_spans(
 def extend_over_links(
     labels: NDArray[np.int16], linked: NDArray[np.bool_], offsets: NDArray[np.int64]
 ) -> NDArray[np.int16]:
-    """Labels whose spans have grown over the tokens linked to them.
+    """Extend spans over the tokens linked to them.
 
-    labels (N,) BIO, linked (N,) to the token before -> (N,)
+    labels (N,) BIO, linked (N,) whether a token is linked to the previous one -> (N,)
     """
     result = labels.copy()
     is_linked = linked.copy()

@@ -1,4 +1,7 @@
-"""How often a source says what is true: counted against a posterior."""
+"""Reliability of sources and transition counts, from votes and posteriors.
+
+This module needs NumPy only.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from numpy.typing import NDArray
 
 
 def type_probabilities(probabilities: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Probability of each entity type, whether it begins or goes on.  (N, L) -> (N, E)"""
+    """Probability of each entity type: B- plus I-.  (N, L) -> (N, E)"""
     summed: NDArray[np.float32] = probabilities[:, 1::2] + probabilities[:, 2::2]
     return summed
 
@@ -15,11 +18,11 @@ def type_probabilities(probabilities: NDArray[np.float32]) -> NDArray[np.float32
 def type_reliability(
     votes: NDArray[np.int16], type_probs: NDArray[np.float32]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Recall and precision of each source for each type, in expectation, token by token.
+    """Expected token-level recall and precision of each source for each type.
 
-    votes (N, K), types (N, E) probability of each entity type.
-    recall[k, e] = P(source says e | truth is e) over the tokens where it does not abstain;
-    precision[k, e] = P(truth is e | source says e).  NaN where nothing was to be counted.
+    votes (N, K), type_probs (N, E) probability of each entity type.
+    recall[k, e] = P(vote of type e | true type e) over the tokens where the source does not abstain;
+    precision[k, e] = P(true type e | vote of type e).  NaN where there is nothing to count.
     -> (K, E), (K, E)
     """
     num_sources, num_types = votes.shape[1], type_probs.shape[1]
@@ -41,10 +44,10 @@ def type_reliability(
 def emission_reliability(
     emission: NDArray[np.float64], label_mass: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Recall and precision of each source for each type that an emission model implies.
+    """Recall and precision of each source for each type, implied by an emission matrix.
 
-    emissions (K, L, L) P(source says j | truth is i), mass (L,) how often each label is true.
-    -> (K, E), (K, E); NaN where a source never says the type.
+    emission (K, L, L) P(vote j | true label i), label_mass (L,) frequency of each true label.
+    -> (K, E), (K, E); NaN where a source never votes for the type.
     """
     joint = label_mass[:, None] * emission
     num_types = joint.shape[1] // 2
@@ -57,9 +60,9 @@ def emission_reliability(
 
 
 def transition_counts(labels: NDArray[np.int16], offsets: NDArray[np.int64], num_labels: int) -> NDArray[np.float64]:
-    """How often each label follows each other one; before a sentence stands O.  -> (L, L)
+    """Counts of transitions [previous label, label]; the label before a sentence is O.  -> (L, L)
 
-    labels (N,), or votes (N, K), of which pairs with an abstention are left out.
+    labels (N,), or votes (N, K); pairs with an abstention are not counted.
     """
     previous = np.empty_like(labels)
     previous[1:] = labels[:-1]

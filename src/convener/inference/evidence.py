@@ -1,6 +1,6 @@
-"""Tokens judged one at a time, without context: classes, their posterior, and labels from it.
+"""Log evidence of sparse votes, expected emission counts, and posteriors of tokens without context.
 
-A class is O or an entity type in the IO scheme (C = 1+E), a label in the BIO scheme (C = L).
+A class is O or an entity type in the IO scheme (C = 1+E), or a label in the BIO scheme (C = L).
 """
 
 from __future__ import annotations
@@ -13,17 +13,19 @@ from numpy.typing import NDArray
 from convener.inference._numba import REASSOCIATE, Array, jit, map_blocks
 from convener.inference.voting import weighted_counts
 
-# Tokens that stay together in a block.
+# Tokens per chunk; blocks of work consist of complete chunks.
 _CHUNK_TOKENS = 1024
+# Probabilities closer than this are a tie, so that the order of summation does not decide.
+_TIE_TOLERANCE = 1e-6
 
 
 class SparseVotes(NamedTuple):
-    """Votes (N, K) as each source's usual vote, -1 (abstain) or 0 (O), and all that differ."""
+    """Votes (N, K) as one default vote per source, -1 (abstain) or 0 (O), and the exceptions from it."""
 
     default_vote: NDArray[np.int16]
     """(K,)"""
     offsets: NDArray[np.int64]
-    """(N+1,) token n has the entries bounds[n] to bounds[n + 1]."""
+    """(N+1,) token n has the entries offsets[n] to offsets[n + 1]."""
     source: NDArray[np.int32]
     """(S,)"""
     vote: NDArray[np.int16]
@@ -31,7 +33,7 @@ class SparseVotes(NamedTuple):
 
 
 def sparsify_votes(votes: NDArray[np.int16]) -> SparseVotes:
-    """Find what differs from each source's usual vote.  votes (N, K), -1 = abstain"""
+    """Find the default vote of each source and all votes that differ from it.  votes (N, K), -1 = abstain"""
     votes = np.ascontiguousarray(votes, np.int16)
     num_abstain, num_o = _count_defaults(votes)
     default_vote = np.where(num_abstain > num_o, -1, 0).astype(np.int16)
@@ -43,14 +45,13 @@ def sparsify_votes(votes: NDArray[np.int16]) -> SparseVotes:
 
 
 def log_evidence(votes: SparseVotes, log_emission: Array, *, dtype: type = np.float32, num_threads: int = 1) -> Array:
-    """Sum of log emissions over the sources that did not abstain.  -> (N, L)
+    """Log evidence, Eq. (10): sum of log emissions over the sources that did not abstain.  -> (N, L)
 
-    log_emissions (K, L, S) [source, latent, said], where what is said is one of S symbols: most
-    often one of the labels.  Sums are float64 inside; -inf, a label that a
-    source never says there, makes the whole -inf.
+    log_emission (K, L, S) [source, latent label, vote]; votes are S symbols, usually the labels.  Sums are
+    computed in float64; a single -inf (an impossible vote) makes the sum -inf.
     """
     num_sources, num_labels, num_symbols = log_emission.shape
-    # By what was said, abstain first: the latent labels are then contiguous.
+    # [source, vote, latent label] with abstain first: latent labels are contiguous.
     by_vote = np.zeros((num_sources, num_symbols + 1, num_labels))
     by_vote[:, 1:] = np.swapaxes(log_emission, 1, 2)
     impossible = np.isneginf(by_vote)
@@ -89,10 +90,9 @@ def log_evidence(votes: SparseVotes, log_emission: Array, *, dtype: type = np.fl
 def expected_emission_counts(
     votes: SparseVotes, marginals: Array, *, num_symbols: int | None = None, num_threads: int = 1
 ) -> NDArray[np.float64]:
-    """How often each source is expected to have said j where the truth is i.  -> (K, L, S)
+    """Expected counts of votes [source, latent label, vote].  -> (K, L, S)
 
-    marginals (N, L); [source, latent, said]; S symbols, by default the labels.  Abstaining is not
-    counted.
+    marginals (N, L); S symbols, by default the labels.  Abstentions are not counted.
     """
     num_tokens, num_labels = marginals.shape
     num_symbols = num_labels if num_symbols is None else num_symbols
@@ -114,14 +114,51 @@ def expected_emission_counts(
     return np.ascontiguousarray(np.swapaxes(counts[:, 1:], 1, 2))
 
 
+def to_type_votes(votes: NDArray[np.int16]) -> NDArray[np.int16]:
+    """Votes for types: 0 is O, then the types in order; -1 stays.  votes (N, K) BIO labels -> (N, K)"""
+    return np.where(votes < 0, -1, (votes + 1) // 2).astype(np.int16)
+
+
+def vote_shares(votes: NDArray[np.int16], num_classes: int, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Weighted shares of the votes at each token; 1 for O at tokens without votes.
+
+    votes (N, K), weights (K,) by source -> (N, C)
+    """
+    counts = weighted_counts(votes, votes >= 0, weights, num_classes)
+    counts[~counts.any(axis=1), 0] = 1
+    shares: NDArray[np.float64] = counts / counts.sum(axis=1, keepdims=True)
+    return shares
+
+
+def class_posterior(
+    votes: SparseVotes, log_confusion: NDArray[np.float64], log_prior: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], float]:
+    """Posterior of each class at each token, and the log-likelihood of all votes.
+
+    log_confusion (K, C, C) [source, true class, vote], log_prior (C,) -> (N, C), log p(votes)
+    """
+    joint: NDArray[np.float64] = log_evidence(votes, log_confusion, dtype=np.float64) + log_prior
+    top = joint.max(axis=1, keepdims=True)
+    joint = np.exp(joint - top)
+    total = joint.sum(axis=1, keepdims=True)
+    return joint / total, float(top.sum() + np.log(total).sum())
+
+
+def most_probable_class(posterior: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The most probable class of each token, the last one of a tie.  (N, C) -> (N,)"""
+    best = posterior >= posterior.max(axis=1, keepdims=True) - _TIE_TOLERANCE
+    classes: NDArray[np.int64] = posterior.shape[1] - 1 - np.argmax(best[:, ::-1], axis=1)
+    return classes
+
+
 def _chunk_offsets(num_tokens: int) -> NDArray[np.int64]:
-    """Bounds of pieces of `_UNIT` tokens."""
+    """Bounds of chunks of `_CHUNK_TOKENS` tokens."""
     return np.append(np.arange(0, num_tokens, _CHUNK_TOKENS), num_tokens).astype(np.int64)
 
 
 @jit()
 def _count_defaults(votes):  # type: ignore[no-untyped-def]
-    """How often each source abstains and says O.  -> (K,), (K,)"""
+    """Number of abstentions and of votes for O, by source.  -> (K,), (K,)"""
     K = votes.shape[1]
     silent, outside = np.zeros(K, np.int64), np.zeros(K, np.int64)
     for n in range(votes.shape[0]):
@@ -171,7 +208,7 @@ def _sum_evidence(bounds, source, said, first, last, change, base, out):  # type
 
 @jit()
 def _mark_impossible(bounds, source, said, first, last, barred, bars, out):  # type: ignore[no-untyped-def]
-    """-inf where any vote is impossible; counted, because -inf cannot be taken back."""
+    """Write -inf where any vote is impossible; counts are needed because -inf cannot be subtracted."""
     L = bars.shape[0]
     row = np.empty(L, np.int32)
     for n in range(first, last):
@@ -193,44 +230,3 @@ def _scatter_counts(bounds, source, said, first, last, marginals, counts, total)
         for s in range(bounds[n], bounds[n + 1]):
             for j in range(L):
                 counts[source[s], said[s] + 1, j] += marginals[n, j]
-
-
-# Probabilities closer than this are a tie: the order of a sum must not decide.
-_TIE_TOLERANCE = 1e-6
-
-
-def to_type_votes(votes: NDArray[np.int16]) -> NDArray[np.int16]:
-    """Votes by type: 0 is O, then the types in order; -1 stays.  votes (N, K) BIO -> (N, K)"""
-    return np.where(votes < 0, -1, (votes + 1) // 2).astype(np.int16)
-
-
-def vote_shares(votes: NDArray[np.int16], num_classes: int, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Shares of the votes at each token; all on O where nobody voted.
-
-    said (N, K), weights (K,) of each source's votes -> (N, C)
-    """
-    counts = weighted_counts(votes, votes >= 0, weights, num_classes)
-    counts[~counts.any(axis=1), 0] = 1
-    shares: NDArray[np.float64] = counts / counts.sum(axis=1, keepdims=True)
-    return shares
-
-
-def class_posterior(
-    votes: SparseVotes, log_confusion: NDArray[np.float64], log_prior: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], float]:
-    """Probability of each class at each token, and the log-likelihood of all votes.
-
-    log_confusion (K, C, C) [source, true, said], log_prior (C,) -> (N, C), log p(votes)
-    """
-    joint: NDArray[np.float64] = log_evidence(votes, log_confusion, dtype=np.float64) + log_prior
-    top = joint.max(axis=1, keepdims=True)
-    joint = np.exp(joint - top)
-    total = joint.sum(axis=1, keepdims=True)
-    return joint / total, float(top.sum() + np.log(total).sum())
-
-
-def most_probable_class(posterior: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The most probable class of each token, the last one of a tie.  (N, C) -> (N,)"""
-    best = posterior >= posterior.max(axis=1, keepdims=True) - _TIE_TOLERANCE
-    classes: NDArray[np.int64] = posterior.shape[1] - 1 - np.argmax(best[:, ::-1], axis=1)
-    return classes

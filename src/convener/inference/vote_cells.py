@@ -1,7 +1,8 @@
-"""Cells of votes that allow several labels, made of the cells of these labels.
+"""Vote cells: the labels each source votes for in each sentence, and the log evidence computed from them.
 
-What a source says in a sentence may overlap, B-PER and then "some entity": its emissions are one
-draw over labels, and a coarse vote is the sum over those that it allows.
+Emissions of Sparse CHMM differ between sentences. They are needed only for the labels that a source votes for in a
+sentence: each such (sentence, source, label) is a cell. A coarse vote stands for several labels; its cell is the sum
+over the cells of the labels it allows.
 """
 
 from __future__ import annotations
@@ -20,35 +21,35 @@ from convener.inference._numba import REASSOCIATE, Array, jit
 
 @dataclass(frozen=True, eq=False)
 class VoteCells:
-    """The cells of some sentences, in the order of sentence, source and label.
+    """The C cells of M sentences and K sources, in the order of sentence, source and label.
 
-    A slice of sentences is a view: its offsets, bounds and changes begin where the slice does,
-    and the places of cells are counted from their sentence's first.  A pair is a source in a
-    sentence, P = M K of them.
+    A row is a pair of sentence and source, P = M K of them.  Each row has a default vote, O or abstain; exceptions are
+    the votes that differ from it.  Positions of cells are counted from the first cell of their sentence, so that a
+    slice of sentences is a view; its offsets need not start at 0.
 
     >>> votes = np.array([[0, -1], [1, -1], [0, 2]], np.int16)
-    >>> said = build_vote_cells(votes, np.array([0, 2, 3]), num_labels=3)
-    >>> said.label.tolist(), said.source_row.tolist()
+    >>> cells = build_vote_cells(votes, np.array([0, 2, 3]), num_labels=3)
+    >>> cells.label.tolist(), cells.source_row.tolist()
     ([0, 1, 0, 2], [0, 0, 2, 3])
-    >>> said[1:].label.tolist(), said[1:].source_row.tolist()
+    >>> cells[1:].label.tolist(), cells[1:].source_row.tolist()
     ([0, 2], [0, 1])
     """
 
     num_sources: int
     offsets: NDArray[np.int64]
-    """(M+1,) where each sentence's tokens begin."""
+    """(M+1,) token offsets of the sentences."""
     cell_offsets: NDArray[np.int64]
-    """(P+1,) where each pair's cells begin."""
+    """(P+1,) cell offsets of the rows."""
     label: NDArray[np.int16]
-    """(C,) the label said."""
+    """(C,) the label voted for."""
     default_cell: NDArray[np.int32]
-    """(P,) place of the cell of the source's usual vote there, O; -1 if that is to abstain."""
+    """(P,) position of the cell of the default vote, O; -1 if the default is to abstain."""
     exception_offsets: NDArray[np.int64]
-    """(N+1,) where each token's changes begin: votes that differ from the usual one."""
+    """(N+1,) offsets of the exceptions of each token."""
     added_cell: NDArray[np.int32]
-    """(S,) place of the cell that counts instead; -1 for an abstention."""
+    """(S,) position of the cell to add; -1 for an abstention."""
     removed_cell: NDArray[np.int32]
-    """(S,) place of the cell that does not count there; -1 if that is to abstain."""
+    """(S,) position of the default cell to subtract; -1 if the default is to abstain."""
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -56,7 +57,7 @@ class VoteCells:
     def __getitem__(self, index: slice) -> VoteCells:
         first, last, step = index.indices(len(self))
         if step != 1:
-            raise ValueError(f"expected sentences in a row, got a slice with step {step}")
+            raise ValueError(f"expected a slice of consecutive sentences, got step {step}")
         last = max(first, last)
         offsets = self.offsets[first : last + 1]
         cell_offsets = self.cell_offsets[first * self.num_sources : last * self.num_sources + 1]
@@ -77,17 +78,17 @@ class VoteCells:
 
     @property
     def counts(self) -> NDArray[np.int64]:
-        """How many labels each pair says.  (P,)"""
+        """Number of cells of each row.  (P,)"""
         return np.diff(self.cell_offsets)
 
     @property
     def source_row(self) -> NDArray[np.int64]:
-        """The pair of each cell, sentence * K + source.  (C,)"""
+        """Row of each cell: sentence * K + source.  (C,)"""
         return np.repeat(np.arange(len(self.default_cell)), self.counts)
 
 
 def build_vote_cells(votes: NDArray[np.int16], offsets: NDArray[np.int64], num_labels: int) -> VoteCells:
-    """Find what each source says in each sentence.  votes (N, K), -1 = abstain; offsets (M+1,)"""
+    """Find the labels each source votes for in each sentence.  votes (N, K), -1 = abstain; offsets (M+1,)"""
     votes = np.ascontiguousarray(votes, np.int16)
     offsets = np.ascontiguousarray(offsets, np.int64)
     if votes.size and not -1 <= votes.min() <= votes.max() < num_labels:
@@ -120,23 +121,20 @@ def build_vote_cells(votes: NDArray[np.int16], offsets: NDArray[np.int64], num_l
 
 
 def log_evidence(log_emission: Tensor, cells: VoteCells) -> Tensor:
-    """Sum of log emissions over the sources that did not abstain, with gradient.  -> (N, L)
+    """Log evidence, Eq. (10): sum of log emissions over the sources that did not abstain, with gradient.  -> (N, L)
 
-    values (C, L) [cell, latent], finite: log-probability that the source says the cell's label
-    where the latent label is true.  The kernel on CPU, the twin elsewhere.
+    log_emission (C, L) [cell, latent label], finite: log-probability of a vote for the cell's label.
     """
-    if log_emission.device.type != "cpu":
-        return log_evidence_twin(log_emission, cells)
     evidence: Tensor = _LogEvidence.apply(log_emission, cells)  # type: ignore[no-untyped-call]
     return evidence
 
 
 class _LogEvidence(torch.autograd.Function):
-    """The usual votes once a sentence, the others one by one; backward the same way."""
+    """Sums default votes once per sentence and exceptions one by one; backward likewise."""
 
     @staticmethod
     def forward(ctx: Any, log_emission: Tensor, cells: VoteCells) -> Tensor:
-        ctx.said = cells
+        ctx.cells = cells
         rows = log_emission.detach().contiguous().numpy()
         num_tokens = int(cells.offsets[-1] - cells.offsets[0])
         out = np.empty((num_tokens, log_emission.shape[1]), rows.dtype)
@@ -147,9 +145,9 @@ class _LogEvidence(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         rows = grad.contiguous().numpy()
-        # Most of a usual vote's gradient may be taken back again: float64 keeps what is left.
-        out = np.zeros((len(ctx.said.label), grad.shape[1]))
-        _scatter_grad(*_kernel_arrays(ctx.said), rows, out)
+        # Exceptions may cancel most of the gradient of a default vote: float64 keeps the remainder.
+        out = np.zeros((len(ctx.cells.label), grad.shape[1]))
+        _scatter_grad(*_kernel_arrays(ctx.cells), rows, out)
         return torch.from_numpy(out).to(grad.dtype), None
 
 
@@ -164,38 +162,84 @@ def _kernel_arrays(cells: VoteCells) -> tuple[Array, ...]:
     )
 
 
-def log_evidence_twin(values: Tensor, said: VoteCells) -> Tensor:
-    """The same in torch operations on any device.  values (C, L) -> (N, L)"""
+@dataclass(frozen=True, eq=False)
+class CoarseCells:
+    """The cells of labels whose sums are the cells of symbols, coarse labels included; a slice is a view.
 
-    def tensor(array: Array) -> Tensor:
-        return torch.as_tensor(array, device=values.device)
+    >>> allowed = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 1, 1], [0, 1, 1]], bool)
+    >>> votes = np.array([[0], [1], [3]], np.int16)
+    >>> coarse = build_coarse_cells(build_vote_cells(votes, np.array([0, 3]), num_labels=5), allowed)
+    >>> coarse.cells.label.tolist(), coarse.member_offsets.tolist(), coarse.member_cell.tolist()
+    ([0, 1, 2], [0, 1, 2, 4], [0, 1, 1, 2])
+    >>> coarse.sum_over_allowed(torch.tensor([[0.2], [0.3], [0.5]]).log()).exp()
+    tensor([[0.2000],
+            [0.3000],
+            [0.8000]])
+    """
 
-    lengths = np.diff(said.offsets)
-    sentences = np.arange(len(said))
-    first = said.cell_offsets[:: said.num_sources][:-1] if said.num_sources else np.zeros(len(said), np.int64)
-    first = first - said.cell_offsets[0]
-    of_pair = np.repeat(sentences, said.num_sources)
-    of_change = np.repeat(np.repeat(sentences, lengths), np.diff(said.exception_offsets))
-    token = np.repeat(np.arange(lengths.sum()), np.diff(said.exception_offsets))
-    spoken = np.flatnonzero(said.default_cell >= 0)
-    base = values.new_zeros(len(said), values.shape[1]).index_add(
-        0, tensor(of_pair[spoken]), values[tensor((first[of_pair] + said.default_cell)[spoken])]
-    )
-    result = base.repeat_interleave(tensor(lengths), 0)
-    for place, sign in ((said.added_cell, 1), (said.removed_cell, -1)):
-        heard = np.flatnonzero(place >= 0)
-        cells = tensor((first[of_change] + place)[heard])
-        result = result.index_add(0, tensor(token[heard]), values[cells], alpha=sign)
-    return result
+    cells: VoteCells
+    """The cells of labels, for sampling; default votes and exceptions refer to cells of symbols."""
+    row_offsets: NDArray[np.int64]
+    """(P+1,) offsets of the cells of symbols of each row."""
+    member_offsets: NDArray[np.int64]
+    """(C+1,) offsets of the members of each cell of a symbol."""
+    member_cell: NDArray[np.int64]
+    """(J,) index of the cell of a label."""
+
+    def __getitem__(self, index: slice) -> CoarseCells:
+        cells = self.cells[index]
+        first, _, _ = index.indices(len(self.cells))
+        num_sources = cells.num_sources
+        row_offsets = self.row_offsets[first * num_sources : (first + len(cells)) * num_sources + 1]
+        cell_range = row_offsets[[0, -1]] - self.row_offsets[0]
+        member_offsets = self.member_offsets[cell_range[0] : cell_range[1] + 1]
+        member_range = member_offsets[[0, -1]] - self.member_offsets[0]
+        return CoarseCells(cells, row_offsets, member_offsets, self.member_cell[member_range[0] : member_range[1]])
+
+    def sum_over_allowed(self, log_probs: Tensor) -> Tensor:
+        """Log-probabilities of symbols from those of labels, with gradient.  (C', L) -> (C, L)"""
+        member_cell = self.member_cell - self.cells.cell_offsets[0]
+        member_offsets, counts = (
+            self.member_offsets - self.member_offsets[0],
+            np.diff(self.member_offsets),
+        )
+        single = log_probs.index_select(0, torch.from_numpy(member_cell[member_offsets[:-1]]))
+        several = np.flatnonzero(counts > 1)
+        if not len(several):
+            return single
+        rows = log_probs.index_select(0, torch.from_numpy(member_cell[np.repeat(counts > 1, counts)]))
+        group = torch.from_numpy(np.repeat(np.arange(len(several)), counts[several]))
+        shape = len(several), log_probs.shape[1]
+        index = group[:, None].expand(rows.shape)
+        top = rows.new_full(shape, -torch.inf).scatter_reduce(0, index, rows.detach(), "amax")
+        sums = rows.new_zeros(shape).index_add(0, group, (rows - top[group]).exp())
+        return single.index_copy(0, torch.from_numpy(several), top + sums.log())
+
+
+def build_coarse_cells(cells: VoteCells, allowed: NDArray[np.bool_]) -> CoarseCells | None:
+    """Find the cells of labels behind the cells of symbols; None if no symbol is coarse.  allowed (S, L)"""
+    num_labels = allowed.shape[1]
+    if len(allowed) == num_labels:
+        return None
+    symbol, member = np.nonzero(allowed)
+    first_member = np.searchsorted(symbol, np.arange(len(allowed)))
+    counts = allowed.sum(axis=1)[cells.label]
+    member_offsets = np.concatenate([[0], np.cumsum(counts)])
+    within = np.arange(member_offsets[-1]) - np.repeat(member_offsets[:-1], counts)
+    label = member[np.repeat(first_member[cells.label], counts) + within]
+    keys, member_cell = np.unique(np.repeat(cells.source_row, counts) * num_labels + label, return_inverse=True)
+    cell_offsets = np.searchsorted(keys, np.arange(len(cells.default_cell) + 1) * num_labels)
+    label_cells = replace(cells, cell_offsets=cell_offsets, label=(keys % num_labels).astype(np.int16))
+    return CoarseCells(label_cells, cells.cell_offsets, member_offsets, member_cell.reshape(-1))
 
 
 @jit()
 def _count_cells(votes, offsets, L):  # type: ignore[no-untyped-def]
-    """Bounds of cells, usual votes as 0 or -1, bounds of changes."""
+    """Cell offsets, default votes as 0 or -1, exception offsets."""
     M, (N, K) = len(offsets) - 1, votes.shape
     bounds, changes = np.zeros(M * K + 1, np.int64), np.zeros(N + 1, np.int64)
     usual = np.empty(M * K, np.int32)
-    # The last sentence in which a source said a label, so that nothing is wiped in between.
+    # The last sentence in which a source voted for a label: the array need not be cleared in between.
     seen = np.full((K, L), -1, np.int64)
     tally = np.empty((K, 2), np.int64)
     for m in range(M):
@@ -221,7 +265,7 @@ def _count_cells(votes, offsets, L):  # type: ignore[no-untyped-def]
 
 @jit()
 def _fill_cells(votes, offsets, L, bounds, usual, changes, label, gained, lost):  # type: ignore[no-untyped-def]
-    """Fill label, gained and lost; usual votes become places of cells."""
+    """Fill label, gained (added cells) and lost (removed cells); default votes become cell positions."""
     K = votes.shape[1]
     seen = np.full((K, L), -1, np.int64)
     place = np.empty((K, L), np.int32)
@@ -232,7 +276,7 @@ def _fill_cells(votes, offsets, L, bounds, usual, changes, label, gained, lost):
                     seen[k, votes[t, k]] = m
         c = bounds[m * K]
         for k in range(K):
-            # The bounds say when to stop: most sources say O alone.
+            # Stop at the last cell of the row: most sources vote only O.
             j = 0
             while c < bounds[m * K + k + 1]:
                 if seen[k, j] == m:
@@ -302,79 +346,3 @@ def _scatter_grad(offsets, bounds, usual, changes, gained, lost, grad, out):  # 
             if usual[p] >= 0:
                 for i in range(L):
                     out[c + usual[p], i] += total[i]
-
-
-@dataclass(frozen=True, eq=False)
-class CoarseCells:
-    """The cells of labels that the cells of some sentences are made of; a slice is a view.
-
-    >>> from convener.kernels.said import build_vote_cells
-    >>> allowed = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 1, 1], [0, 1, 1]], bool)
-    >>> votes = np.array([[0], [1], [3]], np.int16)
-    >>> parts = build_coarse_cells(build_vote_cells(votes, np.array([0, 3]), num_labels=5), allowed)
-    >>> parts.cells.label.tolist(), parts.member_offsets.tolist(), parts.member_cell.tolist()
-    ([0, 1, 2], [0, 1, 2, 4], [0, 1, 1, 2])
-    >>> parts.sum_over_allowed(torch.tensor([[0.2], [0.3], [0.5]]).log()).exp()
-    tensor([[0.2000],
-            [0.3000],
-            [0.8000]])
-    """
-
-    cells: VoteCells
-    """The cells of labels, for what is drawn; the votes in it are those of symbols."""
-    row_offsets: NDArray[np.int64]
-    """(P+1,) where each pair's cells of symbols begin."""
-    member_offsets: NDArray[np.int64]
-    """(C+1,) where the parts of each cell of symbols begin."""
-    member_cell: NDArray[np.int64]
-    """(J,) the number of the cell of a label."""
-
-    def __getitem__(self, index: slice) -> CoarseCells:
-        cells = self.cells[index]
-        first, _, _ = index.indices(len(self.cells))
-        num_sources = cells.num_sources
-        row_offsets = self.row_offsets[first * num_sources : (first + len(cells)) * num_sources + 1]
-        cell_range = row_offsets[[0, -1]] - self.row_offsets[0]
-        member_offsets = self.member_offsets[cell_range[0] : cell_range[1] + 1]
-        member_range = member_offsets[[0, -1]] - self.member_offsets[0]
-        return CoarseCells(cells, row_offsets, member_offsets, self.member_cell[member_range[0] : member_range[1]])
-
-    def sum_over_allowed(self, log_probs: Tensor) -> Tensor:
-        """Log-probabilities of symbols from those of labels, with gradient.  (C', L) -> (C, L)"""
-
-        def to_tensor(array: NDArray[np.int64]) -> Tensor:
-            return torch.as_tensor(array, device=log_probs.device)
-
-        member_cell = self.member_cell - self.cells.cell_offsets[0]
-        member_offsets, counts = (
-            self.member_offsets - self.member_offsets[0],
-            np.diff(self.member_offsets),
-        )
-        single = log_probs.index_select(0, to_tensor(member_cell[member_offsets[:-1]]))
-        several = np.flatnonzero(counts > 1)
-        if not len(several):
-            return single
-        rows = log_probs.index_select(0, to_tensor(member_cell[np.repeat(counts > 1, counts)]))
-        whole = to_tensor(np.repeat(np.arange(len(several)), counts[several]))
-        shape = len(several), log_probs.shape[1]
-        wide = whole[:, None].expand(rows.shape)
-        top = rows.new_full(shape, -torch.inf).scatter_reduce(0, wide, rows.detach(), "amax")
-        sums = rows.new_zeros(shape).index_add(0, whole, (rows - top[whole]).exp())
-        return single.index_copy(0, to_tensor(several), top + sums.log())
-
-
-def build_coarse_cells(cells: VoteCells, allowed: NDArray[np.bool_]) -> CoarseCells | None:
-    """What the cells of symbols are made of; None where symbols are the labels.  allowed (S, L)"""
-    num_labels = allowed.shape[1]
-    if len(allowed) == num_labels:
-        return None
-    symbol, member = np.nonzero(allowed)
-    first_member = np.searchsorted(symbol, np.arange(len(allowed)))
-    counts = allowed.sum(axis=1)[cells.label]
-    member_offsets = np.concatenate([[0], np.cumsum(counts)])
-    within = np.arange(member_offsets[-1]) - np.repeat(member_offsets[:-1], counts)
-    label = member[np.repeat(first_member[cells.label], counts) + within]
-    keys, member_cell = np.unique(np.repeat(cells.source_row, counts) * num_labels + label, return_inverse=True)
-    cell_offsets = np.searchsorted(keys, np.arange(len(cells.default_cell) + 1) * num_labels)
-    label_cells = replace(cells, cell_offsets=cell_offsets, label=(keys % num_labels).astype(np.int16))
-    return CoarseCells(label_cells, cells.cell_offsets, member_offsets, member_cell.reshape(-1))

@@ -1,4 +1,4 @@
-"""Readers and writers of every format."""
+"""Readers and writers of annotation formats."""
 
 from convener.data.issues import Issue, Issues
 from convener.io import formats

@@ -1,4 +1,4 @@
-"""Reading and writing: one file a format, one way in and one way out."""
+"""Entry points: read and write datasets, corpora and predictions in any format."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from convener.data.predictions import Predictions
 from convener.data.tags import ABSTAIN
 from convener.errors import ConvenerWarning, DataError, FormatError, UnknownNameError, unknown_name_message
 from convener.io import formats
-from convener.io.formats import ReadOptions, WriteOptions
+from convener.io.formats import LabeledData, ReadOptions, WriteOptions, get_dataset
 from convener.storage import atomic_write
 
 SPLIT_ALIASES = {
@@ -25,6 +25,7 @@ SPLIT_ALIASES = {
     "valid": ("valid", "dev", "validation", "val"),
     "test": ("test",),
 }
+"""Split names and the file stems that stand for them."""
 
 
 @overload
@@ -57,19 +58,18 @@ def read(
     issues: Issues | None = None,
     **options: Any,
 ) -> Any:
-    """Read a file (a Dataset), a folder of splits (a Corpus), or one split of it (a Dataset).
+    """Read a file (-> Dataset), a folder of splits (-> Corpus), or one split of a folder (-> Dataset).
 
-    The format is known by the suffix or named. Options are the fields of `ReadOptions`. What a
-    reader had to decide, such as overlapping spans, is noted in `report`; without one it is said
-    as a warning.
+    The format is given, or detected from the suffix and the content. Options are the fields of `ReadOptions`. Issues,
+    such as overlapping spans, are added to `issues`; without it they are summarized in one warning.
     """
     path, read_options = Path(path), ReadOptions.from_dict(options)
     collected = Issues() if issues is None else issues
     files = find_split_files(path)
     if not files:
         if split is not None:
-            raise DataError(f"{path}: one file, not a folder of splits: there is no {split!r}")
-        data = _get_dataset(_read_file(path, format, read_options, collected))
+            raise DataError(f"{path}: is a single file; split={split!r} applies to folders of splits only")
+        data = get_dataset(_read_file(path, format, read_options, collected))
         result: Dataset | Corpus = data.with_coarse(read_options.coarse or {})
     else:
         if split is not None and split not in files:
@@ -77,7 +77,7 @@ def read(
         corpus = Corpus(
             splits=unify_splits(
                 {
-                    name: _get_dataset(_read_file(file, format, read_options, collected))
+                    name: get_dataset(_read_file(file, format, read_options, collected))
                     for name, file in files.items()
                     if split in (None, name)
                 },
@@ -97,12 +97,12 @@ def read_predictions(
     issues: Issues | None = None,
     **options: Any,
 ) -> Predictions:
-    """Read labels: aggregated ones if the file has them, else its gold column."""
+    """Read the predictions of a file; if it has none, its gold labels as predictions."""
     content = read_content(path, format=format, issues=issues, **options)
     if isinstance(content, Predictions):
         return content
     if content.gold is None:
-        raise DataError(f"{path}: holds neither aggregated labels nor a gold column")
+        raise DataError(f"{path}: expected predictions or gold labels, found neither")
     return Predictions(data=content, labels=content.gold, model=str(path))
 
 
@@ -112,8 +112,8 @@ def read_content(
     format: str | None = None,
     issues: Issues | None = None,
     **options: Any,
-) -> Dataset | Predictions:
-    """Read one file as what it is: predictions if it holds aggregated labels, else a dataset."""
+) -> LabeledData:
+    """Read one file: Predictions if it contains predicted labels, else a Dataset."""
     collected = Issues() if issues is None else issues
     read_options = ReadOptions.from_dict(options)
     content = _read_file(Path(path), format, read_options, collected)
@@ -131,16 +131,15 @@ def write(
     format: str | None = None,
     **options: Any,
 ) -> None:
-    """Write a dataset, predictions or a corpus, whole or not at all.
+    """Write a dataset, predictions or a corpus, atomically.
 
-    The format is known by the suffix or named; a corpus becomes a folder and needs the name.
-    What the format cannot carry is said as a warning, or, where votes would change, refused
-    unless `lossy=True`.
+    The format is given, or follows from the suffix. A corpus is written as a folder and needs the format. A warning
+    lists what the format drops. What would change votes or sentences is an error unless `lossy=True`.
     """
     path, write_options = Path(path), WriteOptions.from_dict(options)
     if isinstance(content, Corpus):
         if format is None:
-            raise FormatError(f"{path}: a corpus is written as a folder; name the format")
+            raise FormatError(f"{path}: a corpus is written as a folder; pass format=...")
         file_format = formats.get_format(format)
         for name, data in content.splits.items():
             _check_supported(data, file_format, f"{path}/{name}", write_options)
@@ -160,7 +159,7 @@ def write(
 
 
 def find_split_files(path: Path) -> dict[str, Path]:
-    """The files of a folder of splits, by split; empty for anything else."""
+    """Return the files of a folder of splits, by split; empty for a file or a folder that is one dataset."""
     if not path.exists():
         raise DataError(f"{path}: no such file or folder")
     if not path.is_dir():
@@ -179,14 +178,15 @@ def find_split_files(path: Path) -> dict[str, Path]:
         if candidates:
             paths[split] = candidates[0]
     if not paths and not _is_readable(path):
-        raise DataError(f"{path}: a folder with neither train, valid nor test files of a known format")
+        suffixes = ", ".join(formats.known_suffixes())
+        raise DataError(f"{path}: no train, valid or test file with a known suffix ({suffixes}) in this folder")
     return paths
 
 
 def unify_splits(splits: dict[str, Dataset], coarse: Mapping[str, CoarseSpec] | None = None) -> dict[str, Dataset]:
-    """The same splits over one set of types and sources; a source that a split lacks abstains.
+    """Return the splits over one set of types and sources; a source that is missing from a split abstains there.
 
-    What coarse labels allow is settled when all types are known.
+    Coarse labels are resolved against the types of all splits.
     """
     coarse_specs: dict[str, CoarseSpec] = {}
     for data in splits.values():
@@ -212,7 +212,7 @@ def unify_splits(splits: dict[str, Dataset], coarse: Mapping[str, CoarseSpec] | 
         missing = [name for name in sources if name not in data.sources]
         if missing:
             warnings.warn(
-                f"{split}: no votes of {', '.join(missing)}; taken as abstaining there",
+                f"{split} has no votes from {', '.join(missing)}; treated as abstentions",
                 ConvenerWarning,
                 stacklevel=3,
             )
@@ -235,7 +235,7 @@ def _is_readable(path: Path) -> bool:
     return True
 
 
-def _read_file(path: Path, format_name: str | None, options: ReadOptions, issues: Issues) -> Dataset | Predictions:
+def _read_file(path: Path, format_name: str | None, options: ReadOptions, issues: Issues) -> LabeledData:
     if not path.exists():
         raise DataError(f"{path}: no such file or folder")
     file_format = formats.detect_format(path) if format_name is None else formats.get_format(format_name)
@@ -247,13 +247,8 @@ def _read_file(path: Path, format_name: str | None, options: ReadOptions, issues
         raise DataError(f"{path}: too large for this machine's memory") from None
 
 
-def _get_dataset(content: Dataset | Predictions) -> Dataset:
-    return content.data if isinstance(content, Predictions) else content
-
-
-def _check_supported(
-    content: Dataset | Predictions, file_format: formats.Format, where: str, options: WriteOptions
-) -> None:
+def _check_supported(content: LabeledData, file_format: formats.Format, where: str, options: WriteOptions) -> None:
+    """Raise FormatError for an essential capability that the format lacks; warn about the others."""
     unsupported = [
         capability
         for capability in formats.CAPABILITIES
@@ -264,8 +259,9 @@ def _check_supported(
     ]
     if essential and not options.lossy:
         raise FormatError(
-            f"{where}: {file_format.name} cannot hold {' nor '.join(essential)}; choose another format or set lossy"
+            f"{where}: format {file_format.name!r} cannot store {' or '.join(essential)}; "
+            "choose another format, such as npz, or pass lossy=True"
         )
     if unsupported:
         descriptions = ", ".join(formats.CAPABILITIES[capability] for capability in unsupported)
-        warnings.warn(f"{where}: {file_format.name} does not keep {descriptions}", ConvenerWarning, 3)
+        warnings.warn(f"{where}: format {file_format.name!r} drops: {descriptions}", ConvenerWarning, stacklevel=3)

@@ -1,4 +1,4 @@
-"""Puts a dataset together from sentences and spans, as most formats hold them."""
+"""Builds a dataset from sentences and their spans."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ from convener.io.metadata import Metadata, build_tag_set
 
 GOLD = "\0gold"
 PREDICTIONS = "\0labels"
-"""Names under which gold and aggregated spans are added; no source can have them."""
+"""Reserved source names of gold and predicted spans."""
 DISPLAY_NAMES = {GOLD: "gold", PREDICTIONS: "labels"}
+"""Reserved names as messages show them."""
 _MAX_OFFSET = 2**31 - 1
-"""Offsets beyond do not fit their column."""
+"""Largest offset that fits 32 bits."""
 
 
 @dataclass
 class SpanColumns:
-    """All that one source marked: columns of its spans, and the sentences it abstained on."""
+    """The spans of one source as columns, and the sentences it abstained on."""
 
     sentence: array[int] = field(default_factory=lambda: array("q"))
     start: array[int] = field(default_factory=lambda: array("q"))
@@ -41,7 +42,7 @@ class SpanColumns:
 
 
 class StringArrayBuilder:
-    """Collects strings into one UTF-8 buffer without keeping them as objects."""
+    """Collects strings in one UTF-8 buffer, without keeping Python objects."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()
@@ -60,7 +61,7 @@ class StringArrayBuilder:
             )
 
     def build(self) -> StringArray:
-        """All strings so far."""
+        """Return all strings added so far."""
         return StringArray(
             np.frombuffer(bytes(self._bytes), np.uint8),
             lengths_to_offsets(np.frombuffer(self._lengths, np.int64)),
@@ -68,11 +69,11 @@ class StringArrayBuilder:
 
 
 class DatasetBuilder:
-    """Collects sentences, then the spans of each, and builds the dataset.
+    """Collects sentences and their spans, then builds the dataset.
 
-    Call `sentence` and then, for that sentence, `span` and `unseen` as often as needed. Spans
-    count characters where the sentence has text, unless they are `in_tokens`. `build` settles
-    overlaps and alignment by the options and notes each case in the report.
+    Call `add_sentence`, then `add_span` and `abstain` for that sentence as often as needed. Span offsets count
+    characters if sentences have text, unless `in_tokens` is set; otherwise tokens. `build` resolves overlaps and
+    misaligned spans by the policies of the options and adds each case to `issues`.
     """
 
     def __init__(self, options: ReadOptions, issues: Issues, *, in_tokens: bool = False) -> None:
@@ -95,14 +96,14 @@ class DatasetBuilder:
         doc_id: str | None = None,
         doc_offset: int = 0,
     ) -> None:
-        """Begin the next sentence; with text, `chars` (T, 2) places its tokens in it."""
+        """Start the next sentence; with text, `token_offsets` (T, 2) are start and end of its T tokens in it."""
         if self._has_text is None:
             self._has_text = text is not None
         if self._has_text != (text is not None):
-            raise DataError(f"{where}: some sentences have text and some do not")
+            raise DataError(f"{where}: text must be given for every sentence or for none")
         if text is not None:
             if token_offsets is None or token_offsets.shape != (len(tokens), 2):
-                raise DataError(f"{where}: expected a start and end for each of the tokens")
+                raise DataError(f"{where}: expected [start, end] for each of {len(tokens)} tokens")
             self._texts.extend([text])
             self._token_offsets.append(token_offsets)
         self._tokens.extend(tokens)
@@ -117,11 +118,11 @@ class DatasetBuilder:
 
     @property
     def observed_types(self) -> tuple[str, ...]:
-        """The entity types of all spans so far, in the order in which they came."""
+        """Entity types of all spans so far, by first appearance."""
         return tuple(self._types)
 
     def source_spans(self, name: str) -> SpanColumns:
-        """What a source marked so far; names it if it was not known."""
+        """Return the spans of a source so far; registers the source if it is new."""
         columns = self._span_columns.get(name)
         if columns is None:
             columns = self._span_columns[name] = SpanColumns()
@@ -141,7 +142,7 @@ class DatasetBuilder:
         columns.score.append(score)
 
     def abstain(self, source: str) -> None:
-        """The source abstains on the current sentence."""
+        """Record that the source abstains on the current sentence."""
         self.source_spans(source).abstained_sentences.append(len(self) - 1)
 
     def build(
@@ -152,9 +153,9 @@ class DatasetBuilder:
         metadata: Metadata = Metadata(),  # noqa: B008
         probabilities: NDArray[np.float32] | None = None,
     ) -> Dataset | Predictions:
-        """The dataset, or the predictions where aggregated labels were added.
+        """Return the dataset, or predictions if predicted spans were added.
 
-        types and sources in order; the facts say the rest of what the file says of itself.
+        `types` and `sources` fix the order; `metadata` holds the other properties stated in the file.
         """
         names = self._source_names(sources)
         tags = build_tag_set(types or self._options.types, self._types)
@@ -191,6 +192,7 @@ class DatasetBuilder:
         return metadata.restore(predictions)
 
     def _source_names(self, sources: Sequence[str] | None) -> list[str]:
+        """Return the sources selected by the options: given ones first, then others by first appearance."""
         names = list(sources or ())
         names += [name for name in self._span_columns if name not in DISPLAY_NAMES and name not in names]
         if isinstance(self._options.sources, str):
@@ -218,7 +220,7 @@ class DatasetBuilder:
         )
 
     def _labels(self, name: str, aligner: SpanAligner) -> tuple[NDArray[np.int16], NDArray[np.float32]]:
-        """One label per token, and the scores of the spans that stayed."""
+        """Return the labels of a source and the scores of the spans that were kept.  -> (N,), (S,)"""
         columns, data = self.source_spans(name), aligner.data
         display_name = DISPLAY_NAMES.get(name, name)
         type_indices = np.zeros(len(self._types), np.int16)

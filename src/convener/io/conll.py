@@ -1,8 +1,8 @@
-"""CoNLL: a token and its tags per line, columns side by side, a blank line between sentences.
+"""CoNLL: one line per token with its tags in columns, a blank line between sentences.
 
-Our own files begin with a comment that says what the columns are. Of other files the first
-column is the token and the last the gold tag, unless `columns` says otherwise. Columns are
-separated by tabs if the first line with a token has one, else by runs of spaces.
+Files written by convener start with a comment that names the columns. In other files the first column is the token and
+the last one the gold tag, unless the option `columns` names them. Columns are separated by tabs if the first line with
+a token contains one, else by spaces.
 """
 
 from __future__ import annotations
@@ -39,9 +39,14 @@ from convener.io.json_stream import dump_json
 from convener.io.metadata import Metadata, build_tag_set, select_sources
 from convener.io.tag_columns import TagRepair, TagRowIndex
 
+SENTENCES_PER_CHUNK = 5000
+"""Number of sentences written at a time."""
+UNSUPPORTED_CHARACTERS = re.compile("[\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029\ud800-\udfff]")
+"""Characters that a token or a type cannot contain: they end a field or a line, or are not valid Unicode."""
+
 
 def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
-    """The sentences of a CoNLL file: predictions if it has a column `label`."""
+    """Read a CoNLL file: Predictions if it has a column `label`, else a Dataset."""
     with path.open("rb") as file:
         layout = detect_layout(file, str(path), options)
         sources = select_sources(layout.sources, options, str(path))
@@ -57,7 +62,7 @@ def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
         parser = LineParser(str(path), layout, tag_rows, tag_columns)
         parser.read(file)
     if not parser.lengths and not layout.is_native:
-        raise DataError(f"{path}: no sentences: expected lines of a token and its tags")
+        raise DataError(f"{path}: the file has no sentences: expected lines of a token and its tags")
     is_external = not layout.is_native or layout.scheme == "io"
     repair = TagRepair(options.on_illegal, issues, detect_scheme=is_external)
     with error_location(str(path)):
@@ -72,7 +77,7 @@ def _build(
     options: ReadOptions,
     repair: TagRepair,
 ) -> LabeledData:
-    """The dataset, or the predictions."""
+    """Return the dataset or the predictions of all parsed lines."""
     metadata, tokens, ending_ids = layout.metadata, parser.tokens(), parser.ending_ids
     tags = build_tag_set(metadata.select_types(options), tag_rows.types)
     offsets = lengths_to_offsets(np.frombuffer(parser.lengths, np.int64))
@@ -107,34 +112,28 @@ def _build(
 def _scores(
     labels: NDArray[np.int16], data: Dataset, ending_ids: NDArray[np.int32], parser: LineParser
 ) -> NDArray[np.float32]:
-    """The score of each span, which stands at its first token."""
+    """Return the score of each span, taken from the line of its first token.  -> (S,)"""
     spans = data.tags.spans(labels, data.offsets)
     span_starts = data.offsets[spans.sentence] + spans.start
     scores: NDArray[np.float32] = np.array(parser.ending_scores, np.float32)[ending_ids[span_starts]]
     missing = np.flatnonzero(np.isnan(scores))
     if len(missing):
         location = parser.location(int(span_starts[missing[0]]))
-        raise DataError(f"{location}: expected a score for the label, got '-'")
+        raise DataError(f"{location}: expected a score for the span, got '-'")
     return scores
 
 
-SENTENCES_PER_CHUNK = 5000
-"""So many sentences are written at a time."""
-UNSUPPORTED_CHARACTERS = re.compile("[\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029\ud800-\udfff]")
-"""What a token or a type cannot hold: it would end the field or the line, or is no Unicode."""
-
-
 def write(content: LabeledData, path: Path, options: WriteOptions) -> None:
-    """Write a header and a block of lines per sentence."""
+    """Write a header and one block of lines per sentence."""
     data = get_dataset(content)
     columns = ["token", *(f"{SOURCE_PREFIX}{name}" for name in data.sources)]
     columns += ["gold"] if data.gold is not None else []
     if isinstance(content, Predictions):
         columns += ["label"] if content.spans.score is None else ["label", "score"]
-    columns += ["_"] if len(columns) == 1 else []  # so that no token looks like a comment
+    columns += ["_"] if len(columns) == 1 else []  # otherwise a token could look like a comment
     for name in data.tags.types:
         if UNSUPPORTED_CHARACTERS.search(name) or "\0" in name:
-            raise FormatError(f"{path.name}: conll cannot hold the entity type {name!r}")
+            raise FormatError(f"{path.name}: format 'conll' cannot store the entity type {name!r}")
     metadata = Metadata.from_content(content, columns=columns, scheme=options.scheme).without_inferable_contents(
         content
     )
@@ -148,7 +147,7 @@ def write(content: LabeledData, path: Path, options: WriteOptions) -> None:
 def _sentence_blocks(
     content: LabeledData, data: Dataset, first: int, where: str, options: WriteOptions
 ) -> Iterator[str]:
-    """The lines of a slice of sentences."""
+    """Yield the lines of up to SENTENCES_PER_CHUNK sentences from `first` on."""
     chunk = data[first : first + SENTENCES_PER_CHUNK]
     token_slice = slice(int(data.offsets[first]), int(data.offsets[first + len(chunk)]))
     tokens = chunk.tokens.to_list()
@@ -171,20 +170,21 @@ def _sentence_blocks(
 
 
 def _check_tokens(tokens: list[str], chunk: Dataset, first: int, where: str) -> None:
+    """Raise FormatError for a token that is empty or contains an unsupported character."""
     if "" not in tokens and not UNSUPPORTED_CHARACTERS.search("".join(tokens)):
         return
     index = next(position for position, token in enumerate(tokens) if not token or UNSUPPORTED_CHARACTERS.search(token))
     sentence = row_at(chunk.offsets, index)
     raise FormatError(
-        f"{where}: sentence {first + sentence}: conll cannot hold token "
+        f"{where}: sentence {first + sentence}: format 'conll' cannot store token "
         f"{index - chunk.offsets[sentence]}, {tokens[index]!r}"
     )
 
 
 def _tags(labels: NDArray[np.int16], chunk: Dataset, first: int, where: str, options: WriteOptions) -> list[str]:
-    """The tags of a column."""
+    """Return the labels of a column as tags of the scheme."""
     scheme = options.scheme
-    if scheme == "bio":  # as they are, illegal ones too
+    if scheme == "bio":  # written as they are, including illegal ones
         names = [*chunk.tags.names, ABSTAIN_TAG]
         return [names[label] for label in labels.tolist()]
     labels, _ = chunk.tags.repair(labels, chunk.offsets)
@@ -195,8 +195,8 @@ def _tags(labels: NDArray[np.int16], chunk: Dataset, first: int, where: str, opt
         if merged.any():
             sentence = first + row_at(chunk.offsets, int(np.flatnonzero(merged)[0]) + 1)
             raise FormatError(
-                f"{where}: sentence {sentence}: the io scheme would join two neighbouring spans; "
-                "choose another scheme or set lossy"
+                f"{where}: sentence {sentence}: scheme 'io' would merge two adjacent spans; "
+                "choose another scheme or pass lossy=True"
             )
     codes, names = scheme_codes(labels, chunk.offsets, chunk.tags.types, scheme)
     names[ABSTAIN] = ABSTAIN_TAG
@@ -204,7 +204,7 @@ def _tags(labels: NDArray[np.int16], chunk: Dataset, first: int, where: str, opt
 
 
 def _score_column(content: Predictions, first: int, chunk: Dataset) -> list[str]:
-    """On each token the score of its span, "-" outside."""
+    """Return for each token the score of its span, "-" outside spans."""
     spans = content.spans
     bounds = np.searchsorted(spans.sentence, [first, first + len(chunk)])
     chunk_spans = spans.take(slice(*bounds.tolist()))
@@ -223,7 +223,7 @@ def _score_column(content: Predictions, first: int, chunk: Dataset) -> list[str]
 
 FORMAT = Format(
     name="conll",
-    summary="CoNLL columns: a token and its tags per line, in BIO, IO, IOBES or BILUO",
+    summary="CoNLL columns: one line per token with its tags in BIO, IO, IOBES or BILUO",
     suffixes=(".conll", ".bio", ".iob", ".iob2", ".tsv", ".txt"),
     capabilities=frozenset({"abstain within a sentence", "documents", "empty sentences", "scores", "model"}),
     read=read,

@@ -1,7 +1,7 @@
-"""The lines of a CoNLL file, collected: tokens as bytes, and what stands behind each.
+"""The column layout and the line parser of CoNLL files.
 
-The end of a line, all that follows its token, repeats heavily. Each different end is taken apart
-once; after that a line costs one look-up.
+The ending of a line, everything after its token, is one of few distinct strings in most files. Each distinct ending is
+parsed once and cached, so that a further line costs one dictionary look-up.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from convener.data.ragged import StringArray, concat_ranges, lengths_to_offsets,
 from convener.errors import DataError, unknown_name_message
 from convener.io.formats import ReadOptions
 from convener.io.json_records import parse_finite_float
-from convener.io.json_stream import parse_json
 from convener.io.metadata import Metadata
 from convener.io.tag_columns import TagRowIndex
+from convener.storage import decode_line, parse_json
 
 HEADER_PREFIX = b"# convener = "
 DOC_ID_PREFIX = b"# doc_id = "
@@ -33,76 +33,61 @@ DOCSTART = b"-DOCSTART-"
 ABSTAIN_TAG = "-"
 SOURCE_PREFIX = "source:"
 COLUMN_NAMES = ("token", "gold", "label", "score", "_")
+CHUNK_BYTES = 1 << 19
+"""Number of bytes read at a time."""
+MAX_CACHED_ENDINGS = 1 << 16
+"""Maximum number of cached line endings."""
+BLANK_LINES = (b"\n", b"\r\n")
+TAG_PATTERN = re.compile(rb"O|[BIMELSUW][-_].+", re.DOTALL)
+OTHER_WHITESPACE = re.compile(rb"[\t\v\f\r]")
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What the columns are, what separates them, and what the file says of itself."""
+    """Names and separator of the columns, and the metadata of the file."""
 
     columns: tuple[str, ...]
     tab_separated: bool
     is_native: bool
+    """Whether convener wrote the file: its first line is a header."""
     metadata: Metadata
     scheme: str = ""
+    """Tag scheme stated in the header."""
 
     @classmethod
     def from_header(cls, line: bytes, options: ReadOptions, where: str) -> Layout:
-        """The layout that our own first line states."""
-        values = parse_json(decode_field(line.removeprefix(HEADER_PREFIX), where), where)
+        """Return the layout stated in the header of a native file."""
+        values = parse_json(decode_line(line.removeprefix(HEADER_PREFIX), where), where)
         columns = values.get("columns") if isinstance(values, dict) else None
         if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
             raise DataError(f"{where}: expected 'columns' in the header, got {short_repr(values)}")
-        checked_columns = _check_columns(options.columns or columns, where)
-        return cls(
-            checked_columns,
-            True,
-            True,
-            Metadata.from_dict(values, where),
-            str(values.get("scheme")),
-        )
+        columns = _check_columns(options.columns or columns, where)
+        metadata = Metadata.from_dict(values, where)
+        return cls(columns, tab_separated=True, is_native=True, metadata=metadata, scheme=str(values.get("scheme")))
 
     @classmethod
     def from_line(cls, line: bytes, options: ReadOptions, where: str) -> Layout:
-        """The layout of a foreign file, seen from its first line with a token."""
+        """Infer the layout of an external file from its first line with a token."""
         tab_separated = b"\t" in line
         num_columns = len(line.split(b"\t") if tab_separated else line.split())
         columns = options.columns
         if columns is None:
             columns = ("token", *("_",) * (num_columns - 2), "gold") if num_columns > 1 else ("token",)
-        return cls(_check_columns(columns, where), tab_separated, False, Metadata())
+        columns = _check_columns(columns, where)
+        return cls(columns, tab_separated=tab_separated, is_native=False, metadata=Metadata())
 
     def split_line(self, line: bytes) -> list[bytes]:
-        """The columns of a line."""
+        """Split a line into its columns."""
         return line.split(b"\t") if self.tab_separated else line.split()
 
     @property
     def sources(self) -> list[str]:
-        """The sources that have a column."""
+        """Sources that have a column."""
         return [name.removeprefix(SOURCE_PREFIX) for name in self.columns if name.startswith(SOURCE_PREFIX)]
 
 
-def _check_columns(columns: Sequence[str], where: str) -> tuple[str, ...]:
-    for name in columns:
-        if name not in COLUMN_NAMES and (not name.startswith(SOURCE_PREFIX) or name == SOURCE_PREFIX):
-            allowed = (*COLUMN_NAMES, f"{SOURCE_PREFIX}NAME")
-            raise DataError(f"{where}: {unknown_name_message('column', name, allowed)}")
-        if name != "_" and list(columns).count(name) > 1:
-            raise DataError(f"{where}: two columns are called {name!r}")
-    if "token" not in columns:
-        raise DataError(f"{where}: expected a column 'token', got {', '.join(columns) or 'none'}")
-    return tuple(columns)
-
-
-def decode_field(raw: bytes, where: str) -> str:
-    """The text of some bytes of a line."""
-    try:
-        return raw.decode()
-    except UnicodeDecodeError as error:
-        raise DataError(f"{where}: not UTF-8 text (byte {raw[error.start]:#04x})") from None
-
-
 def detect_layout(file: BinaryIO, path: str, options: ReadOptions) -> Layout:
-    """The layout of a file, which is left at its first line, or behind our header."""
+    """Return the layout of a file; the file position is then the first line, or the line after the header."""
     layout: Layout | None = None
     is_empty, bom_length = True, 0
     for line_number, line in enumerate(file, 1):
@@ -123,34 +108,21 @@ def detect_layout(file: BinaryIO, path: str, options: ReadOptions) -> Layout:
         layout = Layout.from_line(line if b"\t" in line else stripped, options, where)
         break
     if is_empty:
-        raise DataError(f"{path}: is empty: expected lines of a token and its tags")
+        raise DataError(f"{path}: the file is empty: expected lines of a token and its tags")
     file.seek(bom_length)
-    return layout or Layout(("token",), True, False, Metadata())
-
-
-CHUNK_BYTES = 1 << 19
-"""So many bytes are read at a time."""
-MAX_CACHED_ENDINGS = 1 << 16
-"""So many different ends of lines are remembered."""
-BLANK_LINES = (b"\n", b"\r\n")
-TAG_PATTERN = re.compile(rb"O|[BIMELSUW][-_].+", re.DOTALL)
-OTHER_WHITESPACE = re.compile(rb"[\t\v\f\r]")
+    return layout or Layout(("token",), tab_separated=True, is_native=False, metadata=Metadata())
 
 
 class LineParser:
-    """Collects tokens, sentences and documents.
+    """Parses lines into tokens, sentences and documents.
 
-    `rows` numbers the rows of tags, which stand in the columns `picked`. Afterwards `ends` (N,)
-    is the number of each token's end, whose row of tags is in `end_rows`.
+    `tag_rows` numbers the rows of tags found in the columns `tag_columns`. After `read`, `ending_ids` (N,) is the line
+    ending of each token; `ending_rows` and `ending_scores` give the row of tags and the score of each ending.
     """
 
     def __init__(self, path: str, layout: Layout, tag_rows: TagRowIndex, tag_columns: list[int]) -> None:
-        self._path, self._layout, self._tag_rows, self._tag_columns = (
-            path,
-            layout,
-            tag_rows,
-            tag_columns,
-        )
+        self._path, self._layout = path, layout
+        self._tag_rows, self._tag_columns = tag_rows, tag_columns
         self._token_column = layout.columns.index("token")
         self._score_column = layout.columns.index("score") if "score" in layout.columns else -1
         self._ending_cache: dict[bytes, int] = {}
@@ -159,12 +131,12 @@ class LineParser:
         self._ending_ids: list[NDArray[np.int32]] = []
         self.ending_rows, self.ending_scores = array("i"), array("f")
         self.lengths, self._num_tokens, self._sentence_start = array("q"), 0, 0
-        # For each line without a token, such as our header, how many tokens came before.
+        # For each line without a token, such as the header: the number of tokens before it.
         self._skipped_lines = array("q", [0] * layout.is_native)
         self._doc_indices, self._doc_names, self._num_docs = array("q"), [""], 0
 
     def read(self, file: BinaryIO) -> None:
-        """Read all lines."""
+        """Parse all lines from the current position of the file."""
         rest = b""
         while chunk := file.read(CHUNK_BYTES):
             complete = (rest + chunk).rpartition(b"\n")
@@ -174,7 +146,7 @@ class LineParser:
         self._end_sentence()
 
     def _read_chunk(self, raw: bytes) -> None:
-        """Read some lines; only those whose end was not seen before are looked at one by one."""
+        """Parse complete lines; only lines whose ending is not cached are parsed one by one."""
         buffer = np.frombuffer(raw, np.uint8)
         line_ends = np.flatnonzero(buffer == ord("\n")) + 1
         if raw and not raw.endswith(b"\n"):
@@ -199,7 +171,7 @@ class LineParser:
                 int(line_ends[line]),
             )
             token, ending_ids[line] = self._parse_line(raw[start:token_end], raw[token_end:line_end])
-            token_starts[line] = raw.index(token, start)  # the same bytes, wherever they stand
+            token_starts[line] = raw.index(token, start)  # the token may be in any column
             token_ends[line] = token_starts[line] + len(token)
             if ending_ids[line] < 0:
                 self._skipped_lines.append(self._num_tokens)
@@ -211,7 +183,7 @@ class LineParser:
         self._token_bytes.append(buffer[concat_ranges(token_starts[is_token], token_lengths)])
 
     def _parse_line(self, token: bytes, rest: bytes) -> tuple[bytes, int]:
-        """Token and number of the end of a line, -1 if it is no token's."""
+        """Return token and ending id of a line; the id is -1 if the line has no token."""
         if not rest and token in BLANK_LINES:
             self._end_sentence()
             return b"", -1
@@ -224,6 +196,7 @@ class LineParser:
         return parsed_token, ending_id
 
     def _split_line(self, line: bytes, where: str) -> tuple[bytes, int]:
+        """Parse a line without the cache; returns the same as `_parse_line`."""
         layout = self._layout
         line = line.removesuffix(b"\n").removesuffix(b"\r")
         if not line.strip(b" \t"):
@@ -240,11 +213,11 @@ class LineParser:
         if len(fields) != len(layout.columns):
             raise DataError(
                 f"{where}: expected {len(layout.columns)} columns, got {len(fields)}: "
-                f"{short_repr(decode_field(line, where))}"
+                f"{short_repr(decode_line(line, where))}"
             )
         if not fields[self._token_column]:
-            raise DataError(f"{where}: expected a token, got {short_repr(decode_field(line, where))}")
-        tags = decode_field(b"\0".join([fields[column] for column in self._tag_columns]), where)
+            raise DataError(f"{where}: expected a token, got {short_repr(decode_line(line, where))}")
+        tags = decode_line(b"\0".join([fields[column] for column in self._tag_columns]), where)
         try:
             self.ending_rows.append(self._tag_rows[tags])
         except DataError as error:
@@ -254,7 +227,7 @@ class LineParser:
         return fields[self._token_column], len(self.ending_rows) - 1
 
     def _is_token_line(self, fields: list[bytes]) -> bool:
-        """Whether a line that begins like a comment is a token's after all."""
+        """Whether a line that starts like a comment has a token and tags instead."""
         if len(fields) != len(self._layout.columns):
             return False
         if len(fields) == 1 or self._layout.is_native:
@@ -263,15 +236,16 @@ class LineParser:
         return bool(tags) and all(tag == b"-" or TAG_PATTERN.fullmatch(tag) for tag in tags)
 
     def _parse_comment(self, line: bytes, where: str) -> None:
+        """Apply a comment of a native file: a document id or an empty sentence."""
         if not self._layout.is_native:
             return
         if line.startswith(DOC_ID_PREFIX):
             self._end_sentence()
-            name = parse_json(decode_field(line.removeprefix(DOC_ID_PREFIX), where), where)
+            name = parse_json(decode_line(line.removeprefix(DOC_ID_PREFIX), where), where)
             if not isinstance(name, str):
-                raise DataError(f"{where}: expected doc_id as a string, got {short_repr(name)}")
+                raise DataError(f"{where}: 'doc_id' must be a string, got {short_repr(name)}")
             if not self._num_docs and self.lengths:
-                raise DataError(f"{where}: 'doc_id' in some places but not in all")
+                raise DataError(f"{where}: 'doc_id' must be given for every sentence or for none")
             self._num_docs = 1
             if name != self._doc_names[-1]:
                 self._doc_names.append(name)
@@ -280,7 +254,7 @@ class LineParser:
             self._add_sentence(0)
 
     def _end_sentence(self) -> None:
-        """End the sentence, if one is open."""
+        """End the current sentence, if it has tokens."""
         if self._num_tokens > self._sentence_start:
             self._add_sentence(self._num_tokens - self._sentence_start)
             self._sentence_start = self._num_tokens
@@ -290,16 +264,16 @@ class LineParser:
         self._doc_indices.append(len(self._doc_names) - 1 if self._layout.is_native else self._num_docs)
 
     def location(self, token: int) -> str:
-        """The line of a token."""
+        """Return file and line of a token, for messages."""
         return f"{self._path}:{token + 1 + bisect_right(self._skipped_lines, token)}"
 
     @property
     def ending_ids(self) -> NDArray[np.int32]:
-        """The number of each token's end.  -> (N,)"""
+        """Ending id of each token.  -> (N,)"""
         return np.concatenate([np.zeros(0, np.int32), *self._ending_ids])
 
     def doc_ids(self) -> StringArray | None:
-        """The document of each sentence, if the file tells documents apart."""
+        """Return the document id of each sentence; None if the file does not separate documents."""
         if not self._num_docs:
             return None
         if self._layout.is_native:
@@ -307,18 +281,18 @@ class LineParser:
         return StringArray.from_list(f"doc-{max(number - 1, 0)}" for number in self._doc_indices)
 
     def tokens(self) -> StringArray:
-        """All tokens, checked to be UTF-8."""
+        """Return all tokens; DataError if one is not UTF-8 or contains white space of another kind."""
         data = np.concatenate([np.zeros(0, np.uint8), *self._token_bytes])
         offsets = lengths_to_offsets(np.concatenate([np.zeros(0, np.int64), *self._token_lengths]))
         tokens, raw = StringArray(data, offsets), data.tobytes()
-        invalid = np.flatnonzero(data[offsets[:-1]] & 0xC0 == 0x80)[:1].tolist()  # half a character
+        invalid = np.flatnonzero(data[offsets[:-1]] & 0xC0 == 0x80)[:1].tolist()  # starts inside a character
         try:
             raw.decode()
         except UnicodeDecodeError as error:
             invalid.append(row_at(offsets, error.start))
         if invalid:
             token = min(invalid)
-            decode_field(raw[offsets[token] : offsets[token + 1]], self.location(token))
+            decode_line(raw[offsets[token] : offsets[token + 1]], self.location(token))
         match = None if self._layout.tab_separated else OTHER_WHITESPACE.search(raw)
         if match is not None:
             token = row_at(offsets, match.start())
@@ -326,11 +300,25 @@ class LineParser:
         return tokens
 
 
+def _check_columns(columns: Sequence[str], where: str) -> tuple[str, ...]:
+    """Return the column names; DataError if one is unknown or duplicate, or if there is no token column."""
+    for name in columns:
+        if name not in COLUMN_NAMES and (not name.startswith(SOURCE_PREFIX) or name == SOURCE_PREFIX):
+            allowed = (*COLUMN_NAMES, f"{SOURCE_PREFIX}NAME")
+            raise DataError(f"{where}: {unknown_name_message('column', name, allowed)}")
+        if name != "_" and list(columns).count(name) > 1:
+            raise DataError(f"{where}: duplicate column {name!r}")
+    if "token" not in columns:
+        raise DataError(f"{where}: expected a column 'token', got {', '.join(columns) or 'none'}")
+    return tuple(columns)
+
+
 def _parse_score(field: bytes, where: str) -> float:
+    """Return the score in a field, NaN for "-"."""
     if field == b"-":
         return float("nan")
     try:
         return parse_finite_float(float(field), where)
     except ValueError:
-        problem = f"expected a score or '-', got {short_repr(decode_field(field, where))}"
+        problem = f"expected a score or '-', got {short_repr(decode_line(field, where))}"
         raise DataError(f"{where}: {problem}") from None

@@ -1,4 +1,4 @@
-"""Reads Hugging Face data of others, as far as its columns say what we need."""
+"""Import of Hugging Face tables that convener did not write."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from convener.io.metadata import build_tag_set, select_sources
 from convener.io.tag_columns import TagRepair
 
 TAG_COLUMNS = ("ner_tags", "tags", "labels")
-"""Names of the column of tags; the first that is there counts."""
+"""Possible names of the tag column; the first that exists is used."""
 
 
 @dataclass(frozen=True, eq=False)
 class TagColumn:
-    """Tags of all tokens: codes (N,) into the names, -1 = abstain."""
+    """Tags of all tokens: indices (N,) into the names, -1 = abstain."""
 
     tag_ids: NDArray[np.int64]
     names: tuple[str, ...]
     ordered: bool = True
-    """Whether the order of the names means something."""
+    """Whether the names have a meaningful order, as class labels do."""
 
 
 def read_external(table: HFTable, options: ReadOptions, issues: Issues) -> LabeledData:
-    """What the columns of others say; soft labels or scores tell predictions from gold."""
+    """Return the content of an external table: Predictions if it has soft labels or scores, else a Dataset."""
     names, where = table.names, table.where
     tag_column = next((name for name in TAG_COLUMNS if name in names), None)
     available_sources = tuple(name[len(VOTES_PREFIX) :] for name in names if name.startswith(VOTES_PREFIX))
@@ -50,12 +50,7 @@ def read_external(table: HFTable, options: ReadOptions, issues: Issues) -> Label
     repair = TagRepair(options.on_illegal, issues, detect_scheme=True)
     labels = {name: _labels(table, name, column, tags, repair) for name, column in tag_columns.items()}
     has_predictions = tag_column is not None and bool({"soft_labels", "scores"} & set(names))
-    used_columns = {
-        "tokens",
-        "doc_id",
-        tag_column,
-        *(VOTES_PREFIX + name for name in available_sources),
-    }
+    used_columns = {"tokens", "doc_id", tag_column, *(VOTES_PREFIX + name for name in available_sources)}
     used_columns |= {"soft_labels", "scores"} if has_predictions else set()
     used_columns |= {"text", "chars", "char_start"} if {"text", "chars"} <= set(names) else set()
     if ignored := [name for name in names if name not in used_columns]:
@@ -80,7 +75,7 @@ def read_external(table: HFTable, options: ReadOptions, issues: Issues) -> Label
 
 
 def _read_tag_column(table: HFTable, name: str, options: ReadOptions, *, min_id: int) -> TagColumn:
-    """A column of tags, as numbers and the names they stand for."""
+    """Return a column of tags as indices and tag names."""
     values, where = table.token_values(name), table.where
     names = table.class_names(name)
     if not len(values):
@@ -95,21 +90,20 @@ def _read_tag_column(table: HFTable, name: str, options: ReadOptions, *, min_id:
         names = TagSet(options.types).names
     if names is None:
         raise DataError(
-            f"{where}: {name} holds numbers without names: expected class labels or "
-            "strings; give types=... if they are BIO ids"
+            f"{where}: {name} contains integers without class names: expected class labels or strings; "
+            "if they are BIO ids, pass types=[...]"
         )
     out_of_range = np.flatnonzero((ids < min_id) | (ids >= len(names)))
     if len(out_of_range):
         token = int(out_of_range[0])
         raise DataError(
-            f"{table.row_location(token)}: {name}: expected numbers from {min_id} to below {len(names)}, "
-            f"got {ids[token]}"
+            f"{table.row_location(token)}: {name}: expected an id from {min_id} to {len(names) - 1}, got {ids[token]}"
         )
     return TagColumn(ids.astype(np.int64), names)
 
 
 def _types(columns: Iterable[TagColumn]) -> tuple[str, ...]:
-    """The types as class labels order them, and other ones by alphabet."""
+    """Return the types in the order of the class labels, then all others sorted."""
     ordered_types: list[str] = []
     other_types: set[str] = set()
     for column in columns:
@@ -122,9 +116,9 @@ def _types(columns: Iterable[TagColumn]) -> tuple[str, ...]:
 
 
 def _labels(table: HFTable, name: str, column: TagColumn, tags: TagSet, repair: TagRepair) -> NDArray[np.int16]:
-    """Legal BIO labels of a column of tags."""
+    """Return the legal BIO labels of a column of tags.  -> (N,)"""
     source = name.removeprefix(VOTES_PREFIX)
-    positions = np.full(len(column.names) + 1, ChunkPosition.ABSTAIN, np.int8)  # the last is for -1
+    positions = np.full(len(column.names) + 1, ChunkPosition.ABSTAIN, np.int8)  # index -1 is the last
     type_indices = np.zeros(len(column.names) + 1, np.int16)
     for tag_id, tag in enumerate(column.names):
         with error_location(f"{table.where}: {name}"):
@@ -146,22 +140,23 @@ def _labels(table: HFTable, name: str, column: TagColumn, tags: TagSet, repair: 
 
 
 def _text(table: HFTable) -> Text:
-    """The text, in which the tokens must follow each other."""
+    """Return the text; DataError if its tokens overlap or are out of order."""
     text = table.text()
     misordered = np.flatnonzero(misordered_tokens(text, table.offsets))
     if len(misordered):
         token = int(misordered[0])
         start, end = text.token_offsets[token].tolist()
-        raise DataError(f"{table.row_location(token)}: chars {start}-{end} do not follow those before in the text")
+        problem = f"chars {start}-{end} are empty, outside the text, or overlap the previous token"
+        raise DataError(f"{table.row_location(token)}: {problem}")
     return text
 
 
 def _soft_labels(table: HFTable, names: tuple[str, ...], tags: TagSet, issues: Issues) -> NDArray[np.float32] | None:
-    """Probabilities of others, if their columns are our labels."""
+    """Return the probabilities; None, with an issue, if their columns are not the BIO labels of the tag set."""
     if "soft_labels" not in table.names:
         return None
     if names != tags.names:
-        detail = "soft_labels: the class labels are not O, B-x, I-x for each type in order"
+        detail = "soft_labels: the class labels are not O, then B-x and I-x of each type in order"
         issues.add("ignored", table.where, "columns", detail)
         return None
     return table.probabilities(len(tags))

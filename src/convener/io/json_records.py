@@ -1,4 +1,4 @@
-"""Sentences as JSON has them: from packed columns to one value per sentence, a slice at a time."""
+"""JSON records of sentences: parsing their values, and building records from packed columns."""
 
 from __future__ import annotations
 
@@ -20,41 +20,46 @@ from convener.errors import DataError, FormatError
 from convener.io.formats import LabeledData, get_dataset
 from convener.io.metadata import Metadata
 
+SENTENCES_PER_CHUNK = 2000
+"""Number of sentences converted at a time."""
+RecordColumns = dict[str, Iterator[Any]]
+"""For each key of a record, its values sentence by sentence."""
+
 
 class AllOrNone:
-    """Holds that what one record has, all have."""
+    """Checks that a key is in all records or in none."""
 
     def __init__(self) -> None:
         self._present: dict[str, bool] = {}
 
     def __call__(self, key: str, present: bool, where: str) -> bool:
-        """Whether the key is present, the same for all records."""
+        """Return `present`; DataError if it differs from an earlier record."""
         if self._present.setdefault(key, present) != present:
-            problem = "expected none, as before, got one" if present else "expected one, got none"
-            raise DataError(f"{where}: {key!r} in some places but not in all: {problem}")
+            problem = "unexpected here" if present else "missing here"
+            raise DataError(f"{where}: {key!r} must be in every record or in none; {problem}")
         return present
 
     def has(self, key: str) -> bool:
-        """Whether the records have it; False if there were none."""
+        """Whether the records have the key; False if there are no records."""
         return self._present.get(key, False)
 
 
 def shortest_floats(values: NDArray[np.float32]) -> list[Any]:
-    """The numbers with no more digits than tell them from other 32-bit numbers.
+    """Return 32-bit floats as Python floats with the fewest digits that identify them.
 
     >>> shortest_floats(np.array([0.1, 1], np.float32))
     [0.1, 1.0]
     """
     if not np.isfinite(values).all():
-        raise FormatError("a score or probability that is not a finite number cannot be written")
+        raise FormatError("scores and probabilities must be finite to be written")
     rounded: list[Any] = values.astype(np.float32).astype("U32").astype(np.float64).tolist()
     return rounded
 
 
 def parse_spans(value: object, where: str, source: str) -> Iterator[tuple[int, int, str, float]]:
-    """The spans [start, end, type] or [start, end, type, score] of a list; no score is NaN."""
+    """Yield (start, end, type, score) of the spans [start, end, type(, score)] in a list; a missing score is NaN."""
     if not isinstance(value, list):
-        raise DataError(f"{where}: expected a list of spans of {source}, got {short_repr(value)}")
+        raise DataError(f"{where}: expected a list of spans ({source}), got {short_repr(value)}")
     for item in value:
         if (
             not isinstance(item, list)
@@ -63,24 +68,20 @@ def parse_spans(value: object, where: str, source: str) -> Iterator[tuple[int, i
             or type(item[1]) is not int
             or not isinstance(item[2], str)
         ):
-            raise DataError(f"{where}: expected a span [start, end, type] of {source}, got {short_repr(item)}")
-        yield (
-            item[0],
-            item[1],
-            item[2],
-            parse_finite_float(item[3], where) if len(item) == 4 else np.nan,
-        )
+            raise DataError(f"{where}: expected a span [start, end, type] ({source}), got {short_repr(item)}")
+        score = parse_finite_float(item[3], where) if len(item) == 4 else np.nan
+        yield item[0], item[1], item[2], score
 
 
 def parse_finite_float(value: object, where: str) -> float:
-    """A number that fits 32 bits."""
+    """Return a finite number that fits 32 bits as a float."""
     if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 3e38:
         return float(value)
     raise DataError(f"{where}: expected a score, got {short_repr(value)}")
 
 
 def parse_token_offsets(value: object, num_tokens: int, text: str, where: str) -> NDArray[np.int32]:
-    """Start and end of each token in its text.  -> (T, 2)"""
+    """Return start and end of each token in its text.  -> (T, 2)"""
     if (
         not isinstance(value, list)
         or len(value) != num_tokens
@@ -88,15 +89,15 @@ def parse_token_offsets(value: object, num_tokens: int, text: str, where: str) -
             isinstance(pair, list) and len(pair) == 2 and type(pair[0]) is type(pair[1]) is int for pair in value
         )
     ):
-        raise DataError(f"{where}: expected a [start, end] for each of {num_tokens} tokens, got {short_repr(value)}")
+        raise DataError(f"{where}: expected [start, end] for each of {num_tokens} tokens, got {short_repr(value)}")
     for start, end in value:
         if not 0 <= start <= end <= len(text):
-            raise DataError(f"{where}: token at {start}-{end} is not a range of the text's {len(text)} characters")
+            raise DataError(f"{where}: token at {start}-{end} is outside the text of {len(text)} characters")
     return np.array(value, np.int32).reshape(-1, 2)
 
 
 class ProbabilityBuilder:
-    """Collects one row of probabilities per token."""
+    """Collects the label probabilities of tokens, one row per token."""
 
     def __init__(self) -> None:
         self._values = array("f")
@@ -106,28 +107,31 @@ class ProbabilityBuilder:
         """Add the rows of a sentence."""
         self._has_rows = True
         if not isinstance(rows, list) or len(rows) != num_tokens:
-            raise DataError(f"{where}: expected probabilities of {num_tokens} tokens, got {short_repr(rows)}")
+            raise DataError(f"{where}: expected probabilities for {num_tokens} tokens, got {short_repr(rows)}")
         for row in rows:
             if not isinstance(row, list) or not {float, int} >= set(map(type, row)):
                 raise DataError(f"{where}: expected a row of probabilities, got {short_repr(row)}")
             self._width = len(row) if self._width < 0 else self._width
             if len(row) != self._width:
-                raise DataError(f"{where}: expected {self._width} probabilities for a token, got {len(row)}")
+                raise DataError(f"{where}: expected {self._width} probabilities per token, got {len(row)}")
             for value in row:
                 self._values.append(parse_finite_float(value, where))
 
     def matrix(self, metadata: Metadata, types: Sequence[str], where: str) -> NDArray[np.float32] | None:
-        """The rows with one column per fine label of `types`; the file's follow its own types."""
+        """Return the rows reordered to the fine labels of `types`; None if there are none.  -> (N, L)
+
+        The columns of the file follow its own types.
+        """
         if not self._has_rows:
             return None
         types = [name for name in types if name not in metadata.coarse]
         file_types = [name for name in metadata.types or types if name not in metadata.coarse]
         num_labels = 2 * len(file_types) + 1
         if self._width not in (-1, num_labels):
-            raise DataError(f"{where}: expected {num_labels} probabilities for a token, got {self._width}")
+            raise DataError(f"{where}: expected {num_labels} probabilities per token, got {self._width}")
         dropped_types = [name for name in file_types if name not in types]
         if dropped_types:
-            raise DataError(f"{where}: has probabilities of {dropped_types[0]!r}, which types= leaves out")
+            raise DataError(f"{where}: has probabilities for type {dropped_types[0]!r}, which is not in types=")
         file_probabilities = np.array(self._values, np.float32).reshape(-1, num_labels)
         probabilities = np.zeros((len(file_probabilities), 2 * len(types) + 1), np.float32)
         tags = TagSet(tuple(types))
@@ -138,14 +142,9 @@ class ProbabilityBuilder:
         return probabilities
 
 
-SENTENCES_PER_CHUNK = 2000
-"""So many sentences are unpacked at a time."""
-RecordColumns = dict[str, Iterator[Any]]
-
-
 @dataclass(frozen=True)
 class SentenceSlice:
-    """A slice of some content, whose columns are read off sentence by sentence."""
+    """A slice of consecutive sentences, as columns that yield one value per sentence."""
 
     data: Dataset
     labels: NDArray[np.int16] | None
@@ -154,11 +153,11 @@ class SentenceSlice:
     in_characters: bool
 
     def group_by_sentence(self, rows: list[Any]) -> Iterator[list[Any]]:
-        """The rows of each sentence."""
+        """Yield the rows of each sentence, given one row per token."""
         return (rows[a:b] for a, b in pairwise(self.data.offsets.tolist()))
 
     def spans(self, labels: NDArray[np.int16]) -> Iterator[list[list[Any]]]:
-        """The spans of each sentence, in tokens or in characters."""
+        """Yield the spans [start, end, type] of each sentence, in tokens or characters."""
         data = self.data
         spans, types = data.tags.spans(labels, data.offsets), data.tags.types
         if self.in_characters and data.text is not None:
@@ -170,7 +169,7 @@ class SentenceSlice:
             yield [[start, end, types[type_index]] for start, end, type_index in rows]
 
     def votes(self) -> Iterator[list[list[list[Any]] | None]]:
-        """For each sentence the spans of every source, None where it abstains."""
+        """Yield for each sentence the spans of every source, None where it abstains."""
         data = self.data
         columns = [self.spans(votes) for votes in data.votes.T]
         padded = np.concatenate([data.votes, np.zeros((1, len(data.sources)), np.int16)])
@@ -183,7 +182,7 @@ class SentenceSlice:
             ]
 
     def prediction_columns(self, name: str) -> RecordColumns:
-        """The columns of predictions: spans with their scores, and probabilities."""
+        """Return the columns of predictions: spans with scores under `name`, and probabilities."""
         if self.labels is None:
             return {}
         columns: RecordColumns = {
@@ -203,7 +202,7 @@ def iter_records(
     *,
     in_characters: bool = False,
 ) -> Iterator[dict[str, Any]]:
-    """One record for each sentence, with these columns of its slice."""
+    """Yield one record per sentence, with the columns that `make_columns` returns for a slice."""
     data = get_dataset(content)
     labels = content.labels if isinstance(content, Predictions) else None
     probabilities = content.probabilities if isinstance(content, Predictions) else None
@@ -223,6 +222,6 @@ def iter_records(
 
 
 def zip_columns(columns: RecordColumns) -> Iterator[dict[str, Any]]:
-    """Columns, row by row."""
+    """Yield one record per row of the columns."""
     for values in zip(*columns.values(), strict=True):
         yield dict(zip(columns, values, strict=True))

@@ -1,11 +1,12 @@
-"""JSON lines: one record per sentence, ours or as doccano, Prodigy, LightTag and others write it.
+"""JSON lines: one record per sentence; also reads exports of doccano, Prodigy, LightTag and others.
 
-Offsets count characters of `text` where a record has text, tokens otherwise. The first record
-of our own files also has `corpus`: types, sources, silence, and the model of predictions.
+Offsets count characters of `text` if a record has text, else tokens. The first record of a file written by convener
+also has `corpus`, the metadata: types, sources, silence, and the model of predictions.
 """
 
 from __future__ import annotations
 
+import codecs
 from array import array
 from pathlib import Path
 from typing import Any
@@ -30,35 +31,29 @@ from convener.io.json_records import (
     parse_spans,
     parse_token_offsets,
 )
-from convener.io.json_stream import dump_json, parse_json
+from convener.io.json_stream import dump_json
 from convener.io.metadata import Metadata, build_tag_set, replace_dataset_fields, select_sources
 from convener.io.tag_columns import TagRepair, TagRowIndex
+from convener.storage import decode_line, parse_json
 
 EXTERNAL_GOLD_KEYS = ("gold", "spans", "entities", "labels", "label", "ner_tags", "tags")
-"""Where other tools keep the spans; the first that a record has counts."""
+"""Keys under which other tools store spans or tags; the first that a record has is used."""
 TAG_KEYS = ("ner_tags", "tags")
-START_KEYS, END_KEYS, LABEL_KEYS = (
-    ("start", "start_offset"),
-    ("end", "end_offset"),
-    ("label", "tag", "type"),
-)
+START_KEYS = ("start", "start_offset")
+END_KEYS = ("end", "end_offset")
+LABEL_KEYS = ("label", "tag", "type")
 
 
 def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
-    """The records of a JSON lines file: predictions if it is ours and has labels."""
+    """Read a JSON lines file: Predictions if convener wrote it and it has `labels`, else a Dataset."""
     reader: _Reader | None = None
     with path.open("rb") as file:
         for line_number, raw in enumerate(file, 1):
             where = f"{path}:{line_number}"
-            raw = raw.removeprefix(b"\xef\xbb\xbf") if line_number == 1 else raw
+            raw = raw.removeprefix(codecs.BOM_UTF8) if line_number == 1 else raw
             if not raw.strip():
                 continue
-            try:
-                text = raw.decode()
-            except UnicodeDecodeError as error:
-                byte = raw[error.start]
-                raise DataError(f"{where}: not UTF-8 text (byte {byte:#04x})") from None
-            record = parse_json(text, where)
+            record = parse_json(decode_line(raw, where), where)
             if not isinstance(record, dict):
                 raise DataError(f"{where}: expected a JSON object, got {short_repr(record)}")
             if reader is None:
@@ -66,18 +61,32 @@ def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
                 if reader.is_native and not {"text", "tokens"} & set(record):
                     continue
             elif "corpus" in record and not reader.is_native:
-                raise DataError(f"{where}: expected 'corpus' in the first record: lines moved?")
-            if record.get("answer", "accept") != "accept":  # Prodigy's word on the annotation
+                raise DataError(f"{where}: the record with 'corpus' must be the first line of the file")
+            if record.get("answer", "accept") != "accept":  # Prodigy's verdict on the annotation
                 issues.add("left out", where, "gold", f"answer {short_repr(record['answer'])}")
                 continue
             reader.add(record, where)
     if reader is None:
-        raise DataError(f"{path}: is empty: expected one JSON object per line")
+        raise DataError(f"{path}: the file is empty: expected one JSON object per line")
     return reader.build()
 
 
+def write(content: LabeledData, path: Path, options: WriteOptions) -> None:
+    """Write one record per sentence; the first also contains the metadata."""
+    data = get_dataset(content)
+    corpus = {"corpus": Metadata.from_content(content).without_inferable_contents(content).to_dict()}
+    if not options.lossy:
+        _check_token_offsets(data, path.name)
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        if not len(data):
+            file.write(dump_json(corpus, path.name) + "\n")
+        for number, record in enumerate(iter_records(content, _columns, in_characters=True)):
+            where = f"{path.name}: sentence {number}"
+            file.write(dump_json({**({} if number else corpus), **record}, where) + "\n")
+
+
 class _Reader:
-    """Collects records in an assembler."""
+    """Adds records to a dataset builder."""
 
     def __init__(self, path: Path, corpus: Any, options: ReadOptions, issues: Issues, where: str) -> None:
         self._path, self._options, self._issues = path, options, issues
@@ -99,12 +108,12 @@ class _Reader:
         return isinstance(self._options.sources, str) or name in self._options.sources
 
     def add(self, record: dict[str, Any], where: str) -> None:
-        """Take in one record."""
+        """Add one record."""
         doc_id, doc_offset = record.get("doc_id"), record.get("char_start", 0)
         if self._all_or_none("doc_id", doc_id is not None, where) and not isinstance(doc_id, str):
-            raise DataError(f"{where}: expected 'doc_id' as a string, got {short_repr(doc_id)}")
+            raise DataError(f"{where}: 'doc_id' must be a string, got {short_repr(doc_id)}")
         if type(doc_offset) is not int or not 0 <= doc_offset < 2**63:
-            raise DataError(f"{where}: expected 'char_start' as a number, got {short_repr(doc_offset)}")
+            raise DataError(f"{where}: 'char_start' must be a non-negative integer, got {short_repr(doc_offset)}")
         tokens, text, token_offsets = _parse_tokens(record, where)
         self._builder.add_sentence(
             tokens,
@@ -119,8 +128,8 @@ class _Reader:
         if not self.is_native:
             if "labels" in record and {"votes", "probabilities"} & set(record):
                 raise DataError(
-                    f"{where}: labels beside votes, but no 'corpus' in the first record to say "
-                    "that they are predictions: lines missing?"
+                    f"{where}: 'labels' beside votes or probabilities, but the first record has no 'corpus': "
+                    "is the first line missing?"
                 )
             self._add_external_gold(record, len(tokens), where)
             return
@@ -134,9 +143,8 @@ class _Reader:
 
     def _add_spans(self, source: str, display_name: str, value: Any, where: str) -> None:
         self._builder.source_spans(source)
-        for start, end, entity_type, score in parse_spans(
-            _spans_as_rows(value, where, display_name), where, display_name
-        ):
+        rows = _spans_as_rows(value, where, display_name)
+        for start, end, entity_type, score in parse_spans(rows, where, display_name):
             if source == PREDICTIONS:
                 self._scores_all_or_none("score", score == score, where)
             self._builder.add_span(source, start, end, entity_type, score)
@@ -144,7 +152,7 @@ class _Reader:
     def _add_votes(self, votes: Any, where: str) -> None:
         votes = {} if votes is None else votes
         if not isinstance(votes, dict):
-            raise DataError(f"{where}: expected 'votes' as spans by source, got {short_repr(votes)}")
+            raise DataError(f"{where}: 'votes' must map sources to spans, got {short_repr(votes)}")
         num_previous = len(self._builder) - 1
         for name in votes:
             if name not in self._source_names:
@@ -158,35 +166,38 @@ class _Reader:
                 self._builder.abstain(name)
 
     def _abstains_when_missing(self, name: str) -> bool:
-        """Whether the source abstains where it is not mentioned."""
+        """Whether the source abstains on a record that does not mention it."""
         return self._metadata.silences([name], self._options) == ("abstain",)
 
     def _add_external_gold(self, record: dict[str, Any], num_tokens: int, where: str) -> None:
+        """Add the spans or tags of a record that another tool wrote as gold."""
         key = next((key for key in EXTERNAL_GOLD_KEYS if record.get(key) is not None), None)
         if not self._all_or_none("gold", key is not None, where) or key is None:
             return
         self._gold_key = self._gold_key or key
         if key != self._gold_key:
-            raise DataError(f"{where}: expected {self._gold_key!r}, as before, got {key!r}")
+            raise DataError(f"{where}: expected {self._gold_key!r}, as in earlier records, got {key!r}")
         value = record[key]
         if key not in TAG_KEYS:
             self._add_spans(GOLD, "gold", value, where)
             return
         if not isinstance(value, list) or len(value) != num_tokens:
-            raise DataError(f"{where}: expected {key!r} of {num_tokens} tokens, got {short_repr(value)}")
+            raise DataError(
+                f"{where}: expected one tag for each of {num_tokens} tokens in {key!r}, got {short_repr(value)}"
+            )
         for tag in value:
             if not isinstance(tag, str):
-                raise DataError(f"{where}: expected {key!r} as tags, got {short_repr(tag)}")
+                raise DataError(f"{where}: expected {key!r} to contain strings, got {short_repr(tag)}")
         with error_location(where):
             self._row_ids.extend(map(self._tag_rows.__getitem__, value))
 
     def build(self) -> LabeledData:
-        """The dataset or the predictions of all records."""
+        """Return the dataset or the predictions of all records."""
         metadata, where = self._metadata, str(self._path)
         with error_location(where):
             types = build_tag_set(self._types, {*self._builder.observed_types, *self._tag_rows.types}).types
         names = tuple(self._source_names)
-        select_sources(names, self._options, where)  # refuses those that are not known
+        select_sources(names, self._options, where)  # raises for unknown names
         content = self._builder.build(
             types=types,
             sources=names,
@@ -198,6 +209,8 @@ class _Reader:
         return replace_dataset_fields(content, gold=self._gold_from_tags(get_dataset(content)))
 
     def _gold_from_tags(self, data: Dataset) -> NDArray[np.int16]:
+        """Return the gold labels of records with tags.  -> (N,)"""
+
         def where(token: int) -> str:
             sentence = row_at(data.offsets, token)
             line = f"{self._path}:{self._line_numbers[sentence]}"
@@ -209,23 +222,23 @@ class _Reader:
 
 
 def _parse_tokens(record: dict[str, Any], where: str) -> tuple[list[str], str | None, NDArray[np.int32] | None]:
-    """Tokens of a record, its text if it has one, and where the tokens are in it."""
+    """Return the tokens of a record, its text if it has one, and the offsets of the tokens in it."""
     text, tokens, offset_pairs = map(record.get, ("text", "tokens", "chars"))
     if text is not None and not isinstance(text, str):
-        raise DataError(f"{where}: expected 'text' as a string, got {short_repr(text)}")
+        raise DataError(f"{where}: 'text' must be a string, got {short_repr(text)}")
     if tokens is None:
         if text is None:
             raise DataError(f"{where}: expected 'text' or 'tokens', got {short_repr(list(record))}")
         token_spans = word_spans(text)
         return [text[start:end] for start, end in token_spans.tolist()], text, token_spans
     if not isinstance(tokens, list):
-        raise DataError(f"{where}: expected 'tokens' as a list, got {short_repr(tokens)}")
+        raise DataError(f"{where}: 'tokens' must be a list, got {short_repr(tokens)}")
     if tokens and all(isinstance(token, dict) for token in tokens):
         offset_pairs = [[token.get("start"), token.get("end")] for token in tokens]
         tokens = [token.get("text") for token in tokens]
     for token in tokens:
         if not isinstance(token, str):
-            raise DataError(f"{where}: expected tokens as strings, got {short_repr(token)}")
+            raise DataError(f"{where}: 'tokens' must contain strings, got {short_repr(token)}")
     if text is None:
         return tokens, None, None
     if offset_pairs is None:
@@ -233,12 +246,12 @@ def _parse_tokens(record: dict[str, Any], where: str) -> tuple[list[str], str | 
             return tokens, text, find_token_offsets(tokens, text)
     token_offsets = parse_token_offsets(offset_pairs, len(tokens), text, where)
     if (token_offsets[1:, 0] < token_offsets[:-1, 1]).any():
-        raise DataError(f"{where}: expected tokens one after the other, got some that overlap")
+        raise DataError(f"{where}: tokens overlap or are out of order")
     return tokens, text, token_offsets
 
 
 def _spans_as_rows(value: Any, where: str, display_name: str) -> Any:
-    """Spans given as objects, as rows; anything else as it is."""
+    """Return a list of spans with objects converted to [start, end, label]; other values are left to the caller."""
     if not isinstance(value, list):
         return value
     rows = []
@@ -248,37 +261,22 @@ def _spans_as_rows(value: Any, where: str, display_name: str) -> Any:
                 next((item[key] for key in keys if key in item), None) for keys in (START_KEYS, END_KEYS, LABEL_KEYS)
             ]
             if None in values:
-                raise DataError(
-                    f"{where}: expected a span with start, end and label of {display_name}, got {short_repr(item)}"
-                )
+                problem = f"expected a span with start, end and label ({display_name}), got {short_repr(item)}"
+                raise DataError(f"{where}: {problem}")
             item = values
         rows.append(item)
     return rows
 
 
-def write(content: LabeledData, path: Path, options: WriteOptions) -> None:
-    """Write one record per sentence, the first with the corpus."""
-    data = get_dataset(content)
-    corpus = {"corpus": Metadata.from_content(content).without_inferable_contents(content).to_dict()}
-    if not options.lossy:
-        _check_token_offsets(data, path.name)
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        if not len(data):
-            file.write(dump_json(corpus, path.name) + "\n")
-        for number, record in enumerate(iter_records(content, _columns, in_characters=True)):
-            where = f"{path.name}: sentence {number}"
-            file.write(dump_json({**({} if number else corpus), **record}, where) + "\n")
-
-
 def _check_token_offsets(data: Dataset, where: str) -> None:
-    """Refuse tokens that spans of characters cannot tell apart."""
+    """Raise FormatError for tokens that character offsets cannot distinguish."""
     misordered = np.zeros(0, bool) if data.text is None else misordered_tokens(data.text, data.offsets)
     if misordered.any():
         token = int(np.flatnonzero(misordered)[0])
         sentence = row_at(data.offsets, token)
         raise FormatError(
-            f"{where}: sentence {sentence}: token {token - data.offsets[sentence]} has no "
-            "characters of its own, which jsonl needs; choose another format or set lossy"
+            f"{where}: sentence {sentence}: token {token - data.offsets[sentence]} is empty or overlaps its neighbour; "
+            "format 'jsonl' needs distinct character offsets; choose another format or pass lossy=True"
         )
 
 
@@ -301,7 +299,7 @@ def _columns(chunk: SentenceSlice) -> RecordColumns:
 
 FORMAT = Format(
     name="jsonl",
-    summary="JSON lines: one record per sentence; reads doccano, Prodigy and LightTag exports",
+    summary="JSON lines: one record per sentence; also reads exports of doccano, Prodigy and LightTag",
     suffixes=(".jsonl", ".ndjson"),
     capabilities=frozenset(CAPABILITIES) - {"abstain within a sentence", "illegal votes"},
     read=read,

@@ -1,7 +1,6 @@
-"""What a file says of itself, and what was asked of it: types, sources, silence, what it holds.
+"""Metadata of a file: types, sources, silence, model and contents; and the options applied to it.
 
-Files of ours state their facts as one JSON object, wherever their format has room for it; files
-of others may state some of them.
+Every format stores the metadata as one JSON object. Files that convener did not write may have some of its keys.
 """
 
 from __future__ import annotations
@@ -21,38 +20,39 @@ from convener.data.tags import TagSet
 from convener.data.validation import SILENCES, Silence
 from convener.errors import DataError, NoTypesError, UnknownNameError, unknown_name_message
 from convener.io.formats import LabeledData, ReadOptions, get_dataset
-from convener.io.json_stream import dump_json, parse_json
+from convener.io.json_stream import dump_json
+from convener.storage import parse_json
 
 METADATA_VERSION = 1
 MAX_TYPES = 16_383
-"""More would not fit the 16 bits of a label."""
-# What files call a part: the field that holds it.
+"""Maximum number of types: labels have 16 bits."""
+# Names in `Metadata.contents`, and the fields of Dataset and Predictions they stand for.
 _DATASET_CONTENTS = {"gold": "gold", "text": "text", "documents": "doc_ids"}
 _PREDICTION_CONTENTS = {"probabilities": "probabilities", "scores": "span_scores"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Metadata:
-    """The facts of one file; None where it does not say."""
+    """Metadata of one file; None where the file does not state a value."""
 
     types: tuple[str, ...] | None = None
     sources: tuple[str, ...] | None = None
     silence: Mapping[str, Silence] = field(default_factory=dict)
     prior_precision: Mapping[str, float] = field(default_factory=dict)
-    """How often a source's marks are presumed right, where that is known."""
+    """Presumed precision of the votes of a source, where known."""
     coarse: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """What those of the types allow that are coarse labels."""
+    """Coarse labels among the types, and the types each allows."""
     model: str | None = None
-    """Only files of predictions have one; it may be ""."""
+    """Name of the model; not None, but possibly "", in files of predictions."""
     model_settings: Mapping[str, Any] = field(default_factory=dict)
     contents: tuple[str, ...] = ()
-    """Parts that it holds; without the word, an empty column would be none at all."""
+    """Optional parts of the file, so that an empty column can be told from a missing one."""
     extra: Mapping[str, Any] = field(default_factory=dict)
-    """What one format adds for itself."""
+    """Further keys, used by single formats."""
 
     @classmethod
     def from_content(cls, content: LabeledData, **extra: Any) -> Metadata:
-        """The facts of a dataset or of predictions."""
+        """Return the metadata of a dataset or of predictions."""
         data = get_dataset(content)
         contents = [name for name, field_name in _DATASET_CONTENTS.items() if getattr(data, field_name) is not None]
         metadata = cls(
@@ -77,7 +77,7 @@ class Metadata:
         return replace(metadata, model=content.model, model_settings=model_settings, contents=tuple(contents))
 
     def to_dict(self) -> dict[str, Any]:
-        """The facts as `of_values` reads them."""
+        """Return the metadata as the JSON object that `from_dict` reads."""
         result: dict[str, Any] = {
             "types": self.types,
             "sources": self.sources,
@@ -94,12 +94,12 @@ class Metadata:
         return {**result, **self.extra}
 
     def to_json(self) -> str:
-        """One line of JSON."""
+        """Return the metadata as one line of JSON."""
         return dump_json({"version": METADATA_VERSION, **self.to_dict()}, "the model's settings")
 
     @classmethod
     def from_dict(cls, values: Any, where: str, *, types_key: str = "types", sources_key: str = "sources") -> Metadata:
-        """The facts in a JSON object; types and sources are its names for them."""
+        """Return the metadata in a JSON object, whose keys for types and sources may differ."""
         if not isinstance(values, dict):
             raise DataError(f"{where}: expected a JSON object, got {short_repr(values)}")
         silence, model_settings = values.get("silence") or {}, values.get("settings") or {}
@@ -115,16 +115,16 @@ class Metadata:
             isinstance(probability, float) and 0 < probability < 1 for probability in prior_precision.values()
         ):
             raise DataError(
-                f"{where}: expected 'precision' as a number in (0, 1) by source, got {short_repr(prior_precision)}"
+                f"{where}: 'precision' must map sources to numbers in (0, 1), got {short_repr(prior_precision)}"
             )
         if not isinstance(model_settings, dict):
-            raise DataError(f"{where}: expected 'settings' as an object, got {short_repr(model_settings)}")
+            raise DataError(f"{where}: 'settings' must be an object, got {short_repr(model_settings)}")
         if not isinstance(model, str | None):
-            raise DataError(f"{where}: expected 'model' as a string, got {short_repr(model)}")
+            raise DataError(f"{where}: 'model' must be a string, got {short_repr(model)}")
         type_names = parse_names(values, types_key, where)
         coarse = values.get("coarse") or {}
         if not isinstance(coarse, dict):
-            raise DataError(f"{where}: expected 'coarse' as types by label, got {short_repr(coarse)}")
+            raise DataError(f"{where}: 'coarse' must map labels to types, got {short_repr(coarse)}")
         coarse = {name: parse_names(coarse, name, where) or () for name in coarse}
         with error_location(where):
             if type_names is not None:
@@ -146,25 +146,24 @@ class Metadata:
 
     @classmethod
     def from_json(cls, text: str, where: str) -> Metadata:
-        """The facts that `to_json` wrote."""
-        where = f"{where}: convener's facts"
+        """Return the metadata that `to_json` wrote."""
+        where = f"{where}: convener metadata"
         metadata = cls.from_dict(parse_json(text, where), where)
         if metadata.types is None or metadata.sources is None:
             raise DataError(f"{where}: expected 'types' and 'sources', got {short_repr(metadata.extra)}")
         return metadata
 
     def without_inferable_contents(self, content: LabeledData) -> Metadata:
-        """The facts with only those parts that no sentence and no span of the content shows."""
+        """Return the metadata without the contents that readers can infer from sentences and spans."""
         not_inferable = set() if len(content) else set(self.contents)
         if isinstance(content, Predictions) and not len(content.spans):
             not_inferable.add("scores")
         return replace(self, contents=tuple(name for name in self.contents if name in not_inferable))
 
     def restore(self, content: LabeledData) -> LabeledData:
-        """The content with what none of its sentences and spans shows.
+        """Return the content with the properties that sentences and spans do not show.
 
-        That is the precision of sources, what coarse labels allow, and columns that the file
-        holds with nothing in them.
+        These are the precision of sources, coarse labels, and columns that exist but are empty.
         """
         if self.prior_precision or self.coarse:
             data = get_dataset(content).with_coarse(self.coarse)
@@ -193,7 +192,7 @@ class Metadata:
         )
 
     def select_types(self, options: ReadOptions) -> tuple[str, ...] | None:
-        """The types asked for and the file's coarse labels, or else the types it names."""
+        """Return the requested types and the coarse labels of the file, or by default the types it names."""
         if options.types is None:
             return self.types
         return (*(name for name in options.types if name not in self.coarse), *self.coarse)
@@ -204,29 +203,29 @@ class Metadata:
 
 
 def replace_dataset_fields(content: LabeledData, **changes: Any) -> LabeledData:
-    """The same content with some fields of its dataset replaced."""
+    """Return the content with some fields of its dataset replaced."""
     data = replace(get_dataset(content), **changes)
     return replace(content, data=data) if isinstance(content, Predictions) else data
 
 
 def parse_names(values: Mapping[str, Any], key: str, where: str) -> tuple[str, ...] | None:
-    """The list of different names under a key; None if there is none."""
+    """Return the list of distinct names under a key; None if the key is missing."""
     names = values.get(key)
     if names is None:
         return None
     if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
-        raise DataError(f"{where}: expected {key!r} as a list of names, got {short_repr(names)}")
+        raise DataError(f"{where}: {key!r} must be a list of names, got {short_repr(names)}")
     if len(set(names)) != len(names):
         duplicate = next(name for name in names if names.count(name) > 1)
-        raise DataError(f"{where}: {key!r} names {duplicate!r} twice")
+        raise DataError(f"{where}: {key!r} contains {duplicate!r} twice")
     return tuple(names)
 
 
 def build_tag_set(given_types: Sequence[str] | None, observed_types: Iterable[str] = ()) -> TagSet:
-    """The tag set of the types that are named, else of those found, in alphabetical order."""
+    """Return the tag set of the given types, by default of the observed ones, sorted."""
     types = tuple(sorted(observed_types) if given_types is None else given_types)
     if not types:
-        raise NoTypesError("no entity types: none are named and none occur; give types=...")
+        raise NoTypesError("the file names no entity types and contains no spans; pass types=[...]")
     if len(types) > MAX_TYPES:
         raise DataError(f"expected at most {MAX_TYPES} entity types, got {len(types)}")
     return TagSet(types)
@@ -238,7 +237,7 @@ def select_sources(
     where: str,
     recommended: Sequence[str] | None = None,
 ) -> tuple[str, ...]:
-    """The sources that the options ask for, in the order asked for."""
+    """Return the sources that the options select, in the requested order."""
     if isinstance(options.sources, str):
         use_all = options.sources == "all" or recommended is None
         return tuple(available if use_all else recommended or ())
@@ -249,7 +248,7 @@ def select_sources(
 
 
 def apply_read_options(content: LabeledData, options: ReadOptions, where: str) -> LabeledData:
-    """Content as its file states it, with the sources, types and silence that were asked for."""
+    """Return the content of a native file with the sources, types and silence that the options select."""
     data = get_dataset(content)
     selected = data.select_sources(select_sources(data.sources, options, where))
     if options.silence is not None:
@@ -263,5 +262,5 @@ def apply_read_options(content: LabeledData, options: ReadOptions, where: str) -
 
 
 def unfiltered(options: ReadOptions) -> ReadOptions:
-    """The same options, asking for all that a file has: `as_asked` chooses afterwards."""
+    """Return the options without selection of sources, types and silence; `apply_read_options` selects later."""
     return replace(options, sources="all", types=None, silence=None)

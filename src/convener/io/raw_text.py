@@ -1,6 +1,6 @@
-"""Raw text: sentences and words are found by rules, or by spaCy.
+"""Raw text, split into sentences and tokens by rules or by spaCy.
 
-Where a file has empty lines, what stands between them is a document; else every line is one.
+In a file with blank lines, documents are the blocks between them; otherwise every line is a document.
 """
 
 from __future__ import annotations
@@ -23,16 +23,19 @@ from convener.io.formats import Format, LabeledData, ReadOptions, WriteOptions
 from convener.storage import decode_utf8
 
 DEFAULT_TYPES = ("ENT",)
-"""The types of text that nobody has marked; labeling functions bring their own."""
+"""Types of a dataset without annotations; labeling functions add their own."""
+SAMPLE_BYTES = 1 << 16
+"""Number of bytes read to tell raw text from CoNLL columns."""
+_BLANK_LINES = re.compile(r"\n[ \t\r]*\n\s*")
 TextInput = str | Iterable[str] | Mapping[str, str]
 
 
 def tokenize(texts: TextInput, *, types: Sequence[str] = DEFAULT_TYPES, spacy_pipeline: str | None = None) -> Dataset:
-    """Sentences and words of raw texts, with their places; every text is a document.
+    """Return the sentences and tokens of raw texts, with offsets; every text is a document.
 
-    texts  one, several, or several by name
-    types  entity types, where they are known; labeling functions that are applied bring theirs
-    spacy  cut with a spaCy pipeline ("en_core_web_sm") or the rules of a language ("en")
+    texts           one text, several texts, or texts by document id
+    types           entity types, if known; labeling functions add their own
+    spacy_pipeline  split with a spaCy pipeline ("en_core_web_sm") or the rules of a language ("en")
 
     >>> data = tokenize("Dr. Ray left Oslo. He flew to Lima.")
     >>> [sentence.tokens for sentence in data]
@@ -44,13 +47,51 @@ def tokenize(texts: TextInput, *, types: Sequence[str] = DEFAULT_TYPES, spacy_pi
         texts = [texts]
     texts_by_id = texts if isinstance(texts, Mapping) else {str(number): text for number, text in enumerate(texts)}
     builder = DatasetBuilder(ReadOptions(), Issues())
-    add_texts(builder, texts_by_id, spacy_pipeline=spacy_pipeline)
+    _add_texts(builder, texts_by_id, spacy_pipeline=spacy_pipeline)
     content = builder.build(types=tuple(types))
     return content.data if isinstance(content, Predictions) else content
 
 
-def add_texts(builder: DatasetBuilder, texts: Mapping[str, str], *, spacy_pipeline: str | None) -> None:
-    """Add the sentences of texts, by the names of the documents."""
+def recognizes(path: Path) -> bool:
+    """Whether a .txt file is raw text rather than CoNLL columns, even malformed ones.
+
+    A file has columns if at least half of its lines end in a chunk tag, or if all lines have the same number of words
+    and most of the last words are upper case.
+    """
+    if path.suffix.lower() != ".txt" or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        sample = file.read(SAMPLE_BYTES).decode("utf-8", "replace")
+    lines = [line.split() for line in sample.splitlines() if line.strip()]
+    if not lines or lines[0][0].startswith(("#", "-DOCSTART-")):
+        return False
+    last_words = [words[-1] for words in lines if len(words) > 1]
+    if 2 * sum(map(_is_tag, last_words)) >= len(lines):
+        return False
+    same_width = len(lines) > 1 and len({len(words) for words in lines}) == 1
+    mostly_uppercase = 2 * sum(word == word.upper() for word in last_words) >= len(last_words)
+    return not (same_width and mostly_uppercase)
+
+
+def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
+    """Read the sentences of all documents; the dataset has no sources."""
+    text = decode_utf8(path.read_bytes(), str(path))
+    blocks = [block for block in _BLANK_LINES.split(text) if block.strip()]
+    if len(blocks) < 2:
+        blocks = [line for line in text.splitlines() if line.strip()]
+    builder = DatasetBuilder(options, issues)
+    texts_by_id = {f"{path.stem}-{number}": block for number, block in enumerate(blocks, start=1)}
+    _add_texts(builder, texts_by_id, spacy_pipeline=options.spacy)
+    return builder.build(types=options.types or DEFAULT_TYPES)
+
+
+def write(content: LabeledData, path: Path, options: WriteOptions) -> None:
+    """Raise FormatError: raw text cannot store votes or labels."""
+    raise FormatError(f"{path}: format 'raw' is read-only")
+
+
+def _add_texts(builder: DatasetBuilder, texts: Mapping[str, str], *, spacy_pipeline: str | None) -> None:
+    """Split texts, given by document id, and add their sentences."""
     for name, text in texts.items():
         if not isinstance(text, str):
             raise DataError(f"text {name}: expected a string, got {type(text).__name__}")
@@ -69,10 +110,10 @@ def add_texts(builder: DatasetBuilder, texts: Mapping[str, str], *, spacy_pipeli
 
 
 class _SpacySplitter:
-    """Cuts as spaCy does."""
+    """Splits text with spaCy."""
 
     def __init__(self, name: str) -> None:
-        library: Any = require("spacy", extra="spacy", purpose="splitting with spaCy")
+        library: Any = require("spacy", extra="spacy", purpose="splitting text with spaCy")
         try:
             if len(name) <= 3:
                 self._nlp = library.blank(name)
@@ -90,32 +131,6 @@ class _SpacySplitter:
                 yield start, end, np.array(words, np.int32) - np.int32(start)
 
 
-SAMPLE_BYTES = 1 << 16
-"""So many bytes are enough to tell raw text from columns."""
-_BLANK_LINES = re.compile(r"\n[ \t\r]*\n\s*")
-
-
-def recognizes(path: Path) -> bool:
-    """Whether a .txt file is raw text rather than columns, even broken ones.
-
-    Columns: half of the lines end in chunk tags, or all have the same number of words, of which
-    the last is in capitals, as other tags are.
-    """
-    if path.suffix.lower() != ".txt" or not path.is_file():
-        return False
-    with path.open("rb") as file:
-        sample = file.read(SAMPLE_BYTES).decode("utf-8", "replace")
-    lines = [line.split() for line in sample.splitlines() if line.strip()]
-    if not lines or lines[0][0].startswith(("#", "-DOCSTART-")):
-        return False
-    last_words = [words[-1] for words in lines if len(words) > 1]
-    if 2 * sum(map(_is_tag, last_words)) >= len(lines):
-        return False
-    same_width = len(lines) > 1 and len({len(words) for words in lines}) == 1
-    mostly_uppercase = 2 * sum(word == word.upper() for word in last_words) >= len(last_words)
-    return not (same_width and mostly_uppercase)
-
-
 def _is_tag(word: str) -> bool:
     try:
         parse_tag(word)
@@ -124,26 +139,9 @@ def _is_tag(word: str) -> bool:
     return True
 
 
-def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
-    """The sentences of all documents; nobody has marked anything in them."""
-    text = decode_utf8(path.read_bytes(), str(path))
-    blocks = [block for block in _BLANK_LINES.split(text) if block.strip()]
-    if len(blocks) < 2:
-        blocks = [line for line in text.splitlines() if line.strip()]
-    builder = DatasetBuilder(options, issues)
-    texts_by_id = {f"{path.stem}-{number}": block for number, block in enumerate(blocks, start=1)}
-    add_texts(builder, texts_by_id, spacy_pipeline=options.spacy)
-    return builder.build(types=options.types or DEFAULT_TYPES)
-
-
-def write(content: LabeledData, path: Path, options: WriteOptions) -> None:
-    """Raw text cannot hold votes or labels."""
-    raise FormatError(f"{path}: raw text can only be read")
-
-
 FORMAT = Format(
     name="raw",
-    summary="raw text: a document per line, or between empty lines",
+    summary="raw text: one document per line or per block between blank lines; read-only",
     suffixes=(),
     capabilities=frozenset(),
     read=read,

@@ -1,9 +1,9 @@
-"""spaCy's DocBin: one Doc for each sentence, one span group for each source.
+"""spaCy's DocBin: one Doc per sentence, one span group per source.
 
-`doc.ents` are the gold of a dataset, or the aggregated labels of predictions, which also stand in
-`doc.spans["convener"]` with their scores in its attrs, as spaCy's span categorizer keeps them.
-What spaCy has no place for stands in `doc.user_data["convener"]`, and in the attrs of groups, as
-plain values; the first Doc says there which it is, gold or labels, and the other facts.
+`doc.ents` are the gold entities of a dataset or the entities of predictions. Predictions are also in
+`doc.spans["convener"]`, with their scores in its attrs, as in spaCy's span categorizer. Other information is stored as
+plain values in `doc.user_data["convener"]` and in the attrs of groups; the user data of the first Doc contains the
+metadata.
 """
 
 from __future__ import annotations
@@ -31,71 +31,52 @@ from convener.io.formats import CAPABILITIES, Format, LabeledData, ReadOptions, 
 from convener.io.metadata import Metadata, apply_read_options, unfiltered
 
 USER_DATA_KEY = "convener"
-"""Our key in `doc.user_data`."""
+"""Key in `doc.user_data`."""
 PREDICTIONS_GROUP = "convener"
-"""The span group of aggregated labels."""
-
-
-def import_spacy(module: str) -> Any:
-    """A module of the library."""
-    return require(module, extra="spacy", purpose="a .spacy file")
-
-
-@contextmanager
-def cached_registries() -> Iterator[None]:
-    """Lets spaCy's packer look for its plugins once, not for every value it packs.
-
-    The search takes a millisecond, and each span group of each document is packed by itself.
-    """
-    packer = import_spacy("srsly.msgpack")
-    registries = (packer.msgpack_encoders, packer.msgpack_decoders)
-    for registry in registries:
-        registry.__dict__["get_all"] = partial(dict, registry.get_all())
-    try:
-        yield
-    finally:
-        for registry in registries:
-            registry.__dict__.pop("get_all", None)
-
-
-def read_docs(path: Path) -> list[Any]:
-    """All documents of a file."""
-    doc_bin, vocab = import_spacy("spacy.tokens").DocBin(), import_spacy("spacy.vocab").Vocab()
-    raw, gc_was_enabled = path.read_bytes(), gc.isenabled()
-    try:
-        with wrap_errors(str(path), "DocBin"), cached_registries():
-            return list(doc_bin.from_bytes(raw).get_docs(vocab))
-    finally:
-        if gc_was_enabled:
-            gc.enable()  # srsly leaves it switched off where it fails
-
-
-def get_user_data(doc: Any) -> Mapping[str, Any]:
-    """What stands in a document beside what spaCy has a place for."""
-    user_data = doc.user_data.get(USER_DATA_KEY)
-    return user_data if isinstance(user_data, dict) else {}
+"""Span group of predictions."""
 
 
 def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
-    """Span groups become sources, entities the gold, a file of ours what it was."""
-    docs = read_docs(path)
+    """Read a DocBin: span groups are sources, entities are gold; a native file is restored exactly."""
+    docs = _read_docs(path)
     metadata = None
     for doc in docs:
-        if "facts" in (user_data := get_user_data(doc)):
+        if "facts" in (user_data := _get_user_data(doc)):
             raw = user_data["facts"]
             metadata = Metadata.from_json(raw if isinstance(raw, str) else "", str(path))
             break
     if metadata is None:
         with wrap_errors(str(path), "DocBin"):
             return _Reader(path, None, options, issues).read(docs)
-    docs = [doc for doc in docs if not get_user_data(doc).get("empty")]
+    docs = [doc for doc in docs if not _get_user_data(doc).get("empty")]
     with wrap_errors(str(path), "DocBin"):
         content = _Reader(path, metadata, unfiltered(options), issues).read(docs)
     return apply_read_options(metadata.restore(content), options, str(path))
 
 
+def write(content: LabeledData, path: Path, options: WriteOptions) -> None:
+    """Write a DocBin with span groups, entities and user data."""
+    spacy_tokens, vocab = _import_spacy("spacy.tokens"), _import_spacy("spacy.vocab").Vocab()
+    data = get_dataset(content)
+    _check_names(content)
+    writer = _Writer(content, spacy_tokens, vocab)
+    doc_bin = spacy_tokens.DocBin(attrs=["ENT_IOB", "ENT_TYPE"], store_user_data=True)
+    metadata_json = Metadata.from_content(content).to_json()
+    if not len(data):
+        doc = spacy_tokens.Doc(vocab, words=[], spaces=[])
+        doc.user_data[USER_DATA_KEY] = {"facts": metadata_json, "empty": True}
+        doc_bin.add(doc)
+    with _cached_registries():
+        for number in range(len(data)):
+            doc = writer.make_doc(number)
+            if number == 0:
+                doc.user_data[USER_DATA_KEY]["facts"] = metadata_json
+            doc_bin.add(doc)
+        path.write_bytes(doc_bin.to_bytes())
+
+
 class _Reader:
-    """Docs on their way to a dataset."""
+    """Converts documents to a dataset."""
 
     def __init__(self, path: Path, metadata: Metadata | None, options: ReadOptions, issues: Issues) -> None:
         self.path, self.options, self.issues = path, options, issues
@@ -107,9 +88,9 @@ class _Reader:
         self.num_tokens = 0
 
     def read(self, docs: list[Any]) -> LabeledData:
-        """The dataset or the predictions of all docs."""
+        """Return the dataset or the predictions of all documents."""
         if not docs and not self.is_native:
-            raise DataError(f"{self.path}: no documents")
+            raise DataError(f"{self.path}: the file contains no documents")
         source_names = dict.fromkeys(self.metadata.sources or ())
         for doc in docs:
             source_names |= dict.fromkeys(name for name in doc.spans if not self._is_predictions_group(name))
@@ -123,7 +104,7 @@ class _Reader:
         for number, doc in enumerate(docs):
             self._add_doc(doc, f"{self.path}: document {number}", list(source_names), has_gold=has_gold)
         for name in sorted(self.scored_sources):
-            self.issues.add("ignored", str(self.path), name, "scores of a source's spans")
+            self.issues.add("ignored", str(self.path), name, "span scores of a source")
         return self._build(docs, list(source_names))
 
     def _is_predictions_group(self, name: str) -> bool:
@@ -143,22 +124,22 @@ class _Reader:
             self._add_group(doc.spans[PREDICTIONS_GROUP], PREDICTIONS_GROUP, PREDICTIONS, where)
         if has_gold:
             if len(doc) and not _has_entities(doc):
-                self.issues.add("gold", where, "gold", "no entities are set; taken as none")
+                self.issues.add("gold", where, "gold", "entities are not set; treated as no entities")
             for span in doc.ents:
                 self.builder.add_span(GOLD, span.start, span.end, _label(span, "gold", where))
-            if self.is_native and "gold" in get_user_data(doc):
-                self._add_exact_labels(GOLD, get_user_data(doc)["gold"], len(words), where)
+            if self.is_native and "gold" in _get_user_data(doc):
+                self._add_exact_labels(GOLD, _get_user_data(doc)["gold"], len(words), where)
         self.num_tokens += len(words)
 
     def _add_sentence(self, doc: Any, words: list[str], where: str) -> None:
-        user_data = get_user_data(doc) if self.is_native else {}
+        user_data = _get_user_data(doc) if self.is_native else {}
         text, token_offsets = None, None
         if not self.is_native or "text" in self.metadata.contents:
             text = str(user_data.get("text", doc.text))
             doc_token_offsets = [(token.idx, token.idx + len(token.text)) for token in doc]
             token_offsets = np.array(user_data.get("chars", doc_token_offsets), np.int32).reshape(-1, 2)
             if len(token_offsets) != len(doc):
-                raise DataError(f"{where}: expected chars of {len(doc)} tokens, got {len(token_offsets)}")
+                raise DataError(f"{where}: expected chars for {len(doc)} tokens, got {len(token_offsets)}")
         doc_id = str(user_data.get("doc_id", "")) if "documents" in self.metadata.contents else None
         doc_offset = int(user_data.get("char_start", 0))
         self.builder.add_sentence(
@@ -171,14 +152,14 @@ class _Reader:
         )
 
     def _add_group(self, group: Any, name: str, source: str, where: str) -> None:
-        """The spans of one group; in a file of ours also what its attrs say."""
+        """Add the spans of a group, and in a native file also the votes in its attrs."""
         columns = self.builder.source_spans(source)
         scores = group.attrs.get("scores")
         if scores is not None and source != PREDICTIONS:
             self.scored_sources.add(name)
             scores = None
         if scores is not None and len(scores) != len(group):
-            raise DataError(f"{where}: expected {len(group)} scores of {name}, got {len(scores)}")
+            raise DataError(f"{where}: expected {len(group)} scores ({name}), got {len(scores)}")
         span_scores = [float("nan")] * len(group) if scores is None else [float(item) for item in scores]
         for span, score in zip(group, span_scores, strict=True):
             self.builder.add_span(source, span.start, span.end, _label(span, name, where), score)
@@ -190,11 +171,12 @@ class _Reader:
             self._add_exact_labels(source, group.attrs["votes"], len(group.doc), where)
 
     def _add_exact_labels(self, source: str, raw_labels: Any, num_tokens: int, where: str) -> None:
+        """Record labels of the current document that spans cannot represent."""
         labels = np.array(raw_labels)
         if labels.shape != (num_tokens,) or (num_tokens and labels.dtype.kind != "i"):
-            raise DataError(f"{where}: expected {num_tokens} votes of {source.strip(chr(0))}")
+            raise DataError(f"{where}: expected {num_tokens} votes ({source.strip(chr(0))})")
         if num_tokens and not -1 <= labels.min() <= labels.max() < 2**15:
-            raise DataError(f"{where}: votes are not labels, got {labels.min()} to {labels.max()}")
+            raise DataError(f"{where}: votes must be label ids, got {labels.min()} to {labels.max()}")
         self.exact_labels.append((source, self.num_tokens, labels.astype(np.int16)))
 
     def _build(self, docs: list[Any], sources: list[str]) -> LabeledData:
@@ -214,7 +196,7 @@ class _Reader:
         )
 
     def _with_exact_labels(self, data: Dataset) -> Dataset:
-        """The data with the votes that spans could not say."""
+        """Return the data with the labels that spans cannot represent."""
         if not self.exact_labels:
             return data
         votes = data.votes.copy()
@@ -230,11 +212,11 @@ class _Reader:
         if "probabilities" not in self.metadata.contents:
             return None
         num_labels = len(data.fine_tags)
-        flat = np.frombuffer(b"".join(get_user_data(doc).get("probabilities", b"") for doc in docs), "<f4")
+        flat = np.frombuffer(b"".join(_get_user_data(doc).get("probabilities", b"") for doc in docs), "<f4")
         if len(flat) != num_labels * len(data.tokens):
             raise DataError(
-                f"{self.path}: expected probabilities of {len(data.tokens)} tokens x {num_labels} "
-                f"labels, got {len(flat)}"
+                f"{self.path}: expected probabilities for {len(data.tokens)} tokens x {num_labels} labels, "
+                f"got {len(flat)} values"
             )
         return flat.astype(np.float32).reshape(-1, num_labels)
 
@@ -246,45 +228,25 @@ def _has_entities(doc: Any) -> bool:
 def _label(span: Any, source: str, where: str) -> str:
     label = str(span.label_)
     if not label:
-        raise DataError(f"{where}: span {span.start}-{span.end} of {source} has no label")
+        raise DataError(f"{where}: span {span.start}-{span.end} ({source}) has no label")
     return label
 
 
-def write(content: LabeledData, path: Path, options: WriteOptions) -> None:
-    """A DocBin with span groups, entities and user data."""
-    spacy_tokens, vocab = import_spacy("spacy.tokens"), import_spacy("spacy.vocab").Vocab()
-    data = get_dataset(content)
-    _check_names(content)
-    writer = _Writer(content, spacy_tokens, vocab)
-    doc_bin = spacy_tokens.DocBin(attrs=["ENT_IOB", "ENT_TYPE"], store_user_data=True)
-    metadata_json = Metadata.from_content(content).to_json()
-    if not len(data):
-        doc = spacy_tokens.Doc(vocab, words=[], spaces=[])
-        doc.user_data[USER_DATA_KEY] = {"facts": metadata_json, "empty": True}
-        doc_bin.add(doc)
-    with cached_registries():
-        for number in range(len(data)):
-            doc = writer.make_doc(number)
-            if number == 0:
-                doc.user_data[USER_DATA_KEY]["facts"] = metadata_json
-            doc_bin.add(doc)
-        path.write_bytes(doc_bin.to_bytes())
-
-
 def _check_names(content: LabeledData) -> None:
+    """Raise FormatError for source names and tokens that spaCy cannot store."""
     data = get_dataset(content)
     if isinstance(content, Predictions) and PREDICTIONS_GROUP in data.sources:
-        raise FormatError(f"a .spacy file of labels cannot hold a source named {PREDICTIONS_GROUP!r}; rename it")
+        raise FormatError(f"a .spacy file of predictions cannot store a source named {PREDICTIONS_GROUP!r}; rename it")
     check_unicode(data)
     empty = np.flatnonzero(data.tokens.lengths == 0)
     if len(empty):
         sentence = row_at(data.offsets, int(empty[0]))
         token = int(empty[0] - data.offsets[sentence])
-        raise FormatError(f"sentence {sentence}: token {token} is empty, which spaCy cannot hold")
+        raise FormatError(f"sentence {sentence}: token {token} is empty, which spaCy cannot store")
 
 
 class _Writer:
-    """Makes the Doc of each sentence."""
+    """Builds the Doc of each sentence."""
 
     def __init__(self, content: LabeledData, spacy_tokens: Any, vocab: Any) -> None:
         self.spacy_tokens, self.vocab, self.content = spacy_tokens, vocab, content
@@ -306,17 +268,14 @@ class _Writer:
         return [[(start, end, types[type_index]) for start, end, type_index in row] for row in spans]
 
     def make_doc(self, sentence: int) -> Any:
-        """One sentence."""
+        """Return the Doc of one sentence."""
         data = self.data
         token_slice = slice(int(data.offsets[sentence]), int(data.offsets[sentence + 1]))
         words = data.tokens[token_slice].to_list()
         spaces = [True] * (len(words) - 1) + [False] * bool(words)
         user_data: dict[str, Any] = {}
         if data.text is not None:
-            text, token_offsets = (
-                data.text.sentences[sentence],
-                data.text.token_offsets[token_slice],
-            )
+            text, token_offsets = data.text.sentences[sentence], data.text.token_offsets[token_slice]
             exact_spaces = _trailing_spaces(words, text, token_offsets)
             if exact_spaces is None:
                 user_data |= {"text": text, "chars": token_offsets.ravel().tolist()}
@@ -340,7 +299,7 @@ class _Writer:
         attrs: dict[str, Any] = {"silence": self.data.silence[k]}
         attrs["abstains"] = bool(len(votes)) and bool(abstained.all())
         if self.has_illegal_votes[k] or (abstained.any() and not abstained.all()):
-            attrs["votes"] = votes.tolist()  # what spans cannot say
+            attrs["votes"] = votes.tolist()  # spans cannot represent these votes
         self._add_group(doc, name, self.source_spans[k][sentence], attrs)
 
     def _add_entities(self, doc: Any, sentence: int, token_slice: slice, user_data: dict[str, Any]) -> None:
@@ -368,7 +327,7 @@ def _is_illegal(data: Dataset, labels: NDArray[np.int16]) -> bool:
 
 
 def _trailing_spaces(words: list[str], text: str, token_offsets: NDArray[np.int32]) -> list[bool] | None:
-    """Which words are followed by a space, if words and single spaces make the text."""
+    """Return which words are followed by a space; None if words and single spaces do not make up the text."""
     boundaries = [0, *token_offsets.ravel().tolist(), len(text)]
     if not words:
         return [] if not text else None
@@ -379,13 +338,53 @@ def _trailing_spaces(words: list[str], text: str, token_offsets: NDArray[np.int3
         return None
     word_starts = np.cumsum([0, *(len(w) + len(g) for w, g in zip(words, gaps[1:], strict=True))])
     if word_starts[:-1].tolist() != token_offsets[:, 0].tolist():
-        return None  # tokens that overlap or go back
+        return None  # tokens overlap or are out of order
     return [gap == " " for gap in gaps[1:]]
+
+
+def _import_spacy(module: str) -> Any:
+    """Import a module of spaCy or srsly; a MissingDependencyError names the extra."""
+    return require(module, extra="spacy", purpose="the spaCy format")
+
+
+@contextmanager
+def _cached_registries() -> Iterator[None]:
+    """Make srsly look up its msgpack plugins once instead of once per serialized value.
+
+    The look-up takes about a millisecond, and every span group of every document is serialized on its own.
+    """
+    packer = _import_spacy("srsly.msgpack")
+    registries = (packer.msgpack_encoders, packer.msgpack_decoders)
+    for registry in registries:
+        registry.__dict__["get_all"] = partial(dict, registry.get_all())
+    try:
+        yield
+    finally:
+        for registry in registries:
+            registry.__dict__.pop("get_all", None)
+
+
+def _read_docs(path: Path) -> list[Any]:
+    """Return all documents of a file."""
+    doc_bin, vocab = _import_spacy("spacy.tokens").DocBin(), _import_spacy("spacy.vocab").Vocab()
+    raw, gc_was_enabled = path.read_bytes(), gc.isenabled()
+    try:
+        with wrap_errors(str(path), "DocBin"), _cached_registries():
+            return list(doc_bin.from_bytes(raw).get_docs(vocab))
+    finally:
+        if gc_was_enabled:
+            gc.enable()  # srsly disables it and does not restore it on failure
+
+
+def _get_user_data(doc: Any) -> Mapping[str, Any]:
+    """Return the values that convener stored in a document; empty for external documents."""
+    user_data = doc.user_data.get(USER_DATA_KEY)
+    return user_data if isinstance(user_data, dict) else {}
 
 
 FORMAT = Format(
     name="spacy",
-    summary="spaCy DocBin: ready for training, sources as span groups",
+    summary="spaCy DocBin for `spacy train`, sources as span groups",
     suffixes=(".spacy",),
     capabilities=frozenset(CAPABILITIES),
     read=read,

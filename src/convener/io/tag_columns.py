@@ -1,4 +1,4 @@
-"""Rows of tags, as files hold them side by side."""
+"""Columns of tags: rows of tags as integers, repair of illegal tags, conversion to label ids."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from convener.errors import DataError, unknown_name_message
 from convener.io.metadata import MAX_TYPES, build_tag_set
 
 MAX_LISTED = 100
-"""So many illegal tags of one source are listed one by one, the others together."""
+"""Number of illegal tags of a source that are listed one by one; the rest is counted."""
 
 
 @dataclass(frozen=True)
 class TagRepair:
-    """How illegal tags are settled, and where that is noted."""
+    """The policy for illegal tags, and the issues to which repairs are added."""
 
     policy: RepairPolicy
     issues: Issues
     detect_scheme: bool = False
-    """Tags may be IO or IOB1, where I- begins spans; files of ours say what they are."""
+    """Accept IO and IOB1, where I- may start a span; native files state their scheme."""
 
     def legal_labels(
         self,
@@ -38,35 +38,36 @@ class TagRepair:
         tag: Callable[[int], str],
         where: Callable[[int], str],
     ) -> NDArray[np.int16]:
-        """Legal BIO labels of tokens whose places and types are known.  -> (N,)
+        """Return legal BIO labels for the chunk positions and types of all tokens.  -> (N,)
 
-        `tag` and `where` name the tag and the place of a token, for messages.
+        positions, type_indices (N,), offsets (M+1,). `tag` and `where` return the tag and the location of a token.
         """
         policy = "begin" if self.policy == "error" else self.policy
         if self.detect_scheme and is_io_or_iob1(positions, type_indices, offsets):
             return to_bio(positions, type_indices, offsets)[0]
         labels, illegal = to_bio(positions, type_indices, offsets, policy)
-        action = "dropped with what it belongs to" if policy == "drop" else "taken as a span's part"
+        action = "dropped with its span" if policy == "drop" else "treated as part of a span"
         for token in illegal[:MAX_LISTED].tolist():
             if self.policy == "error":
-                raise DataError(f"{where(token)}: illegal tag {tag(token)!r} of {source} ({len(illegal)} in all)")
+                raise DataError(f"{where(token)}: illegal tag {tag(token)!r} ({source}; {len(illegal)} in total)")
             self.issues.add("illegal tag", where(token), source, f"{tag(token)} {action}")
         if len(illegal) > MAX_LISTED:
             location = where(int(illegal[MAX_LISTED]))
-            detail = f"{len(illegal) - MAX_LISTED} more from here on: each {action}"
+            detail = f"and {len(illegal) - MAX_LISTED} more, each {action}"
             self.issues.add("illegal tag", location, source, detail)
         return labels
 
 
 class TagRowIndex(dict[str, int]):
-    r"""Rows of tags, each different one kept once: `rows["O\0B-PER"]` is the row's number.
+    r"""Index of the distinct rows of tags: `rows["O\0B-PER"]` is the id of a row, added on first use.
 
-    A row is its tags with NUL between them. `labels` turns a column back into label ids. Rows
-    repeat heavily, so reading costs about one look-up per token.
+    A row is its tags joined by NUL. `labels` converts a column to label ids. Most rows occur often, so reading costs
+    about one look-up per token.
 
-    columns  the names of the columns, for messages
-    types    the entity types, if they are known beforehand
-    abstain  what stands for abstain, in columns before `voting`
+    columns           names of the columns, for messages
+    types             entity types, if known beforehand
+    abstain_tags      tags that stand for abstain
+    num_vote_columns  only the first so many columns may contain them
 
     >>> rows = TagRowIndex(("a", "gold"), None, abstain_tags=("-",), num_vote_columns=1)
     >>> [rows["-\0O"], rows["S-PER\0B-PER"], rows["-\0O"]]
@@ -92,6 +93,7 @@ class TagRowIndex(dict[str, int]):
         self._row_tag_ids, self._positions, self._type_ids = array("i"), array("b"), array("h")
 
     def __missing__(self, key: str) -> int:
+        """Add a row and return its id."""
         row = key.split("\0") if self.columns else []
         if len(row) != len(self.columns):
             raise DataError(f"expected {len(self.columns)} tags, got {len(row)}")
@@ -102,7 +104,7 @@ class TagRowIndex(dict[str, int]):
 
     def _tag_id(self, tag: str, column: int) -> int:
         if tag in self._abstain_tags and column >= self._num_vote_columns:
-            raise DataError(f"expected a tag of {self.columns[column]}, got {tag!r}")
+            raise DataError(f"expected a tag ({self.columns[column]}), got {tag!r}")
         if tag not in self._tag_ids:
             position, type_id = (
                 (ChunkPosition.ABSTAIN, 0) if tag in self._abstain_tags else self._parse_tag(tag, column)
@@ -136,9 +138,9 @@ class TagRowIndex(dict[str, int]):
         where: Callable[[int], str],
         repair: TagRepair,
     ) -> NDArray[np.int16]:
-        """Label ids of one column: numbers (N,) of the tokens' rows, offsets (M+1,).  -> (N,)
+        """Return the label ids of one column; row_ids (N,) of the tokens, offsets (M+1,).  -> (N,)
 
-        Illegal tags are settled and noted; `where` names the place of a token.
+        Illegal tags are repaired; `where` returns the location of a token.
         """
         tag_ids = np.array(self._row_tag_ids, np.int32).reshape(-1, len(self.columns))[:, column]
         type_indices = np.array([tags.type_index(name) for name in self.types] or [0], np.int16)

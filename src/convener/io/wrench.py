@@ -1,9 +1,8 @@
-"""Wrench: a JSON file of items per split beside a `meta.json`, read as spans or as tags.
+"""Wrench: one JSON file of items per split, beside a `meta.json`.
 
-An item is `{"label": gold, "data": {"text": tokens}, "weak_labels": votes}`. Votes are lists of
-spans, one list per source, null where the source abstains; or, as Wrench itself publishes them,
-tokens x sources of tags. What Wrench has no place for is added inside an item's `data` and in
-the meta file, where other readers overlook it.
+An item is `{"label": gold, "data": {"text": tokens}, "weak_labels": votes}`. Votes are lists of spans, one list per
+source, null where the source abstains; or, as Wrench publishes them, a tokens x sources matrix of tags. Fields that
+Wrench does not define are added to `data` and to the meta file, where other readers ignore them.
 """
 
 from __future__ import annotations
@@ -35,40 +34,64 @@ from convener.io.json_records import (
     parse_token_offsets,
     zip_columns,
 )
-from convener.io.json_stream import dump_json, iter_json_items, parse_json
+from convener.io.json_stream import dump_json, iter_json_items
 from convener.io.metadata import Metadata, build_tag_set, parse_names, replace_dataset_fields, select_sources
 from convener.io.tag_columns import TagRepair, TagRowIndex
-from convener.storage import decode_utf8, sibling_files
+from convener.storage import read_json, sibling_files
 
 SHARED_META_SPLITS = ("train", "valid", "test")
 """Splits that share one `meta.json`."""
+ABSTAIN_TAG = "ABSTAIN"
+ABSTAIN_TAGS = (ABSTAIN_TAG, "-")
+"""Tags that stand for abstain, besides null and -1."""
+
+
+def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
+    """Read a split; items are decoded one at a time, to limit memory."""
+    reader = _Reader(path, _Meta.for_split(path), options, issues)
+    for name, item in iter_json_items(path):
+        reader.add(name, item)
+    return reader.build()
+
+
+def write(content: LabeledData, path: Path, options: WriteOptions) -> None:
+    """Write a split and its meta file; votes are written as tags if spans cannot represent them."""
+    as_tags = bool({"abstain within a sentence", "illegal votes"} & formats.required_capabilities(content))
+    if as_tags and any("\0" in name for name in get_dataset(content).tags.types):
+        raise FormatError(f"{path.name}: an entity type with a NUL character cannot be written as a tag")
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        file.write("{")
+        for number, item in enumerate(iter_records(content, partial(_columns, as_tags=as_tags))):
+            file.write(",\n" if number else "\n")
+            file.write(f'"{number}": {dump_json(item, f"{path.name}: sentence {number}")}')
+        file.write("\n}\n")
+    _write_meta(content, path)
 
 
 @dataclass(frozen=True)
-class WrenchMeta:
-    """What the meta file says."""
+class _Meta:
+    """Content of a meta file."""
 
     metadata: Metadata
     recommended: tuple[str, ...] | None
 
     @classmethod
-    def for_split(cls, path: Path) -> WrenchMeta:
-        """The meta of a split: `<stem>.meta.json`, else `meta.json`, else nothing known."""
+    def for_split(cls, path: Path) -> _Meta:
+        """Read the meta file of a split: `<stem>.meta.json`, else `meta.json`; empty if neither exists."""
         for file in (path.with_name(f"{path.stem}.meta.json"), path.with_name("meta.json")):
             if file.is_file():
-                where = str(file)
-                values = parse_json(decode_utf8(file.read_bytes(), where), where)
+                values, where = read_json(file), str(file)
                 metadata = Metadata.from_dict(values, where, types_key="entity_types", sources_key="lf")
                 recommended = parse_names(values, "lf_rec", where)
                 for name in recommended or ():
                     if name not in (metadata.sources or ()):
-                        raise DataError(f"{file}: 'lf_rec' names {name!r}, which 'lf' does not")
+                        raise DataError(f"{file}: 'lf_rec' contains {name!r}, which is not in 'lf'")
                 return cls(metadata, recommended)
         return cls(Metadata(), None)
 
 
-def write_meta(content: LabeledData, path: Path) -> None:
-    """Write `meta.json` for a split, unless one that says something else is there; else its own."""
+def _write_meta(content: LabeledData, path: Path) -> None:
+    """Write `meta.json`; if one with other content exists, write `<stem>.meta.json` instead."""
     values = Metadata.from_content(content).without_inferable_contents(content).to_dict()
     sources = values.pop("sources")
     meta = {"entity_types": values.pop("types"), "lf": sources, "lf_rec": sources, **values}
@@ -81,23 +104,10 @@ def write_meta(content: LabeledData, path: Path) -> None:
     file.write_text(f"{text}\n", encoding="utf-8", newline="\n")
 
 
-ABSTAIN_TAG = "ABSTAIN"
-ABSTAIN_TAGS = (ABSTAIN_TAG, "-")
-"""What stands for abstain among the tags of a source, beside null and -1."""
-
-
-def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
-    """The split in a Wrench file; one item after the other, so that large files fit."""
-    reader = _Reader(path, WrenchMeta.for_split(path), options, issues)
-    for name, item in iter_json_items(path):
-        reader.add(name, item)
-    return reader.build()
-
-
 class _Reader:
-    """Collects items: sentences and spans in an assembler, tags as rows."""
+    """Collects items: sentences and spans in a dataset builder, tags as rows of a tag index."""
 
-    def __init__(self, path: Path, meta: WrenchMeta, options: ReadOptions, issues: Issues) -> None:
+    def __init__(self, path: Path, meta: _Meta, options: ReadOptions, issues: Issues) -> None:
         self._path, self._meta, self._options, self._issues = path, meta, options, issues
         self._builder = DatasetBuilder(replace(options, sources="all"), issues, in_tokens=True)
         self._ids = StringArrayBuilder()
@@ -116,19 +126,19 @@ class _Reader:
             self._set_num_sources(len(meta.metadata.sources), str(path))
 
     def add(self, name: str, item: Any) -> None:
-        """Take in one item."""
+        """Add one item."""
         where = f"{self._path}: item {name!r}"
         data = item.get("data") if isinstance(item, dict) else item
         if not isinstance(item, dict) or not isinstance(data, dict):
             raise DataError(f"{where}: expected an object with 'data', got {short_repr(item)}")
         tokens = data.get("text")
         if not isinstance(tokens, list) or not _all_strings(tokens):
-            raise DataError(f"{where}: expected a list of tokens in 'text', got {short_repr(tokens)}")
+            raise DataError(f"{where}: 'text' must be a list of tokens, got {short_repr(tokens)}")
         doc_id: str | None = name if name != str(len(self._builder)) else None
         if self._all_or_none("doc_id", data.get("doc_id") is not None, where):
             doc_id = data["doc_id"]
             if not isinstance(doc_id, str):
-                raise DataError(f"{where}: expected 'doc_id' as a string, got {short_repr(doc_id)}")
+                raise DataError(f"{where}: 'doc_id' must be a string, got {short_repr(doc_id)}")
         text, token_offsets, doc_offset = self._text(data, len(tokens), where)
         self._builder.add_sentence(
             tokens,
@@ -146,27 +156,28 @@ class _Reader:
     def _text(
         self, data: dict[str, Any], num_tokens: int, where: str
     ) -> tuple[str | None, NDArray[np.int32] | None, int]:
-        """The text of an item, where its tokens are in it, and where it begins."""
+        """Return the text of an item, the offsets of its tokens, and its offset in the document."""
         text, doc_offset = data.get("string"), data.get("start", 0)
         if not self._all_or_none("string", text is not None, where):
             return None, None, 0
         if not isinstance(text, str) or type(doc_offset) is not int or not 0 <= doc_offset < 2**63:
             raise DataError(
-                f"{where}: expected 'string' as text and 'start' as its offset, "
+                f"{where}: 'string' must be a string and 'start' a non-negative integer, "
                 f"got {short_repr(text)} and {short_repr(doc_offset)}"
             )
         return text, parse_token_offsets(data.get("chars"), num_tokens, text, where), doc_offset
 
     def _check_annotation_format(self, key: str, annotation_format: str, where: str) -> None:
+        """Raise DataError if an earlier item has "spans" under a key and this one "tags", or vice versa."""
         expected = self._annotation_formats.setdefault(key, annotation_format)
         if expected != annotation_format:
-            raise DataError(f"{where}: expected {key!r} as {expected}, as before, got {annotation_format}")
+            raise DataError(f"{where}: {key!r} must contain {expected}, as in earlier items, got {annotation_format}")
 
     def _add_gold(self, label: Any, num_tokens: int, where: str) -> None:
         if not self._all_or_none("label", label is not None, where):
             return
         if not isinstance(label, list):
-            raise DataError(f"{where}: expected 'label' as spans or tags, got {short_repr(label)}")
+            raise DataError(f"{where}: 'label' must be a list of spans or tags, got {short_repr(label)}")
         if label and isinstance(label[0], str):
             self._check_annotation_format("label", "tags", where)
             self._add_tag_rows(self._gold_tag_rows, self._gold_row_ids, [[tag] for tag in label], num_tokens, where)
@@ -181,7 +192,7 @@ class _Reader:
         if not self._all_or_none("weak_labels", weak_labels is not None, where):
             return
         if not isinstance(weak_labels, list):
-            raise DataError(f"{where}: expected 'weak_labels' as a list, got {short_repr(weak_labels)}")
+            raise DataError(f"{where}: 'weak_labels' must be a list, got {short_repr(weak_labels)}")
         first_row = next((row for row in weak_labels if row), None)
         if first_row is None and (not num_tokens or self._num_sources == 0):
             return
@@ -213,7 +224,7 @@ class _Reader:
         return [[row[column] for column in self._source_columns] for row in rows]
 
     def _set_num_sources(self, count: int, where: str) -> None:
-        """There are so many sources."""
+        """Fix the number of sources on the first call; DataError if a later call differs."""
         if self._num_sources is None:
             names = self._meta.metadata.sources or tuple(f"source-{n}" for n in range(count))
             self._num_sources = len(names)
@@ -226,8 +237,8 @@ class _Reader:
                 num_vote_columns=len(self._source_columns),
             )
         if count != self._num_sources:
-            got = "something else" if count < 0 else str(count)
-            raise DataError(f"{where}: expected weak labels of {self._num_sources} sources, got {got}")
+            got = "rows that are not lists" if count < 0 else str(count)
+            raise DataError(f"{where}: expected weak labels from {self._num_sources} sources, got {got}")
 
     def _add_tag_rows(
         self,
@@ -237,14 +248,14 @@ class _Reader:
         num_tokens: int,
         where: str,
     ) -> None:
-        """Add the numbers of the rows of tags of one sentence."""
+        """Append the row ids of the tags of one sentence."""
         if len(tag_lists) != num_tokens:
-            raise DataError(f"{where}: expected tags of {num_tokens} tokens, got {len(tag_lists)}")
+            raise DataError(f"{where}: expected tags for {num_tokens} tokens, got {len(tag_lists)}")
         old_length = len(row_ids)
         try:
             with error_location(where):
                 row_ids.extend(map(tag_rows.__getitem__, map("\0".join, tag_lists)))
-        except TypeError:  # not all are strings
+        except TypeError:  # some tags are not strings
             del row_ids[old_length:]
             for row in tag_lists:
                 for column, tag in enumerate(row):
@@ -265,7 +276,7 @@ class _Reader:
             self._probabilities.extend(probabilities, num_tokens, where)
 
     def build(self) -> LabeledData:
-        """The dataset or the predictions of all items."""
+        """Return the dataset or the predictions of all items."""
         metadata, where, has = self._meta.metadata, str(self._path), self._all_or_none.has
         observed_types = {
             *self._builder.observed_types,
@@ -275,7 +286,7 @@ class _Reader:
         with error_location(where):
             types = build_tag_set(self._types, observed_types).types
         if self._num_sources is None:
-            select_sources((), self._options, where)  # refuses sources asked for by name
+            select_sources((), self._options, where)  # raises if sources were requested by name
         sources = self._sources if has("weak_labels") or not len(self._builder) else ()
         votes_are_tags = self._annotation_formats.get("weak_labels") == "tags"
         content = self._builder.build(
@@ -299,13 +310,14 @@ class _Reader:
     def _column_labels(
         self, tag_rows: TagRowIndex, column: int, row_ids: array[int], data: Dataset
     ) -> NDArray[np.int16]:
+        """Return the labels of one column of tags.  -> (N,)"""
         ids = self._ids.build()
 
         def where(token: int) -> str:
             sentence = row_at(data.offsets, token)
             return f"{self._path}: item {ids[sentence]!r} token {token - data.offsets[sentence]}"
 
-        is_external = not self._meta.metadata.silence  # files of ours say what silence means
+        is_external = not self._meta.metadata.silence  # native files state the silence of every source
         repair = TagRepair(self._options.on_illegal, self._issues, detect_scheme=is_external)
         token_rows = np.frombuffer(row_ids, np.int32)
         return tag_rows.labels(column, token_rows, data.offsets, data.tags, where=where, repair=repair)
@@ -317,20 +329,6 @@ def _all_strings(items: list[Any]) -> bool:
     except TypeError:
         return False
     return True
-
-
-def write(content: LabeledData, path: Path, options: WriteOptions) -> None:
-    """Write a split and its meta file; votes as tags where spans cannot say them."""
-    as_tags = bool({"abstain within a sentence", "illegal votes"} & formats.required_capabilities(content))
-    if as_tags and any("\0" in name for name in get_dataset(content).tags.types):
-        raise FormatError(f"{path.name}: an entity type with NUL cannot be written in tags")
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        file.write("{")
-        for number, item in enumerate(iter_records(content, partial(_columns, as_tags=as_tags))):
-            file.write(",\n" if number else "\n")
-            file.write(f'"{number}": {dump_json(item, f"{path.name}: sentence {number}")}')
-        file.write("\n}\n")
-    write_meta(content, path)
 
 
 def _columns(chunk: SentenceSlice, *, as_tags: bool) -> RecordColumns:
@@ -351,7 +349,7 @@ def _columns(chunk: SentenceSlice, *, as_tags: bool) -> RecordColumns:
 
 
 def _data_columns(chunk: SentenceSlice) -> RecordColumns:
-    """What an item has under "data"."""
+    """Return the columns of the object `data` of an item."""
     data = chunk.data
     columns: RecordColumns = {"text": chunk.group_by_sentence(data.tokens.to_list())}
     if data.doc_ids is not None:
@@ -365,9 +363,9 @@ def _data_columns(chunk: SentenceSlice) -> RecordColumns:
 
 FORMAT = Format(
     name="wrench",
-    summary="Wrench's JSON: one object of items beside a meta.json, votes as spans or tags",
+    summary="Wrench JSON: one object of items beside a meta.json, votes as spans or tags",
     suffixes=(".json",),
-    capabilities=frozenset(CAPABILITIES) - {"illegal votes"},  # they are kept, but reading repairs them
+    capabilities=frozenset(CAPABILITIES) - {"illegal votes"},  # they are written, but repaired when read
     read=read,
     write=write,
 )

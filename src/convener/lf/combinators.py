@@ -1,7 +1,10 @@
-"""Linking functions: they say which neighbours belong together, not what they are.
+"""Combinators: labeling functions made from other labeling functions.
 
-The model `linked-hmm` takes sources whose name begins with `link-` so: inside a span each word is
-linked to the one before it, and the span's label is not looked at.
+`union`, `intersection`, `difference`, `keep_labels`, `map_labels` and `only_if` combine or filter
+spans; `propagate` and `document_majority` use the whole document. `linking_function` and
+`as_linking` make linking functions, which mark adjacent tokens that belong to the same entity. The
+model `linked-hmm` reads sources whose name starts with `link-` this way: inside a span each token
+is linked to the previous one, and the label of the span is ignored.
 """
 
 from __future__ import annotations
@@ -17,11 +20,15 @@ from convener.lf.function import LabelingFunction, RawOutput
 from convener.lf.validation import Span
 
 SpansOrNone = list[Span] | None
-"""The spans that a function finds in one text; None where it abstains."""
+"""The spans that a function finds in one text; None if it abstains."""
+PhraseLabels = dict[tuple[str, ...], str]
+"""The label of each phrase of a document, by its tokens."""
+LINK_PREFIX = "link-"
+"""Name prefix of linking functions; the model `linked-hmm` recognises them by it."""
 
 
 def union(*functions: LabelingFunction, name: str, **settings: Any) -> LabelingFunction:
-    """What any of the functions finds; it abstains where all do.
+    """Return the spans of any of the functions; abstains if all abstain.
 
     >>> from convener.lf import gazetteer
     >>> cities, rivers = gazetteer(["Oslo"], "LOC"), gazetteer(["Thames"], "LOC")
@@ -32,13 +39,13 @@ def union(*functions: LabelingFunction, name: str, **settings: Any) -> LabelingF
     def join(*results: SpansOrNone) -> RawOutput:
         if all(spans is None for spans in results):
             return ABSTAIN
-        return [span for answer in results for span in answer or ()]
+        return [span for spans in results for span in spans or ()]
 
     return combine(functions, join, name=name, **settings)
 
 
 def intersection(*functions: LabelingFunction, name: str, **settings: Any) -> LabelingFunction:
-    r"""What all of the functions find, word for word; it abstains where one does.
+    r"""Return the spans that all functions find, with equal bounds and label; abstains if any abstains.
 
     >>> from convener.lf import gazetteer, pattern
     >>> known, capital = gazetteer(["may", "May"], "PER"), pattern(r"\p{Lu}\w+", "PER")
@@ -61,7 +68,7 @@ def intersection(*functions: LabelingFunction, name: str, **settings: Any) -> La
 def difference(
     function: LabelingFunction, *others: LabelingFunction, name: str | None = None, **settings: Any
 ) -> LabelingFunction:
-    """What the first function finds where none of the others finds anything.
+    """Return the spans of the first function that overlap no span of the others.
 
     >>> from convener.lf import gazetteer, pattern
     >>> cities, verbs = gazetteer(["Reading"], "LOC"), pattern(r"Reading is", "VERB")
@@ -82,7 +89,7 @@ def difference(
 
 
 def keep_labels(function: LabelingFunction, *labels: str, name: str | None = None, **settings: Any) -> LabelingFunction:
-    """Only those spans of a function that have one of these labels.
+    """Return the spans of a function that have one of the given labels.
 
     >>> from convener.lf import gazetteer
     >>> names = gazetteer({"LOC": ["Oslo"], "PER": ["Ada"]})
@@ -101,7 +108,7 @@ def map_labels(
     name: str | None = None,
     **settings: Any,
 ) -> LabelingFunction:
-    """The same spans with other labels; None leaves the spans of a label out.
+    """Return the spans of a function with labels replaced; None drops the spans of a label.
 
     >>> from convener.lf import gazetteer
     >>> map_labels(gazetteer(["Oslo"], "GPE"), {"GPE": "LOC"})("Oslo")
@@ -126,10 +133,10 @@ def only_if(
     name: str | None = None,
     **settings: Any,
 ) -> LabelingFunction:
-    """The function where a condition holds for the text; elsewhere it abstains, and is not asked.
+    """Run a function only on texts that meet a condition; elsewhere abstain without calling it.
 
     >>> from convener.lf import gazetteer
-    >>> sport = only_if(gazetteer(["Lincoln"], "ORG"), lambda view: "match" in view)
+    >>> sport = only_if(gazetteer(["Lincoln"], "ORG"), lambda doc: "match" in doc)
     >>> sport("Lincoln won the match"), sport("Lincoln spoke")
     ([(0, 1, 'ORG')], None)
     """
@@ -147,80 +154,10 @@ def only_if(
     )
 
 
-def combine(
-    functions: Sequence[LabelingFunction],
-    join: Callable[..., RawOutput],
-    *,
-    name: str,
-    **settings: Any,
-) -> LabelingFunction:
-    """A function that asks others about each text and joins their answers.
-
-    It sees documents if one of them does; those that see sentences are shown the document's.
-    """
-    if not functions:
-        raise ConfigError(f"{name}: give at least one labeling function")
-
-    def find_batch(docs: Sequence[Doc]) -> list[RawOutput]:
-        return list(map(join, *(label_docs(function, docs) for function in functions)))
-
-    return LabelingFunction(name=name, batch_func=find_batch, **inherit_settings(functions, settings))
-
-
-def label_docs(function: LabelingFunction, docs: Sequence[Doc]) -> list[SpansOrNone]:
-    """What a function says of each text; one that sees sentences is shown those of a document."""
-    if function.scope == "document" or all(len(doc.sentences) < 2 for doc in docs):
-        return function.label_batch(docs)
-    sentence_docs = [view.sentence_docs() for view in docs]
-    results = iter(
-        function.label_batch([sentence_doc for doc_sentences in sentence_docs for sentence_doc in doc_sentences])
-    )
-    return [_merge_sentences(view, some, results) for view, some in zip(docs, sentence_docs, strict=True)]
-
-
-def _merge_sentences(doc: Doc, sentence_docs: list[Doc], results: Any) -> SpansOrNone:
-    """One answer from those about the sentences of a document."""
-    merged: list[Span] = []
-    abstains = True
-    for sentence_doc, (first, _) in zip(sentence_docs, doc.sentences, strict=True):
-        spans = next(results)
-        if sentence_doc is not doc:
-            doc.issues += sentence_doc.issues
-        abstains &= spans is None
-        merged += [(first + start, first + end, label) for start, end, label in spans or ()]
-    return None if abstains else merged
-
-
-def _filter_spans(spans: SpansOrNone, keep: Callable[[Span], bool] = lambda _: True) -> RawOutput:
-    return ABSTAIN if spans is None else [span for span in spans if keep(span)]
-
-
-def inherit_settings(functions: Sequence[LabelingFunction], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a combination, and what it takes from its parts where it is not set."""
-    any_document_scope = any(function.scope == "document" for function in functions)
-    labels = tuple(dict.fromkeys(label for item in functions for label in item.labels))
-    used_labels = settings.get("labels", labels)
-    coarse = {name: spec for item in functions for name, spec in item.coarse.items()}
-    defaults = {
-        "labels": labels,
-        "coarse": {name: meant for name, meant in coarse.items() if name in used_labels},
-        "scope": "document" if any_document_scope else "sentence",
-        "on_silence": functions[0].on_silence,
-        "in_main_process": any(function.in_main_process for function in functions),
-        # Of several, nobody knows: their errors may add up, or not.
-        "prior_precision": functions[0].prior_precision if len(functions) == 1 else None,
-    }
-    return {**defaults, **settings}
-
-
-PhraseLabels = dict[tuple[str, ...], str]
-"""The label of each phrase of a document."""
-
-
 def propagate(function: LabelingFunction, *, name: str | None = None, **settings: Any) -> LabelingFunction:
-    r"""What a function finds once in a document is found everywhere in it, longest first.
+    r"""Mark every occurrence in a document of the phrases that a function finds in it, longest first.
 
-    A phrase that was found with several labels gets the one it was given most often.
+    A phrase found with several labels gets its most frequent label.
 
     >>> from convener.lf import pattern
     >>> titled = pattern(r"Dr (\w+)", "PER", group=1)
@@ -241,9 +178,9 @@ def propagate(function: LabelingFunction, *, name: str | None = None, **settings
 
 
 def document_majority(function: LabelingFunction, *, name: str | None = None, **settings: Any) -> LabelingFunction:
-    """What a function finds, each phrase with the label it is given most often in the document.
+    """Return the spans of a function, each with the most frequent label of its phrase in the document.
 
-    Of labels that are given equally often the one given first is taken.
+    Ties go to the label that occurs first.
     """
 
     def relabel(doc: Doc, spans: list[Span]) -> list[Span]:
@@ -253,12 +190,122 @@ def document_majority(function: LabelingFunction, *, name: str | None = None, **
     return _document_function(function, relabel, name or f"{function.name} by majority", settings)
 
 
+def linking_function(
+    label: str, *, name: str | None = None, **settings: Any
+) -> Callable[[Callable[[Doc], Iterable[int]]], LabelingFunction]:
+    """Decorator that turns a function into a linking function.
+
+    The function takes a `Doc` and returns the indices of the tokens linked to their previous token.
+    The label must be an entity type of the data; the model ignores it. Settings are the fields of
+    `LabelingFunction`.
+
+    >>> @linking_function("PER")
+    ... def capitals(words):
+    ...     pairs = enumerate(zip(words, words[1:]), start=1)
+    ...     return [i for i, (previous, word) in pairs if previous.istitle() and word.istitle()]
+    >>> capitals.name, capitals("So Ada Augusta Lovelace wrote")
+    ('link-capitals', [(0, 4, 'PER')])
+    """
+
+    def decorator(find_links: Callable[[Doc], Iterable[int]]) -> LabelingFunction:
+        def find(doc: Doc) -> Iterator[Span]:
+            return ((start, end, label) for start, end in _linked_spans(find_links(doc)))
+
+        lf_name = str(name or getattr(find_links, "__name__", ""))
+        return LabelingFunction(name=_add_prefix(lf_name), labels=(label,), func=find, **settings)
+
+    return decorator
+
+
+def as_linking(function: LabelingFunction, *, name: str | None = None, **settings: Any) -> LabelingFunction:
+    """Turn a labeling function into a linking function that links the tokens of each span.
+
+    >>> from convener.lf import gazetteer
+    >>> as_linking(gazetteer(["New York", "Oslo"], "LOC", name="cities"))("Oslo or New York")
+    [(2, 4, 'LOC')]
+    """
+
+    def join(spans: SpansOrNone) -> RawOutput:
+        if spans is None:
+            return ABSTAIN
+        return [(start, end, label) for start, end, label in spans if end - start > 1]
+
+    return combine((function,), join, name=_add_prefix(name or function.name), **settings)
+
+
+def combine(
+    functions: Sequence[LabelingFunction],
+    join: Callable[..., RawOutput],
+    *,
+    name: str,
+    **settings: Any,
+) -> LabelingFunction:
+    """Return a labeling function that calls others on each text and joins their spans.
+
+    Its scope is the document if one of them has that scope; functions of sentence scope are then
+    called on each sentence of the document.
+    """
+    if not functions:
+        raise ConfigError(f"{name}: expected at least one labeling function, got none")
+
+    def find_batch(docs: Sequence[Doc]) -> list[RawOutput]:
+        return list(map(join, *(label_docs(function, docs) for function in functions)))
+
+    return LabelingFunction(name=name, batch_func=find_batch, **inherit_settings(functions, settings))
+
+
+def label_docs(function: LabelingFunction, docs: Sequence[Doc]) -> list[SpansOrNone]:
+    """Return the spans of each document; a function of sentence scope is called on each sentence."""
+    if function.scope == "document" or all(len(doc.sentences) < 2 for doc in docs):
+        return function.label_batch(docs)
+    sentence_docs = [doc.sentence_docs() for doc in docs]
+    results = iter(function.label_batch([sentence for sentences in sentence_docs for sentence in sentences]))
+    return [_merge_sentences(doc, sentences, results) for doc, sentences in zip(docs, sentence_docs, strict=True)]
+
+
+def _merge_sentences(doc: Doc, sentence_docs: list[Doc], results: Iterator[SpansOrNone]) -> SpansOrNone:
+    """Merge the spans of the sentences of a document; None if the function abstains on all of them."""
+    merged: list[Span] = []
+    abstains = True
+    for sentence_doc, (first, _) in zip(sentence_docs, doc.sentences, strict=True):
+        spans = next(results)
+        if sentence_doc is not doc:
+            doc.issues += sentence_doc.issues
+        abstains &= spans is None
+        merged += [(first + start, first + end, label) for start, end, label in spans or ()]
+    return None if abstains else merged
+
+
+def _filter_spans(spans: SpansOrNone, keep: Callable[[Span], bool] = lambda _: True) -> RawOutput:
+    return ABSTAIN if spans is None else [span for span in spans if keep(span)]
+
+
+def inherit_settings(functions: Sequence[LabelingFunction], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a combination; those not set are inherited from the functions."""
+    any_document_scope = any(function.scope == "document" for function in functions)
+    labels = tuple(dict.fromkeys(label for item in functions for label in item.labels))
+    used_labels = settings.get("labels", labels)
+    coarse = {name: spec for item in functions for name, spec in item.coarse.items()}
+    defaults = {
+        "labels": labels,
+        "coarse": {name: spec for name, spec in coarse.items() if name in used_labels},
+        "scope": "document" if any_document_scope else "sentence",
+        "on_silence": functions[0].on_silence,
+        "in_main_process": any(function.in_main_process for function in functions),
+        # The precision of a combination of several functions is unknown.
+        "prior_precision": functions[0].prior_precision if len(functions) == 1 else None,
+    }
+    return {**defaults, **settings}
+
+
 def _document_function(
     function: LabelingFunction,
     transform: Callable[[Doc, list[Span]], list[Span]],
     name: str,
     settings: dict[str, Any],
 ) -> LabelingFunction:
+    """Return a labeling function of document scope that transforms the spans of another."""
+
     def find_batch(docs: Sequence[Doc]) -> Iterator[RawOutput]:
         results: list[SpansOrNone] = label_docs(function, docs)
         for doc, spans in zip(docs, results, strict=True):
@@ -275,62 +322,17 @@ def _majority_labels(doc: Doc, spans: list[Span]) -> PhraseLabels:
     return {phrase: votes.most_common(1)[0][0] for phrase, votes in counts.items()}
 
 
-def _find_occurrences(words: list[str], labels: PhraseLabels) -> list[Span]:
-    """Where the phrases stand in a sentence; of those that overlap the longest, then the first."""
+def _find_occurrences(tokens: list[str], labels: PhraseLabels) -> list[Span]:
+    """Return the occurrences of the phrases; of overlapping ones the longest, then the first."""
     spans: list[Span] = []
-    free = [True] * len(words)
+    free = [True] * len(tokens)
     for size in sorted({len(phrase) for phrase in labels}, reverse=True):
-        for start in range(len(words) - size + 1):
-            label = labels.get(tuple(words[start : start + size]))
+        for start in range(len(tokens) - size + 1):
+            label = labels.get(tuple(tokens[start : start + size]))
             if label is not None and all(free[start : start + size]):
                 free[start : start + size] = [False] * size
                 spans.append((start, start + size, label))
     return spans
-
-
-LINK_PREFIX = "link-"
-
-
-def linking_function(
-    label: str, *, name: str | None = None, **settings: Any
-) -> Callable[[Callable[[Doc], Iterable[int]]], LabelingFunction]:
-    """Makes a linking function of a plain one that gives the words linked to the one before.
-
-    The label must be one that the data has; it only gives the votes a form. Settings are the
-    fields of `LabelingFunction`.
-
-    >>> @linking_function("PER")
-    ... def capitals(words):
-    ...     pairs = enumerate(zip(words, words[1:]), start=1)
-    ...     return [i for i, (before, word) in pairs if before.istitle() and word.istitle()]
-    >>> capitals.name, capitals("So Ada Augusta Lovelace wrote")
-    ('link-capitals', [(0, 4, 'PER')])
-    """
-
-    def decorator(find_links: Callable[[Doc], Iterable[int]]) -> LabelingFunction:
-        def find(doc: Doc) -> Iterator[Span]:
-            return ((start, end, label) for start, end in _linked_spans(find_links(doc)))
-
-        lf_name = str(name or getattr(find_links, "__name__", ""))
-        return LabelingFunction(name=_add_prefix(lf_name), labels=(label,), func=find, **settings)
-
-    return decorator
-
-
-def as_linking(function: LabelingFunction, *, name: str | None = None, **settings: Any) -> LabelingFunction:
-    """A linking function of any other: the words of a span belong together, whatever it is.
-
-    >>> from convener.lf import gazetteer
-    >>> as_linking(gazetteer(["New York", "Oslo"], "LOC", name="cities"))("Oslo or New York")
-    [(2, 4, 'LOC')]
-    """
-
-    def join(spans: SpansOrNone) -> RawOutput:
-        if spans is None:
-            return ABSTAIN
-        return [(start, end, label) for start, end, label in spans if end - start > 1]
-
-    return combine((function,), join, name=_add_prefix(name or function.name), **settings)
 
 
 def _add_prefix(name: str) -> str:
@@ -338,15 +340,15 @@ def _add_prefix(name: str) -> str:
 
 
 def _linked_spans(linked: Iterable[int]) -> list[tuple[int, int]]:
-    """Spans of words that are linked one to the next.
+    """Return the maximal ranges of linked tokens, given the tokens linked to their previous token.
 
     >>> _linked_spans([1, 2, 5])
     [(0, 3), (4, 6)]
     """
     spans: list[tuple[int, int]] = []
-    for word in sorted(set(linked)):
-        if spans and spans[-1][1] == word:
-            spans[-1] = spans[-1][0], word + 1
+    for token in sorted(set(linked)):
+        if spans and spans[-1][1] == token:
+            spans[-1] = spans[-1][0], token + 1
         else:
-            spans.append((word - 1, word + 1))
+            spans.append((token - 1, token + 1))
     return spans

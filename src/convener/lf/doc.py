@@ -1,4 +1,4 @@
-"""A dataset as labeling functions see it: as sentences, or as documents."""
+"""The texts that labeling functions see: sentences or documents of a dataset."""
 
 from __future__ import annotations
 
@@ -16,32 +16,34 @@ from convener.data.tokenize import word_spans
 from convener.errors import DataError
 
 Range = tuple[int, int]
-
+"""Start and end (exclusive)."""
 Scope = Literal["sentence", "document"]
+SHARD_TOKENS = 1 << 12
+"""Number of tokens that a function receives in one batch."""
 
 
 class DocIssue(NamedTuple):
-    """Something a report should tell of a text: what kind of thing, and what happened."""
+    """An issue found while a function runs on a text; its location is added when results are collected."""
 
     kind: str
     detail: str
 
 
 class Doc(Sequence[str]):
-    """One sentence, or one document: a sequence of words that knows its text.
+    """One sentence or one document: a sequence of tokens with their text.
 
-    All functions see the same view, so nothing of it can be changed; `note` adds to the report.
+    All functions share the same `Doc`, so it is read-only; `report_issue` adds to the report.
 
-    tokens     the words
-    text       the text they were cut from; where none is known, the words joined by one space.
-               A document's is the text of its sentences, joined by one space
-    chars      start and end of each word in `text`
-    document   the id of the document, if known
-    sentences  start and end of each sentence, in words
-    notes      what the report should tell
+    tokens         the tokens
+    text           the original text, or the tokens joined by spaces if it is unknown. The text of
+                   a document is that of its sentences, joined by spaces
+    token_offsets  start and end of each token in `text`
+    doc_id         id of the document, if known
+    sentences      start and end of each sentence, in tokens
+    issues         issues reported so far
 
-    >>> view = Doc.from_input("Ada left  Oslo.")
-    >>> list(view), view[1], view.token_offsets[2], view.text[10:14]
+    >>> doc = Doc.from_input("Ada left  Oslo.")
+    >>> list(doc), doc[1], doc.token_offsets[2], doc.text[10:14]
     (['Ada', 'left', 'Oslo', '.'], 'left', (10, 14), 'Oslo')
     """
 
@@ -66,7 +68,7 @@ class Doc(Sequence[str]):
         sentences: Sequence[Range] | None = None,
     ) -> None:
         if (text is None) != (token_offsets is None):
-            raise DataError("text and the places of its words go together, got only one of them")
+            raise DataError("text and token_offsets must be given together")
         self.tokens = tuple(tokens)
         self.doc_id = doc_id
         self.sentences = ((0, len(self.tokens)),) if sentences is None else tuple(sentences)
@@ -77,7 +79,7 @@ class Doc(Sequence[str]):
 
     @classmethod
     def from_input(cls, content: Doc | Sequence[str] | str) -> Doc:
-        """A view of a list of words, or of a text, which is cut into words."""
+        """Make a `Doc` from a list of tokens or from a text, which is tokenized."""
         if isinstance(content, Doc):
             return content
         if isinstance(content, str):
@@ -102,24 +104,24 @@ class Doc(Sequence[str]):
         return word in self.tokens
 
     def __repr__(self) -> str:
-        doc_id = "" if self.doc_id is None else f", document={self.doc_id!r}"
-        return f"View({self.text!r}{doc_id})"
+        doc_id = "" if self.doc_id is None else f", doc_id={self.doc_id!r}"
+        return f"Doc({self.text!r}{doc_id})"
 
     @property
     def has_text(self) -> bool:
-        """Whether its text is known, rather than made of its words."""
+        """Whether the original text is known; otherwise `text` is built from the tokens."""
         return self._given_offsets is not None
 
     @property
     def text(self) -> str:
-        """The text of all its words."""
+        """The text of all tokens."""
         if self._text is None:
             self._text = " ".join(self.tokens)
         return self._text
 
     @property
     def token_offsets(self) -> tuple[Range, ...]:
-        """Start and end of each word in the text."""
+        """Start and end of each token in the text."""
         if self._token_offsets is None:
             self._token_offsets = tuple(self._iter_token_offsets())
         return self._token_offsets
@@ -130,13 +132,13 @@ class Doc(Sequence[str]):
             yield from ((start, end) for start, end in offsets)
             return
         position = 0
-        for word in self.tokens:
-            yield position, position + len(word)
-            position += len(word) + 1
+        for token in self.tokens:
+            yield position, position + len(token)
+            position += len(token) + 1
 
     @property
     def char_to_token(self) -> tuple[dict[int, int], dict[int, int]]:
-        """The word that begins at a character, and the word before which one ends."""
+        """Two maps from characters: to the token that starts there, and to one past the token that ends there."""
         if self._char_to_token is None:
             token_starts = {start: number for number, (start, _) in enumerate(self.token_offsets)}
             token_ends = {end: number + 1 for number, (_, end) in enumerate(self.token_offsets)}
@@ -144,7 +146,7 @@ class Doc(Sequence[str]):
         return self._char_to_token
 
     def span_text(self, start: int, end: int) -> str:
-        """The text of some words, as it stands.
+        """Return the text of a range of tokens, with its original spacing.
 
         >>> Doc.from_input("Ada left  Oslo.").span_text(1, 3)
         'left  Oslo'
@@ -152,40 +154,36 @@ class Doc(Sequence[str]):
         return self.text[self.token_offsets[start][0] : self.token_offsets[end - 1][1]] if start < end else ""
 
     def sentence_docs(self) -> list[Doc]:
-        """Its sentences, each as a view of its own.
+        """Return each sentence as a `Doc`.
 
         >>> document = Doc(["Ada", "left", "She", "wrote"], sentences=[(0, 2), (2, 4)])
-        >>> [part.text for part in document.sentence_docs()]
+        >>> [sentence.text for sentence in document.sentence_docs()]
         ['Ada left', 'She wrote']
         """
         return [self] if len(self.sentences) < 2 else [self._slice(*sentence) for sentence in self.sentences]
 
     def _slice(self, first: int, last: int) -> Doc:
-        words = self.tokens[first:last]
+        tokens = self.tokens[first:last]
         if not self.has_text:
-            return Doc(words, doc_id=self.doc_id)
+            return Doc(tokens, doc_id=self.doc_id)
         offsets = self.token_offsets[first:last]
         char_start = offsets[0][0] if offsets else 0
         shifted = [(start - char_start, end - char_start) for start, end in offsets]
-        return Doc(words, text=self.span_text(first, last), token_offsets=shifted, doc_id=self.doc_id)
+        return Doc(tokens, text=self.span_text(first, last), token_offsets=shifted, doc_id=self.doc_id)
 
     def report_issue(self, kind: str, detail: str) -> None:
-        """Let the report of the run count and list something that happened in this text."""
+        """Record an issue with this text; the report of the run counts and lists it."""
         self.issues.append(DocIssue(kind, detail))
-
-
-SHARD_TOKENS = 1 << 12
-"""So many words are handed to a function together."""
 
 
 @dataclass(frozen=True, eq=False)
 class Docs:
-    """All texts of a dataset: its sentences, or its documents.
+    """All texts of a dataset: its sentences or its documents.
 
-    data       the dataset, the sentences of one document next to each other
-    sentences  (T+1,) where the sentences of each text begin
-    tokens     (N,) where each token stood in the dataset, or None where all stand as they did
-    numbers    (M,) which sentence of the dataset each sentence was
+    data              the dataset, with the sentences of a document next to each other
+    sentence_offsets  (T+1,) offsets of the texts, in sentences
+    token_order       (N,) original position of each token, or None if the order is unchanged
+    sentence_order    (M,) original index of each sentence
     """
 
     data: Dataset
@@ -196,7 +194,7 @@ class Docs:
 
     @classmethod
     def from_dataset(cls, data: Dataset, scope: Scope) -> Docs:
-        """The texts of a dataset; where no documents are named, each sentence is one."""
+        """Return the texts of a dataset; without document ids each sentence is a document."""
         indices = np.arange(len(data) + 1)
         if scope == "sentence" or data.doc_ids is None:
             return cls(data, indices, None, indices[:-1], scope)
@@ -213,16 +211,16 @@ class Docs:
 
     @property
     def offsets(self) -> NDArray[np.int64]:
-        """Where the words of each text begin.  (T+1,)"""
+        """Offsets of the texts, in tokens.  -> (T+1,)"""
         offsets: NDArray[np.int64] = self.data.offsets[self.sentence_offsets]
         return offsets
 
     def shards(self) -> list[Range]:
-        """Ranges of texts that are handled together."""
+        """Return the ranges of texts that are processed together."""
         return list(pairwise(chunk_bounds(self.offsets, SHARD_TOKENS).tolist()))
 
     def make_docs(self, start: int, stop: int) -> list[Doc]:
-        """What a function sees of some texts."""
+        """Return the texts `start` to `stop`."""
         first, last = self.sentence_offsets[[start, stop]].tolist()
         sentence_docs = list(_sentence_docs(self.data[first:last]))
         if self.scope == "sentence":
@@ -231,7 +229,7 @@ class Docs:
         return [_join_sentences(sentence_docs[a:b]) for a, b in pairwise(bounds)]
 
     def location(self, doc_index: int) -> str:
-        """A text's name in messages."""
+        """Return the name of a text for messages."""
         sentence = int(self.sentence_offsets[doc_index])
         doc_name = "" if self.data.doc_ids is None else f"document {self.data.doc_ids[sentence]}"
         if self.scope == "document" and doc_name:
@@ -241,32 +239,32 @@ class Docs:
 
 
 def _sentence_docs(data: Dataset) -> Iterator[Doc]:
-    """A view of each sentence."""
-    words, bounds = data.tokens.to_list(), data.offsets.tolist()
+    """Yield each sentence of the dataset."""
+    tokens, bounds = data.tokens.to_list(), data.offsets.tolist()
     doc_ids = [None] * len(data) if data.doc_ids is None else data.doc_ids.to_list()
     if data.text is None:
         for (a, b), doc_id in zip(pairwise(bounds), doc_ids, strict=True):
-            yield Doc(words[a:b], doc_id=doc_id)
+            yield Doc(tokens[a:b], doc_id=doc_id)
         return
     texts, token_offsets = data.text.sentences.to_list(), data.text.token_offsets
     for (a, b), text, doc_id in zip(pairwise(bounds), texts, doc_ids, strict=True):
-        yield Doc(words[a:b], text=text, token_offsets=token_offsets[a:b], doc_id=doc_id)
+        yield Doc(tokens[a:b], text=text, token_offsets=token_offsets[a:b], doc_id=doc_id)
 
 
 def _join_sentences(docs: list[Doc]) -> Doc:
-    """One view of the sentences of a document."""
+    """Join the sentences of a document into one `Doc`."""
     if len(docs) == 1:
         return docs[0]
-    words = [word for doc in docs for word in doc]
-    starts = lengths_to_offsets(len(view) for view in docs).tolist()
+    tokens = [token for doc in docs for token in doc]
+    starts = lengths_to_offsets(len(doc) for doc in docs).tolist()
     doc_id, bounds = docs[0].doc_id, list(pairwise(starts))
     if not docs[0].has_text:
-        return Doc(words, doc_id=doc_id, sentences=bounds)
-    char_starts = lengths_to_offsets(len(view.text) + 1 for view in docs).tolist()
+        return Doc(tokens, doc_id=doc_id, sentences=bounds)
+    char_starts = lengths_to_offsets(len(doc.text) + 1 for doc in docs).tolist()
     token_offsets = [
         (char_start + start, char_start + end)
-        for view, char_start in zip(docs, char_starts, strict=False)
-        for start, end in view.token_offsets
+        for doc, char_start in zip(docs, char_starts, strict=False)
+        for start, end in doc.token_offsets
     ]
-    text = " ".join(view.text for view in docs)
-    return Doc(words, text=text, token_offsets=token_offsets, doc_id=doc_id, sentences=bounds)
+    text = " ".join(doc.text for doc in docs)
+    return Doc(tokens, text=text, token_offsets=token_offsets, doc_id=doc_id, sentences=bounds)

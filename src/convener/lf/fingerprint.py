@@ -1,4 +1,4 @@
-"""One word for all that decides what a function does: its code and what the code refers to."""
+"""Fingerprints of Python values: a digest of a function covers its code and everything the code refers to."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ BUILTIN_TYPES = (
     types.WrapperDescriptorType,
 )
 FOLLOWED_TYPES = (types.ModuleType, types.FunctionType, type, list, tuple, dict, set, frozenset)
-"""What a module may have from another; all else of it is made by its own text."""
+"""Values of a user's module that are followed; all others are determined by its source text."""
 PLAIN_TYPES = (type(None), bool, int, float, complex, str, bytes, range, PurePath, np.generic)
 
 
 class NotFingerprintable(ConvenerError):  # noqa: N818
-    """Something whose content cannot be told, so that nothing made with it is kept."""
+    """The content of a value cannot be determined, so results that depend on it are not cached."""
 
 
 def fingerprint(*values: Any) -> str:
-    """A digest of values: data by what it holds, functions by their code and what that refers to.
+    """Return a digest of values: data by content, functions by code and everything it refers to.
 
-    Globals, closures, defaults and functions called are followed through the user's own code;
-    installed packages count by name and version.
+    Globals, closures, defaults and called functions are followed through the user's own code;
+    installed packages are identified by name and version.
 
     >>> cities = {"Oslo"}
     >>> def known(word):
@@ -60,7 +60,7 @@ def fingerprint(*values: Any) -> str:
 
 
 def _chunks(value: Any, seen: Seen) -> ByteChunks:
-    """What a value is made of, as bytes; what was seen before is only named."""
+    """Yield the content of a value as bytes; a value seen before is replaced by its number."""
     kind = type(value)
     yield kind.__qualname__.encode()
     if isinstance(value, enum.Enum):
@@ -70,7 +70,7 @@ def _chunks(value: Any, seen: Seen) -> ByteChunks:
     elif id(value) in seen:
         yield str(seen[id(value)][0]).encode()
     else:
-        seen[id(value)] = len(seen), value  # kept alive, so that no other value takes its id
+        seen[id(value)] = len(seen), value  # kept alive, so that its id is not reused
         yield from _contents(value, seen)
 
 
@@ -113,7 +113,7 @@ def _contents(value: Any, seen: Seen) -> ByteChunks:
 
 
 def _unwrap(value: Any) -> Any:
-    """What something callable is wrapped around, or None."""
+    """Return what a wrapper wraps, or None if the value is not a wrapper."""
     if isinstance(value, types.MethodType):
         return value.__func__, value.__self__
     if isinstance(value, functools.partial):
@@ -128,7 +128,7 @@ def _unwrap(value: Any) -> Any:
 
 
 def _code(code: types.CodeType, seen: Seen) -> ByteChunks:
-    """What code does, whatever its lines and comments."""
+    """Yield the content of a code object, without line numbers and comments."""
     yield code.co_code
     yield from _chunks((code.co_names, code.co_varnames, code.co_freevars), seen)
     yield from _chunks((code.co_argcount, code.co_kwonlyargcount, code.co_flags), seen)
@@ -151,7 +151,7 @@ def _function(function: types.FunctionType, seen: Seen) -> ByteChunks:
 
 
 def _global_names(code: types.CodeType) -> set[str]:
-    """Globals that code looks up, and functions inside it."""
+    """Return the names of the globals that code and the functions nested in it look up."""
     nested = [item for item in code.co_consts if isinstance(item, types.CodeType)]
     names = {
         instruction.argval
@@ -162,7 +162,7 @@ def _global_names(code: types.CodeType) -> set[str]:
 
 
 def _module(module: types.ModuleType, seen: Seen) -> ByteChunks:
-    """An installed package by its version; a file of the user's by what it says and imports."""
+    """Yield the version of an installed package, or the text of a user's module and what it imports."""
     yield module.__name__.encode()
     if _is_package(module.__name__):
         yield _package_version(module.__name__)
@@ -172,7 +172,7 @@ def _module(module: types.ModuleType, seen: Seen) -> ByteChunks:
             if isinstance(value, FOLLOWED_TYPES) and not name.startswith("__"):
                 yield from _chunks(value, seen)
     else:
-        raise NotFingerprintable(f"what the module {module.__name__} holds cannot be told")
+        raise NotFingerprintable(f"cannot fingerprint module {module.__name__}; pass version=... to enable caching")
 
 
 def _class(kind: type, seen: Seen) -> ByteChunks:
@@ -188,13 +188,15 @@ def _class(kind: type, seen: Seen) -> ByteChunks:
 
 
 def _object(value: Any, seen: Seen) -> ByteChunks:
-    """An object that tells its digest, or one of the user's own by its class and fields."""
+    """Yield the fingerprint that an object provides, or class and attributes of a user's object."""
     kind = type(value)
     get_fingerprint = getattr(value, "fingerprint", None)
     if callable(get_fingerprint) and isinstance(value_fingerprint := get_fingerprint(), str):
         yield value_fingerprint.encode()
     elif _is_package(kind.__module__) or not hasattr(value, "__dict__"):
-        raise NotFingerprintable(f"what a {kind.__module__}.{kind.__qualname__} holds cannot be told")
+        raise NotFingerprintable(
+            f"cannot fingerprint {kind.__module__}.{kind.__qualname__}; pass version=... to enable caching"
+        )
     else:
         yield from _chunks((kind, vars(value)), seen)
 
@@ -210,7 +212,7 @@ def _package_version(module: str) -> bytes:
 
 
 def _is_package(module: str) -> bool:
-    """Whether a module is built in or installed, rather than the user's own."""
+    """Return whether a module is built in or installed, rather than the user's own."""
     if module == "__main__":
         return False
     file = getattr(sys.modules.get(module), "__file__", None)
@@ -219,7 +221,7 @@ def _is_package(module: str) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def _is_installed(file: str) -> bool:
-    """Whether a file of code belongs to a package rather than to the user."""
+    """Return whether a source file belongs to an installed package rather than to the user."""
     if file.startswith("<"):
         return file.startswith("<frozen")
     path = Path(file).resolve()

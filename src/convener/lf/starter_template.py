@@ -1,13 +1,13 @@
-"""My labeling functions: each knows a little, is often silent and sometimes wrong.
+"""My labeling functions: simple rules, each of low coverage and limited accuracy.
 
-Try them, look at the matches, change them, try again:
+Preview their matches, edit them, repeat:
 
     convener lf try my_lfs.py DATA -n 20
     convener apply --lfs my_lfs.py DATA -o voted.jsonl
     convener analyze voted.jsonl
 
-Every labeling function in this file becomes a source, except those whose names begin with an
-underscore. Only functions that were edited run again.
+Every labeling function in this file becomes a source, except those whose names start with an
+underscore. Votes are cached: only edited functions run again.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from convener.lf.pattern import pattern
 
 Span = tuple[int, int, str]
 # A list of phrases, here or in a file: gazetteer("cities.txt", "LOC"). Options: ignore_case=True,
-# normalize="english" (plurals), max_edits=1 (slips of the pen).
+# normalize="english" (plurals), max_edits=1 (typos).
 cities = gazetteer(["Oslo", "Porto", "Lisbon", "New York", "London"], "LOC", name="cities")
-# A regular expression over the text; match="tokens" matches whole words joined by one space.
+# A regular expression; match="tokens" matches complete tokens, joined by spaces.
 company = pattern(r"(?:\p{Lu}\w+ )+(?:Ltd|Inc|Group|Bank)", "ORG", match="tokens", name="company")
 
 
-# Anything you can write: it sees one sentence, a sequence of words that knows its text
-# (doc.text), and yields (start, end, label), end exclusive, counted in words.
+# Any Python code: it receives one sentence, a sequence of tokens with their text (doc.text),
+# and yields (start, end, label), in tokens, end exclusive.
 @labeling_function(["PER"])
 def after_title(doc: Doc) -> Iterator[Span]:
-    """The capitalised words after a title."""
+    """Mark the capitalised words after a title."""
     for i, word in enumerate(doc):
         if word in {"Mr", "Mrs", "Ms", "Dr", "Professor"}:
             start = i + 2 if doc[i + 1 : i + 2] == ["."] else i + 1
@@ -44,11 +44,11 @@ def after_title(doc: Doc) -> Iterator[Span]:
                 yield start, end, "PER"
 
 
-# offsets="chars" counts characters of doc.text instead. `return ABSTAIN` says "I cannot tell
-# here", which is not the same as finding nothing.
+# With offsets="chars" spans are in characters of doc.text. `return ABSTAIN` means "no opinion
+# on this text", which differs from finding nothing.
 @labeling_function(["ORG"], offsets="chars")
 def acronym(doc: Doc) -> list[Span] | int:
-    """Words in capitals, unless the whole text is."""
+    """Mark words in capitals, unless the complete text is in capitals."""
     if doc.text.isupper():
         return tags.ABSTAIN
     return [
@@ -58,8 +58,8 @@ def acronym(doc: Doc) -> list[Span] | int:
     ]
 
 
-# Functions of functions: union, intersection, difference, keep_labels, map_labels, only_if.
+# Combinators: union, intersection, difference, keep_labels, map_labels, only_if.
 _not_places = gazetteer(["London Group", "Bank of Lisbon"], "ORG", name="not places")
 safe_cities = difference(cities, _not_places, name="safe_cities")
-# Who was named with a title once is found everywhere in the document.
+# Mark every mention in the document of a person named with a title once.
 titled_everywhere = propagate(after_title, name="titled_everywhere")

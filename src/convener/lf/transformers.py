@@ -1,4 +1,4 @@
-"""The tags of a token classifier of the Hugging Face kind as votes."""
+"""Hugging Face source: the spans of a token classification model."""
 
 from __future__ import annotations
 
@@ -39,17 +39,21 @@ def transformers_model(
     batch_tokens: int | None = None,
     **settings: Any,
 ) -> LabelingFunction:
-    """A source that gives the spans of a token classification model.
+    """Return a labeling function that marks the spans of a token classification model.
 
-    model: a folder, or a name on the Hugging Face hub. labels: the types to use, or a mapping
-    from the model's types to yours; others are left out. dtype: of the computation; "auto" is
-    bfloat16 where the processor has it, faster there, and other votes than elsewhere. window,
-    overlap, device and budget are those of an encoder. Other settings are those of
-    `LabelingFunction`.
+    model         a folder, or a name on the Hugging Face hub
+    labels        the entity types to use, or a mapping from them to labels; others are dropped
+    dtype         of the computation; "auto" is bfloat16 where the processor supports it, which is
+                  faster, but votes may then differ between machines
+    max_length    subwords per window, special tokens included; default: the limit of the model
+    overlap       share of a window that the next one repeats, for texts longer than a window
+    device        a torch device; "auto" prefers a GPU
+    batch_tokens  subwords per batch, padding included
+    settings      other fields of `LabelingFunction`
 
-    The model is given our words; a word has the tag of its first piece, and a tag that goes on
-    where nothing began begins a span. It is loaded when the first text comes, once in a process,
-    and runs in the calling process: it uses all of the machine by itself.
+    The model receives our tokens; a token gets the tag of its first subword, and an I- tag that
+    continues nothing starts a span. The model is loaded on first use, once per process, and runs
+    in the calling process because it already uses all cores.
     """
     if dtype not in DTYPES:
         raise ConfigError(f"dtype must be one of {', '.join(DTYPES)}; got {dtype!r}")
@@ -73,24 +77,24 @@ def transformers_model(
 
 @dataclass(frozen=True)
 class TokenClassifier(BatchedSource):
-    """Spans that a token classifier's tags spell, renamed."""
+    """Spans predicted by a token classifier, with labels mapped."""
 
     model: str
     label_map: dict[str, str]
     config: RuntimeConfig
 
     def find_batch(self, docs: Sequence[Doc]) -> list[RawOutput]:
-        """The spans of each text."""
+        """Return the spans of each text."""
         hf_model = _load_model(self.model, self.config)
         offsets = lengths_to_offsets(map(len, docs))
         tags = hf_model.model.config.id2label
         parsed_tags = [_parse_tag(tags[number]) for number in range(len(tags))]
         types = _entity_types(parsed_tags)
         check_known(f"entity type of {self.model}", self.label_map, types)
-        position = np.array([place for place, _ in parsed_tags], np.int8)
+        position = np.array([chunk_position for chunk_position, _ in parsed_tags], np.int8)
         kind = np.array([types.index(kind) if kind else 0 for _, kind in parsed_tags], np.int16)
         best_tags = self._predict_tags(hf_model, StringArray.from_list(chain.from_iterable(docs)), offsets)
-        # A span ends with its sentence, also where a document is read at once.
+        # Spans end at sentence boundaries, even if the scope is the document.
         sentences = lengths_to_offsets(end - start for doc in docs for start, end in doc.sentences)
         labels, _ = to_bio(position[best_tags], kind[best_tags], sentences)
         spans = TagSet(tuple(types)).spans(labels, offsets).by_sentence(len(docs))
@@ -104,7 +108,7 @@ class TokenClassifier(BatchedSource):
         ]
 
     def _predict_tags(self, hf_model: HFModel, tokens: StringArray, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The number of each word's tag: the best of its first piece.  -> (N,)"""
+        """Return the best tag of the first subword of each token.  -> (N,)"""
         best_tags = np.zeros(len(tokens), np.int64)
         subwords = hf_model.tokenize(tokens, offsets)
         windows = make_windows(
@@ -121,7 +125,7 @@ class TokenClassifier(BatchedSource):
         return best_tags
 
     def fingerprint(self) -> str:
-        """By the content of the model's files, and what decides how they are used."""
+        """Return a digest of the model files and of the settings that affect the output."""
         return compute_digest(
             model_file_digests(_model_folder(self.model)),
             self.config.fingerprint_settings(),
@@ -131,7 +135,7 @@ class TokenClassifier(BatchedSource):
 
 @cache
 def _load_model(model: str, config: RuntimeConfig) -> HFModel:
-    """A model in memory, loaded once in a process."""
+    """Load a model, once per process."""
     folder = _model_folder(model)
     check_model_folder(folder)
     return HFModel.from_folder(folder, config, model_class=MODEL_CLASS)
@@ -146,7 +150,7 @@ def _entity_types(parsed_tags: Iterable[tuple[ChunkPosition, str]]) -> list[str]
 
 
 def _parse_tag(tag: str) -> tuple[ChunkPosition, str]:
-    """What a tag says of a word; one without a prefix is that of a type, wherever in a span."""
+    """Parse a tag into chunk position and type; a tag without prefix counts as I-."""
     try:
         return parse_tag(tag)
     except DataError:

@@ -1,4 +1,4 @@
-"""From spans as a labeling function gives them to spans that count."""
+"""Validation of the spans that a labeling function returns."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from convener.data.alignment import MisalignmentPolicy, OverlapPolicy, align_to_tokens
-from convener.data.alignment import select_non_overlapping as without_overlap
+from convener.data.alignment import MisalignmentPolicy, OverlapPolicy, align_to_tokens, select_non_overlapping
 from convener.data.dataset import Text
 from convener.data.issues import Issues, short_repr
 from convener.data.ragged import StringArray
@@ -21,8 +20,9 @@ from convener.errors import DataError
 from convener.lf.doc import Doc
 
 Span = tuple[int, int, str]
-"""Start, end (exclusive) and entity type."""
+"""Start, end (exclusive) and label."""
 INVALID = "invalid"
+"""Kind of the issues of spans that were dropped as invalid."""
 
 
 def validate_spans(
@@ -34,11 +34,11 @@ def validate_spans(
     on_overlap: OverlapPolicy,
     on_misaligned: MisalignmentPolicy,
 ) -> list[Span] | None:
-    """Spans in words, in the order of the text, none overlapping; None where it abstains.
+    """Return non-overlapping spans in tokens, in text order; None if the function abstains.
 
-    A span that is no span of this text (not two numbers and one of the labels, outside the text,
-    across sentences) is left out and noted as invalid. Characters that cut through a word and
-    spans that overlap are settled as `convener.io.align` does, and noted.
+    Invalid spans (not two integers and a known label, outside the text, across sentences) are
+    dropped. Spans that are not aligned to tokens and spans that overlap are resolved by policy, as
+    in `convener.data.alignment`. Each case is reported as an issue of the document.
     """
     items, abstains = _collect(output)
     if abstains:
@@ -51,16 +51,16 @@ def validate_spans(
         return spans
     if in_chars:
         spans = _to_token_spans(spans, doc, labels, on_misaligned)
-    # What is said twice is said.
+    # Duplicates are dropped without an issue.
     spans = [span for span in dict.fromkeys(spans) if _in_one_sentence(span, doc)]
     ordered = sorted(spans)
-    if any(after[0] < before[1] for before, after in pairwise(ordered)):
+    if any(right[0] < left[1] for left, right in pairwise(ordered)):
         return _resolve_overlaps(spans, doc, labels, on_overlap)
     return ordered
 
 
 def _is_valid(items: Sequence[Any], doc: Doc, labels: tuple[str, ...]) -> bool:
-    """Whether there is nothing to do, as is usual: valid spans in order, none overlapping."""
+    """Return whether the spans are valid, ordered and disjoint already, the common case."""
     if len(doc.sentences) > 1:
         return False
     position = 0
@@ -77,7 +77,7 @@ def _is_valid(items: Sequence[Any], doc: Doc, labels: tuple[str, ...]) -> bool:
 
 
 def _collect(output: Any) -> tuple[Sequence[Any], bool]:
-    """All that was found, and whether the function abstains; it may also `return` that."""
+    """Return the items of the output and whether the function abstains; a generator may `return ABSTAIN`."""
     if output is None:
         return (), False
     if isinstance(output, list | tuple):
@@ -103,7 +103,7 @@ def _is_abstain(value: Any) -> bool:
 
 
 def _check_span(item: Any, size: int, labels: tuple[str, ...], doc: Doc) -> Span | None:
-    """The span, or None and a note if it is none of this text."""
+    """Return the span, or None with an issue if it is invalid."""
     try:
         start, end, label = item
         start, end = index(start), index(end)
@@ -111,9 +111,9 @@ def _check_span(item: Any, size: int, labels: tuple[str, ...], doc: Doc) -> Span
         doc.report_issue(INVALID, f"expected (start, end, label), got {short_repr(item)}")
         return None
     if not isinstance(label, str) or label not in labels:
-        doc.report_issue(INVALID, f"{start}-{end}: label {short_repr(label)} is not of {', '.join(labels)}")
+        doc.report_issue(INVALID, f"{start}-{end}: unknown label {short_repr(label)}; expected {', '.join(labels)}")
     elif not 0 <= start < end <= size:
-        doc.report_issue(INVALID, f"{start}-{end} {label} is not a range of the text's 0-{size}")
+        doc.report_issue(INVALID, f"span {start}-{end} ({label}) is not a range within 0-{size}")
     else:
         return start, end, label
     return None
@@ -125,12 +125,12 @@ def _in_one_sentence(span: Span, doc: Doc) -> bool:
     number = bisect_right(doc.sentences, (span[0], len(doc))) - 1
     if span[1] <= doc.sentences[number][1]:
         return True
-    doc.report_issue(INVALID, f"{doc.span_text(*span[:2])!r} {span[2]} goes beyond its sentence")
+    doc.report_issue(INVALID, f"span {doc.span_text(*span[:2])!r} ({span[2]}) crosses a sentence boundary")
     return False
 
 
 def _to_token_spans(spans: list[Span], doc: Doc, labels: tuple[str, ...], policy: MisalignmentPolicy) -> list[Span]:
-    """Character spans as spans of words, in the order in which they came."""
+    """Convert character spans to token spans, in input order."""
     token_starts, token_ends = doc.char_to_token
     aligned: dict[int, Span] = {}
     for number, (start, end, label) in enumerate(spans):
@@ -139,7 +139,7 @@ def _to_token_spans(spans: list[Span], doc: Doc, labels: tuple[str, ...], policy
             aligned[number] = first, last, label
     if len(aligned) == len(spans):
         return list(aligned.values())
-    # Only what is cut through takes the long way.
+    # Only misaligned spans need the general alignment.
     misaligned = [number for number in range(len(spans)) if number not in aligned]
     token_offsets = np.array(doc.token_offsets, np.int32).reshape(-1, 2)
     issues = Issues()
@@ -158,9 +158,9 @@ def _to_token_spans(spans: list[Span], doc: Doc, labels: tuple[str, ...], policy
 
 
 def _resolve_overlaps(spans: list[Span], doc: Doc, labels: tuple[str, ...], policy: OverlapPolicy) -> list[Span]:
-    """Those that stay of spans that overlap."""
+    """Return the spans that remain after overlaps are resolved."""
     packed, issues = _to_spans(spans, labels), Issues()
-    kept = without_overlap(packed, TagSet(labels), policy, source="it", where=lambda _: "text", issues=issues)
+    kept = select_non_overlapping(packed, TagSet(labels), policy, source="it", where=lambda _: "text", issues=issues)
     _copy_issues(issues, doc)
     return _from_spans(packed.take(kept), labels)
 

@@ -1,7 +1,8 @@
-"""Worker processes: a function that hangs or kills its process loses one text, nobody else any.
+"""Worker processes that run labeling functions with a time limit per text.
 
-Workers are forked, so that functions of any kind come along, those of a notebook too, and large
-gazetteers are shared. They only run labeling functions: no array mathematics, no threads.
+A function that hangs or crashes its process loses one text; all other results are kept. Workers
+are forked, so that functions need not be picklable (for example those of a notebook) and large
+gazetteers are shared. They run only labeling functions: no numerical libraries, no threads.
 """
 
 from __future__ import annotations
@@ -28,14 +29,16 @@ from convener.lf.validation import Span
 
 ERROR, TIMEOUT, CRASH = "error", "timeout", "crash"
 FAILURES = (ERROR, TIMEOUT, CRASH)
+POLL_INTERVAL = 0.05
+"""Maximum time between two checks for timeouts, in seconds."""
 WHOLE_BATCH = -1
-"""In place of a text's number: the function is busy with all of them."""
+"""Used instead of the index of a text while a function processes a batch."""
 OnStart = Callable[[int], None]
-"""Is told which text a function turns to next."""
+"""Called with the index of the text that a function processes next."""
 
 
 class LocatedIssue(NamedTuple):
-    """Something to report of a text: its number, what kind of thing, and what happened."""
+    """An issue with the index of its text. Cached with the votes, so it names neither function nor location."""
 
     doc_index: int
     kind: str
@@ -43,9 +46,10 @@ class LocatedIssue(NamedTuple):
 
 
 class ChunkResult(NamedTuple):
-    """What one function says of some consecutive texts.
+    """Result of one function on the texts `start` to `stop`.
 
-    spans (S, 4): text, start, end, number of the label; abstains: texts, by number.
+    spans (S, 4)   text, start, end, label index
+    abstained (A,) indices of the texts on which the function abstained
     """
 
     lf_index: int
@@ -58,7 +62,7 @@ class ChunkResult(NamedTuple):
 
 
 class Task(NamedTuple):
-    """A function, by number, and the texts it is to look at, perhaps one by one."""
+    """A function, by index, and the texts `start` to `stop` to process, as a batch or one by one."""
 
     lf_index: int
     start: int
@@ -66,26 +70,26 @@ class Task(NamedTuple):
     one_by_one: bool = False
 
     def without(self, doc_index: int) -> list[Task]:
-        """What remains to be done when one text is given up."""
+        """Return the remaining tasks if one text is skipped."""
         ranges = [(self.start, doc_index), (doc_index + 1, self.stop)]
         return [self._replace(start=a, stop=b) for a, b in ranges if a < b]
 
     def failed_result(self, doc_index: int, kind: str, detail: str) -> ChunkResult:
-        """What is said of a text that cannot be looked at: nothing, and why."""
+        """Return the result for a text that cannot be processed: an abstention and an issue."""
         no_spans = np.zeros((0, 4), np.int64)
         issue = LocatedIssue(doc_index, kind, detail)
         return ChunkResult(self.lf_index, doc_index, doc_index + 1, no_spans, np.array([doc_index]), (issue,), 0.0)
 
 
 class TaskRunner:
-    """Does jobs one after the other; the views of the last texts are kept for the next job."""
+    """Runs tasks one at a time; the documents of the last task are kept for the next."""
 
     def __init__(self, functions: Sequence[LabelingFunction], docs_by_scope: Mapping[Scope, Docs]) -> None:
         self._functions, self._docs_by_scope = functions, docs_by_scope
         self._cached_docs: tuple[tuple[str, int, int], list[Doc]] | None = None
 
     def run(self, task: Task, on_start: OnStart = lambda _: None) -> ChunkResult:
-        """What a function says of the texts; where it fails it abstains, and that is noted."""
+        """Run a function on the texts of a task; where it raises it abstains and an issue is recorded."""
         start_time = time.perf_counter()
         function = self._functions[task.lf_index]
         docs = self._docs(function.scope, task)
@@ -95,7 +99,7 @@ class TaskRunner:
             on_start(WHOLE_BATCH)
             try:
                 results = function.label_batch(docs)
-            except (Exception, SystemExit):  # which text it was is found out one by one
+            except (Exception, SystemExit):  # the failing text is found by running one by one
                 docs = self._docs(function.scope, task)
         if results is None:
             results = []
@@ -107,7 +111,7 @@ class TaskRunner:
                     results.append(None)
                     issues.append(LocatedIssue(number, ERROR, describe_error(error)))
         issues += [
-            LocatedIssue(number, *issue) for number, view in enumerate(docs, start=task.start) for issue in view.issues
+            LocatedIssue(number, *issue) for number, doc in enumerate(docs, start=task.start) for issue in doc.issues
         ]
         return _to_chunk_result(task, function, results, issues, time.perf_counter() - start_time)
 
@@ -120,50 +124,62 @@ class TaskRunner:
         return self._cached_docs[1]
 
 
-def _to_chunk_result(
-    task: Task,
-    function: LabelingFunction,
-    results: list[list[Span] | None],
-    issues: list[LocatedIssue],
-    seconds: float,
-) -> ChunkResult:
-    label_indices = {label: number for number, label in enumerate(function.labels)}
-    rows = [
-        (doc_index, start, end, label_indices[label])
-        for doc_index, spans in enumerate(results, start=task.start)
-        for start, end, label in spans or ()
-    ]
-    abstained = [text for text, spans in enumerate(results, start=task.start) if spans is None]
-    return ChunkResult(
-        task.lf_index,
-        task.start,
-        task.stop,
-        np.fromiter(chain.from_iterable(rows), np.int64, 4 * len(rows)).reshape(-1, 4),
-        np.array(abstained, np.int64),
-        tuple(sorted(issues)),
-        seconds,
-    )
+def run_tasks(
+    runner: TaskRunner, tasks: Iterable[Task], *, num_workers: int, timeout: float | None
+) -> Iterator[ChunkResult]:
+    """Run tasks in worker processes and yield results in order of completion.
+
+    tasks    grouped: those of the same texts next to each other
+    timeout  time limit per text in seconds. A batch that exceeds it is stopped and its texts are
+             run one by one, so that only the slow text is lost
+    """
+    queue = _TaskQueue(tasks)
+    workers: list[_WorkerProcess] = []
+    try:
+        while queue or any(worker.task for worker in workers):
+            while queue and len(workers) < num_workers:
+                workers.append(_WorkerProcess(runner))
+            for worker in workers:
+                if worker.task is None and (task := queue.next_for(worker)):
+                    worker.start(task)
+            busy = [worker.connection for worker in workers if worker.task is not None]
+            ready = wait(busy, None if timeout is None else min(POLL_INTERVAL, timeout / 4))
+            for worker in list(workers):
+                task, failure = worker.task, None
+                if task is None:
+                    continue
+                if worker.connection in ready:
+                    try:
+                        yield worker.connection.recv()
+                        worker.task = None
+                    except (EOFError, ConnectionError):
+                        failure = CRASH
+                elif timeout is not None and worker.is_overdue(timeout):
+                    failure = TIMEOUT
+                if failure:
+                    workers.remove(worker)
+                    worker.kill()
+                    yield from _recover_tasks(worker, task, failure, timeout, queue)
+    finally:
+        for worker in workers:
+            worker.kill()
+
+
+def can_fork() -> bool:
+    """Return whether this platform can fork processes."""
+    return "fork" in multiprocessing.get_all_start_methods()
 
 
 def describe_error(error: BaseException) -> str:
-    """An error in one line, with the place where it was raised."""
+    """Describe an error in one line, with file and line where it was raised."""
     lines = str(error).strip().splitlines()
     message = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
     frames = traceback.extract_tb(error.__traceback__)
     return f"{message} ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else message
 
 
-POLL_INTERVAL = 0.05
-"""Longest time between two looks at the clock, in seconds."""
-
-
-def can_fork() -> bool:
-    """Whether this system has the kind of processes we need."""
-    return "fork" in multiprocessing.get_all_start_methods()
-
-
 class _WorkerProcess:
-    """One process, the job it does, and a place in shared memory where it tells how it goes."""
+    """A worker process, its current task, and its progress in shared memory."""
 
     def __init__(self, runner: TaskRunner) -> None:
         context: Any = multiprocessing.get_context("fork")
@@ -179,9 +195,9 @@ class _WorkerProcess:
         self.tasks: deque[Task] = deque()
 
     def _serve(self, runner: TaskRunner, connection: Connection) -> None:
-        """What the process does until it is told to stop."""
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the calling process answers for all
-        sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__  # not the drawer of a bar
+        """Run tasks until the connection is closed; the main loop of the process."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process handles interrupts
+        sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__  # not a redirection by a progress bar
         self.connection.close()
 
         def on_start(doc_index: int) -> None:
@@ -197,11 +213,11 @@ class _WorkerProcess:
     def start(self, task: Task) -> None:
         self.task = task
         self.current_doc.value, self.started_at.value = WHOLE_BATCH, time.monotonic()
-        with suppress(BrokenPipeError):  # it died idle; the next look at it tells
+        with suppress(BrokenPipeError):  # it died while idle; the next check detects this
             self.connection.send(task)
 
     def is_overdue(self, timeout: float) -> bool:
-        """Whether it has been busy with one text, or one batch, for too long."""
+        """Return whether the current text or batch exceeds the time limit."""
         late = time.monotonic() - self.started_at.value > timeout
         return bool(late and not self.connection.poll())
 
@@ -212,9 +228,9 @@ class _WorkerProcess:
 
 
 class _TaskQueue:
-    """Jobs about the same texts stay together: who has seen the texts does the next of them.
+    """Task queue that keeps the tasks of the same texts on the same worker.
 
-    At the end, who has nothing left to do helps with the longest list.
+    An idle worker without tasks of its own takes some from the longest group.
     """
 
     def __init__(self, tasks: Iterable[Task]) -> None:
@@ -224,73 +240,59 @@ class _TaskQueue:
     def __bool__(self) -> bool:
         return bool(self._pending) or any(self._started)
 
-    def next_for(self, process: _WorkerProcess) -> Task | None:
-        """The job that a member does next, if there is one."""
-        if not process.tasks:
+    def next_for(self, worker: _WorkerProcess) -> Task | None:
+        """Return the next task for a worker, or None."""
+        if not worker.tasks:
             if self._pending:
                 self._started = [group for group in self._started if group] + [self._pending.popleft()]
-                process.tasks = self._started[-1]
+                worker.tasks = self._started[-1]
             else:
-                process.tasks = max(self._started, key=len, default=process.tasks)
-        return process.tasks.popleft() if process.tasks else None
+                worker.tasks = max(self._started, key=len, default=worker.tasks)
+        return worker.tasks.popleft() if worker.tasks else None
 
     def put_back(self, tasks: list[Task]) -> None:
-        """These are done before all others."""
+        """Put tasks at the front of the queue."""
         if tasks:
             self._pending.appendleft(deque(tasks))
 
 
-def run_tasks(
-    runner: TaskRunner, tasks: Iterable[Task], *, num_workers: int, timeout: float | None
-) -> Iterator[ChunkResult]:
-    """What the functions say, in the order in which it is ready.
-
-    jobs: those about the same texts next to each other. seconds: how long a function may take for
-    one text. A batch that takes longer is given up and its texts are done one by one, so that
-    nothing is lost but time.
-    """
-    queue = _TaskQueue(tasks)
-    processes: list[_WorkerProcess] = []
-    try:
-        while queue or any(process.task for process in processes):
-            while queue and len(processes) < num_workers:
-                processes.append(_WorkerProcess(runner))
-            for member in processes:
-                if member.task is None and (task := queue.next_for(member)):
-                    member.start(task)
-            busy = [member.connection for member in processes if member.task is not None]
-            ready = wait(busy, None if timeout is None else min(POLL_INTERVAL, timeout / 4))
-            for member in list(processes):
-                task, failure = member.task, None
-                if task is None:
-                    continue
-                if member.connection in ready:
-                    try:
-                        yield member.connection.recv()
-                        member.task = None
-                    except (EOFError, ConnectionError):
-                        failure = CRASH
-                elif timeout is not None and member.is_overdue(timeout):
-                    failure = TIMEOUT
-                if failure:
-                    processes.remove(member)
-                    member.kill()
-                    yield from _recover_tasks(member, task, failure, timeout, queue)
-    finally:
-        for member in processes:
-            member.kill()
-
-
 def _recover_tasks(
-    process: _WorkerProcess, task: Task, kind: str, timeout: float | None, queue: _TaskQueue
+    worker: _WorkerProcess, task: Task, kind: str, timeout: float | None, queue: _TaskQueue
 ) -> Iterator[ChunkResult]:
-    """Put back what a process that was lost had still to do, without the text it stuck at."""
-    doc_index = int(process.current_doc.value)
+    """Requeue the remaining texts of a failed worker, and yield an abstention for the text that failed."""
+    doc_index = int(worker.current_doc.value)
     if doc_index == WHOLE_BATCH and not task.one_by_one and task.stop - task.start > 1:
         queue.put_back([task._replace(one_by_one=True)])
         return
     doc_index = task.start if doc_index == WHOLE_BATCH else doc_index
-    exit_code = process.process.exitcode
-    detail = f"more than {timeout:g} s" if kind == TIMEOUT else f"the process ended ({exit_code})"
+    if kind == TIMEOUT:
+        detail = f"timed out after {timeout:g} s"
+    else:
+        detail = f"worker process died (exit code {worker.process.exitcode})"
     yield task.failed_result(doc_index, kind, detail)
     queue.put_back(task.without(doc_index))
+
+
+def _to_chunk_result(
+    task: Task,
+    function: LabelingFunction,
+    results: list[list[Span] | None],
+    issues: list[LocatedIssue],
+    seconds: float,
+) -> ChunkResult:
+    label_indices = {label: number for number, label in enumerate(function.labels)}
+    rows = [
+        (doc_index, start, end, label_indices[label])
+        for doc_index, spans in enumerate(results, start=task.start)
+        for start, end, label in spans or ()
+    ]
+    abstained = [doc_index for doc_index, spans in enumerate(results, start=task.start) if spans is None]
+    return ChunkResult(
+        task.lf_index,
+        task.start,
+        task.stop,
+        np.fromiter(chain.from_iterable(rows), np.int64, 4 * len(rows)).reshape(-1, 4),
+        np.array(abstained, np.int64),
+        tuple(sorted(issues)),
+        seconds,
+    )

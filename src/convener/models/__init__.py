@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
 from convener import storage
-from convener.errors import DataError, MissingDependencyError, UnknownNameError, unknown_name_message
+from convener.errors import DataError, UnknownNameError, unknown_name_message
 from convener.models.base import LabelModel
 from convener.taggers.base import TAGGER_KEY as TAGGER
 
-__all__ = ["LabelModel", "get_model", "installed_models", "list_models", "load_model"]
+__all__ = ["LabelModel", "get_model", "list_models", "load_model"]
 CLASSES = {
     "alt": "alt:Alt",
     "auto": "auto:Auto",
@@ -50,22 +49,8 @@ def get_model(name: str) -> type[LabelModel]:
     if name not in CLASSES:
         raise UnknownNameError(unknown_name_message("label model", name, list_models()))
     module, _, class_name = CLASSES[name].partition(":")
-    try:
-        model_class: type[LabelModel] = getattr(import_module(f"convener.models.{module}"), class_name)
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        raise MissingDependencyError(f"{name} needs torch: pip install 'convener[encoders]'") from error
+    model_class: type[LabelModel] = getattr(import_module(f"convener.models.{module}"), class_name)
     return model_class
-
-
-def installed_models() -> tuple[type[LabelModel], ...]:
-    """All models whose libraries are here."""
-    models = []
-    for name in list_models():
-        with suppress(MissingDependencyError):
-            models.append(get_model(name))
-    return tuple(models)
 
 
 def load_model(folder: str | Path) -> LabelModel:
@@ -74,9 +59,8 @@ def load_model(folder: str | Path) -> LabelModel:
     metadata = storage.read_metadata(path)
     if TAGGER in metadata:
         raise DataError(f"{path}: a tagger, not a label model: load it with convener.load_tagger")
-    arrays = storage.read_arrays(path)
     try:
         model = get_model(metadata["model"])(**metadata["settings"])
-        return model.load_state(metadata, arrays)
+        return model.load_files(path, metadata)
     except (KeyError, TypeError) as error:
         raise DataError(f"{path / storage.METADATA_FILE}: incomplete: {error}") from error

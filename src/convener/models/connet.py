@@ -1,4 +1,4 @@
-"""ConNet: one tagger seen through a matrix of each source, and attention to the sources."""
+"""ConNet: a CRF tagger with one transformation matrix per source, and attention over the sources."""
 
 from __future__ import annotations
 
@@ -53,10 +53,9 @@ class SentenceVoteBatch(SentenceBatch, VoteBatch, Protocol):
 
 
 class ConNetNetwork(nn.Module):
-    """Scores by token and a field over them; a matrix for each source, and attention to them.
+    """A CRF over token scores, one matrix per source, and attention over the sources.
 
-    The matrices start as the identity, and attention at every source alike. Emissions, where votes
-    are heard in the end, are fixed.
+    The matrices start as the identity, attention as uniform. Emissions, if votes are used in prediction, are fixed.
     """
 
     def __init__(
@@ -74,22 +73,22 @@ class ConNetNetwork(nn.Module):
         self.scorer, self.crf = LinearTokenScorer(input_dim, num_labels, context), crf
         self.source_matrices = nn.Parameter(torch.eye(num_labels).repeat(num_sources, 1, 1))
         self.attention = zero_linear(input_dim, num_sources)
-        # By what was said, abstain first, which is no evidence: its row stays zero.
+        # By vote, with abstain first, whose row stays zero: it is no evidence.
         self.register_buffer("log_emission", torch.zeros(num_sources, num_labels + 1, num_labels))
         self.log_emission: Tensor
 
     def set_emission(self, log_emission: Tensor) -> None:
-        """Take these emissions.  (K, L, L) [source, latent, said]"""
+        """Set the emissions.  (K, L, L) [source, true label, vote]"""
         self.log_emission[:, 1:] = log_emission.log_softmax(2).transpose(1, 2)
 
     def mean_emission(self, tokens: Tensor) -> Tensor:
-        """The emissions it was given, whatever the tokens.  -> (K, L, L)"""
+        """The emissions, the same for all tokens.  -> (K, L, L)"""
         return self.log_emission[:, 1:].transpose(1, 2).double().exp()
 
     def potentials_through(self, scores: Tensor, matrix: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
-        """The field through a matrix (L, L), or through one for each sentence (M, L, L).
+        """CRF potentials transformed by a matrix (L, L), or by one per sentence (M, L, L).
 
-        scores (N, L) of the tokens -> scores (N, L), and moves (L, L) or (N, L, L)
+        scores (N, L) -> scores (N, L), and transitions (L, L) or (N, L, L)
         """
         start = self.crf.start_transitions @ matrix + self.crf.illegal_start_logits
         transitions = self.crf.transitions @ matrix + self.crf.illegal_logits
@@ -100,21 +99,21 @@ class ConNetNetwork(nn.Module):
         return add_start_scores(scores @ matrix, start, offsets), transitions
 
     def consensus_potentials(self, batch: SentenceBatch, generator: Generator | None = None) -> tuple[Tensor, Tensor]:
-        """The field through the matrices of all sources, each as much as the sentence asks."""
+        """CRF potentials transformed by the attention-weighted mean of the source matrices."""
         attention_weights = self.attention(batch.sentences).softmax(1)
         matrices = torch.einsum("mk,kij->mij", attention_weights, self.source_matrices)
         return self.potentials_through(self.scorer(batch, generator), matrices, batch.offsets)
 
     def log_initial(self) -> Tensor:
-        """What is before a sentence in the chain that consensus and votes make.  -> (L,)"""
+        """Log-probabilities of z0 in the chain of consensus and votes.  -> (L,)"""
         return log_initial_o(self.crf.transitions.detach())
 
     def transition_logits(self, batch: SentenceBatch, generator: Generator | None = None) -> Tensor:
-        """Moves of that chain.  -> (N, L, L)"""
+        """Transitions of that chain.  -> (N, L, L)"""
         return self._chain_potentials(batch, generator).transition
 
     def log_evidence(self, batch: SentenceVoteBatch, generator: Generator | None = None) -> Tensor:
-        """Evidence of that chain: what features say of each token and, if heard, votes."""
+        """Evidence of that chain from features and, if used, votes.  -> (N, L)"""
         feature_evidence = self._chain_potentials(batch, generator).log_evidence
         return (
             feature_evidence + constant_log_evidence(self.log_emission, batch) if self.use_votes else feature_evidence
@@ -129,39 +128,37 @@ class ConNetConfig(WeakSupervisionConfig):
     """Settings of ConNet."""
 
     initial_lr: float = 1e-2
-    """Learning rate of first labels and moves, which are the same for all tokens."""
+    """Learning rate of the start and transition scores of the CRF."""
     doubt: float = 0.0
     partial: bool = True
-    """Leave the O of a source whose silence is O open where another source marks something: it
-    may not have known. Otherwise it is a label to be learned, as in the paper."""
+    """Ignore unmarked tokens of sources that mark only what they know, where another source marks something. Otherwise
+    they are labels to be learned, as in the paper."""
     thaw: bool = False
-    """Train everything in the aggregation phase, not attention alone."""
+    """Train all parameters in the aggregation phase, not only attention."""
     hear: bool = True
-    """Let a sentence's votes count when it is labelled. Otherwise the features alone decide, as
-    in the paper."""
+    """Use the votes of a sentence in prediction. Otherwise the features alone decide, as in the paper."""
     precision: float = 0.9
-    """Share of a source's marks that are presumed right where its own precision is not known: what
-    votes are worth as evidence."""
+    """Assumed precision of sources whose own is not known, for the emissions; in (0, 1]."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_fraction(self, "precision")
         if self.tau:
-            raise ConfigError(f"tau must be 0: connet learns labels, not votes, got {self.tau}")
+            raise ConfigError(f"tau must be 0 for connet, got {self.tau}")
 
     def learning_rates(self) -> dict[str, float]:
-        """Learning rates of parts that have their own."""
+        """Learning rates of parameters that have their own."""
         return {"crf": self.initial_lr}
 
 
 class ConNet(StagedChainModel):
-    """A tagger for all sources, which sees each through a matrix, and weighs them by sentence.
+    """One CRF tagger with a transformation matrix per source, aggregated by attention over the sources.
 
-    The field of source k has scores U A_k and moves M A_k, with U[t] = Linear(e[t] and its
-    neighbours) and A_k = I at first. Decoupling: ascent on sum_k log p_k(labels of k | e).
-    Aggregation: the consensus has A* = sum_k q_k A_k with q = softmax(Linear(e0)), e0 the
-    sentence, and q is trained on labels of a simple vote. Labels are the best path of the
-    consensus, here times the emissions of the votes (`hear`). Lan et al. 2020, "Learning to
+    The CRF of source k has scores U A_k and transitions M A_k, with U[t] = Linear(e[t] and its neighbours) and A_k = I
+    initially. Decoupling: ascent on sum_k log p_k(labels of k | e). Aggregation: the consensus has A* = sum_k q_k A_k
+    with q = softmax(Linear(e0)), e0 the features of the sentence, and q is trained on the labels of a simple vote.
+    Labels are the Viterbi path of the consensus, by default times the emissions of the votes (`hear`). Lan et al.
+    2020, "Learning to
     Contextually Aggregate Multi-Source Supervision for Sequence Labeling".
 
     >>> data = Dataset.from_spans(
@@ -177,19 +174,19 @@ class ConNet(StagedChainModel):
     summary = "one neural CRF seen through a matrix of each source, and attention (ACL 2020)"
 
     def _build_network(self, data: Dataset) -> ConNetNetwork:
-        """A network for these sources and labels, as it is before it knows anything."""
+        """An untrained network for these sources and labels."""
         config, (input_dim, num_sources, _) = self.config, network_sizes(data)
         crf = build_crf(data, legal=config.legal)
         return ConNetNetwork(input_dim, num_sources, crf, config.context_config(), use_votes=config.hear)
 
     def _initialize(self, net: ConNetNetwork, train: Dataset) -> None:
-        """Start as a Markov chain with moves of a simple vote; emissions are its, too."""
+        """Start as a Markov chain with transitions and emissions from a simple vote."""
         weighted_labels = complete_coarse_spans(train, initial_labels(train.without_coarse()))
         set_transitions(net.crf, initial_transition(self.config, train, weighted_labels))
         net.set_emission(floored_log(initial_emission(self.config, train, weighted_labels)).float())
 
     def _pack(self, train: Dataset) -> PackedDataset:
-        """The sentences to train on, with the labels of sources and, last, the consensus."""
+        """The training sentences, with the votes of the sources and, last, the consensus."""
         return PackedDataset.from_dataset(self._training_votes(train), seed=self.config.seed)
 
     def _stages(self, net: ConNetNetwork, packed: PackedDataset) -> list[Stage]:
@@ -209,7 +206,7 @@ class ConNet(StagedChainModel):
         ]
 
     def _validation_score(self, net: ConNetNetwork, valid: Dataset) -> Callable[[], float]:
-        """Without gold by the labels of sources and consensus on held-out sentences."""
+        """Without gold, the log-likelihood of votes and consensus on held-out sentences."""
         if valid.gold is not None:
             return super()._validation_score(net, valid)
         packed = PackedDataset.from_dataset(self._training_votes(valid))
@@ -226,14 +223,14 @@ class ConNet(StagedChainModel):
 
     @property
     def vote_evidence(self) -> VoteEvidence:
-        """How silence becomes evidence; not at all where votes are not heard."""
+        """How unmarked tokens enter the evidence; not at all if votes are not used in prediction."""
         return super().vote_evidence if self.config.hear else VoteEvidence()
 
     def _training_votes(self, data: Dataset) -> Dataset:
-        """The data with what sources are taken to say, and the consensus as the last source."""
+        """The data with the votes to train on, and the consensus as the last source."""
         votes, is_marked = data.votes, marked_tokens(data)
         consensus = initial_labels(data.without_coarse())
-        consensus[is_marked & ~marked_tokens(data.without_coarse())] = ABSTAIN  # only coarse votes speak
+        consensus[is_marked & ~marked_tokens(data.without_coarse())] = ABSTAIN  # only coarse votes
         if self.config.partial:
             ignored = (votes == 0) & data.quiet() & is_marked[:, None]
             votes = np.where(ignored, np.int16(ABSTAIN), votes)
@@ -242,7 +239,7 @@ class ConNet(StagedChainModel):
 
 
 def sources_loss(net: ConNetNetwork, batch: Batch, generator: Generator | None) -> Tensor:
-    """Minus the mean log-probability of each source's labels, summed over sources."""
+    """Negative mean log-probability of the votes of each source, summed over sources."""
     scores = net.scorer(batch, generator)
     all_potentials = (net.potentials_through(scores, matrix, batch.offsets) for matrix in net.source_matrices)
     losses = [labels_loss(*potentials, batch.votes[:, k], batch) for k, potentials in enumerate(all_potentials)]
@@ -250,5 +247,5 @@ def sources_loss(net: ConNetNetwork, batch: Batch, generator: Generator | None) 
 
 
 def consensus_loss(net: ConNetNetwork, batch: Batch, generator: Generator | None) -> Tensor:
-    """Minus the mean log-probability of the consensus, the last column of the votes."""
+    """Negative mean log-probability of the consensus, the last column of the votes."""
     return labels_loss(*net.consensus_potentials(batch, generator), batch.votes[:, -1], batch)

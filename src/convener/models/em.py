@@ -1,4 +1,4 @@
-"""What models share that judge tokens one at a time: labels from classes."""
+"""Expectation maximisation: the loop, its settings, and labels from the posterior of token classes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from convener import progress
 from convener.config import check_min
 from convener.data.dataset import Dataset
-from convener.data.diagnostics import learning_curve
+from convener.data.diagnostics import Diagnostics, learning_curve
+from convener.data.predictions import LabelOutput
 from convener.inference.voting import type_runs_to_bio, type_to_label_probabilities
 from convener.models.base import ModelConfig
 
@@ -22,7 +23,7 @@ P = TypeVar("P")
 
 
 class StoppingCriteria(Protocol):
-    """When to stop; a model's settings say it."""
+    """Limits of the loop; the settings of a model have them."""
 
     @property
     def steps(self) -> int: ...
@@ -32,14 +33,17 @@ class StoppingCriteria(Protocol):
 
 @dataclass(frozen=True)
 class EMTrace:
-    """The objective before each step, and why the loop stopped."""
+    """The objective before each iteration, and why the loop stopped."""
 
     objective: tuple[float, ...]
     reason: str
 
-    def learning_curve(self) -> dict[str, NDArray[Any]]:
-        """To be kept among a model's parameters; what falls is the loss."""
-        return learning_curve("EM", ((-value, None) for value in self.objective))
+    def diagnostics(
+        self, emission: NDArray[np.float64] | None = None, initial_emission: NDArray[np.float64] | None = None
+    ) -> Diagnostics:
+        """The learning curve, whose loss is minus the objective, and the emissions of a chain."""
+        curve = learning_curve((-value, None) for value in self.objective)
+        return Diagnostics(emission=emission, initial_emission=initial_emission, learning_curves={"EM": curve})
 
 
 def run_em(
@@ -49,9 +53,9 @@ def run_em(
     name: str,
     limits: StoppingCriteria,
 ) -> tuple[P, EMTrace]:
-    """Repeat a step until the objective no longer rises.
+    """Repeat EM steps until the objective increases by less than the tolerance.  -> best parameters, trace
 
-    `step(params)` gives better params and the objective of those it was given, per token.
+    `step(params)` returns updated parameters and the objective of the given ones, per token.
 
     >>> from types import SimpleNamespace
     >>> halves, limits = lambda x: (x / 2, -x * x), SimpleNamespace(steps=50, tolerance=1e-3)
@@ -83,27 +87,27 @@ def labels_from_classes(
     class_probabilities: NDArray[np.floating[Any]],
     data: Dataset,
     scheme: Scheme,
-) -> tuple[NDArray[np.int16], NDArray[np.float32]]:
-    """Legal labels (N,) and probabilities (N, L) of tokens whose best class (N,) is known.
+) -> LabelOutput:
+    """Legal labels (N,) and probabilities (N, L) from the best class of each token (N,).
 
-    shares (N, C) probabilities of the classes: of types in the IO scheme, where runs of one type
-    are spans, of labels in BIO, where a stray I- begins a span.
+    class_probabilities (N, C): of types in the IO scheme, where runs of one type are spans; of labels in the BIO
+    scheme, where an I- label that continues nothing starts a span.
     """
     if scheme == "bio":
         labels, _ = data.tags.repair(best_class.astype(np.int16), data.offsets)
-        return labels, class_probabilities.astype(np.float32)
+        return LabelOutput(labels, class_probabilities.astype(np.float32))
     labels = type_runs_to_bio(best_class, data.offsets)
-    return labels, type_to_label_probabilities(class_probabilities, labels)
+    return LabelOutput(labels, type_to_label_probabilities(class_probabilities, labels))
 
 
 @dataclass(frozen=True, kw_only=True)
 class EMConfig(ModelConfig):
-    """Settings of every model that is learned by expectation maximisation."""
+    """Settings of every model that is fitted by expectation maximisation."""
 
     steps: int = 50
-    """At most so many steps."""
+    """Maximum number of iterations; at least 1."""
     tolerance: float = 1e-6
-    """Stop when a step raises the objective by less, in nats per token."""
+    """Stop when an iteration increases the objective by less, in nats per token; 0 runs all iterations."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,11 +1,10 @@
-"""Where chains with a network start: matrices, weights, and what is held out."""
+"""Initial transition and emission matrices of chain models, estimated from votes or as in the paper."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from convener.data.dataset import Dataset
@@ -15,18 +14,13 @@ from convener.errors import DataError
 from convener.inference import coarse
 from convener.inference.counts import transition_counts
 from convener.inference.evidence import SparseVotes, expected_emission_counts, sparsify_votes
-from convener.neural.transition import ILLEGAL_LOGIT, TransitionNetwork, floored_log
-
-if TYPE_CHECKING:
-    from convener.models.chmm import CHMMNetwork
-    from convener.models.chmm_fe import FixedEmissionNetwork
 
 MAX_FALSE_VOTE_RATE = 0.05
-"""The share of its votes that a source is charged with at most: small corpora have few."""
+"""At most this share of a source's votes is assumed to be false: small corpora have few votes."""
 MIN_UNMARKED_WEIGHT = 0.1
-"""A silence always counts for a little: most tokens are O."""
+"""An unmarked token always counts for a little: most tokens are O."""
 MAX_NU_BASE = 40.0
-"""Least concentration where all lone marks are false; a twenty-fifth of the usual nu_expan."""
+"""nu_base where all marks of a single source are false; a twenty-fifth of the default nu_expan."""
 
 
 def smoothed_emission_counts(
@@ -36,13 +30,13 @@ def smoothed_emission_counts(
     smoothing: float = 0.5,
     precision: NDArray[np.float64] | None = None,
 ) -> NDArray[np.float64]:
-    """Counts of what sources say where a vote says the truth is, made fit for a start.
+    """Smooth counts of votes by label of a simple vote, so that EM can start from them.  -> (K, L, L)
 
-    counts (K, L, L) [source, truth, said]. A vote contains all that its sources say, so by its
-    count no source is ever wrong: each is charged with `false_votes` entity votes where the truth
-    is O, spread as it speaks, but with no more than `MOST_FALSE` of its votes. Where its precision
-    is known (K,), not NaN, just the rest of its votes are there. `floor` votes, spread likewise,
-    keep every row from being empty.  -> (K, L, L)
+    counts (K, L, L) [source, label, vote]. A union of all votes agrees with every source, so by its counts no source
+    is ever wrong. Therefore each source is assumed to have cast `false_votes` entity votes where the label is O,
+    distributed as its votes are, but at most MAX_FALSE_VOTE_RATE of them. Where its precision (K,) is known, not NaN,
+    exactly that share of its votes is correct. `smoothing` votes, distributed likewise, keep every row from being
+    empty.
     """
     vote_counts = counts.sum(axis=1, keepdims=True)
     if precision is not None:
@@ -58,9 +52,9 @@ def smoothed_emission_counts(
 
 
 def _match_precision(counts: NDArray[np.float64], precision: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Counts in which just (1 - precision) of each source's marks are where the truth is O.
+    """Counts in which exactly (1 - precision) of each source's entity votes have the label O.
 
-    Where the truth is an entity, marks keep their proportions.  (K, L, L), (K,) -> (K, L, L)
+    Votes on entities keep their proportions.  (K, L, L), (K,) -> (K, L, L)
     """
     counts = counts.copy()
     for k in np.flatnonzero(~np.isnan(precision)):
@@ -72,12 +66,12 @@ def _match_precision(counts: NDArray[np.float64], precision: NDArray[np.float64]
 
 
 def count_single_source_tokens(marked: NDArray[np.bool_]) -> tuple[int, float]:
-    """How many tokens only one source marks, and how many chance alone would leave so.
+    """Number of tokens that only one source marks, and the number expected by chance.
 
-    said (N, K): who marks each token of one type, at least one of them each. If all marks were
-    right and the sources independent, a token would have a lone mark by chance with
-    sum_k r_k / (1 - r_k) prod_j (1 - r_j) / (1 - prod_j (1 - r_j)), r_k being the share of these
-    tokens that source k marks. What exceeds that are mostly false marks.
+    marked (N, K): which sources mark each token of one type, at least one each. If all marks were correct and the
+    sources independent, a token would be marked by a single source with probability
+    sum_k r_k / (1 - r_k) prod_j (1 - r_j) / (1 - prod_j (1 - r_j)), where r_k is the share of these tokens that
+    source k marks. The excess over that are mostly false marks.
     """
     if not len(marked):
         return 0, 0.0
@@ -88,10 +82,10 @@ def count_single_source_tokens(marked: NDArray[np.bool_]) -> tuple[int, float]:
 
 
 def estimate_unmarked_weight(votes: NDArray[np.int16], labels: NDArray[np.int16], num_types: int) -> float:
-    """How much the silence of the others should count against a lone vote, at most 1.
+    """Weight of an unmarked token as a vote for O, in [MIN_UNMARKED_WEIGHT, 1].
 
-    The share of lone marks that chance does not explain, over all types: low where sources simply
-    miss much, near 1 where lone marks are mostly false.  votes (N, K), labels (N,) of a union
+    The share of single-source marks that chance does not explain, over all types: low where sources simply miss much,
+    near 1 where marks of a single source are mostly false.  votes (N, K), labels (N,) of the union of all spans
     """
     if votes.shape[1] < 2:
         return 1.0
@@ -105,10 +99,10 @@ def estimate_unmarked_weight(votes: NDArray[np.int16], labels: NDArray[np.int16]
 
 
 def estimate_nu_base(votes: NDArray[np.int16], labels: NDArray[np.int16], num_types: int) -> float:
-    """nu_base of Sparse-CHMM, as the votes suggest: the more lone marks are false, the higher.
+    """nu_base of Sparse-CHMM: the more single-source marks are false, the higher.
 
-    It bounds the chance that a source marks what is none, and with it what a mark is worth.
-    votes (N, K), labels (N,) of a union
+    It bounds the probability of a false mark from below, and so the evidence of a mark from above.
+    votes (N, K), labels (N,) of the union of all spans
     """
     if votes.shape[1] < 2:
         return 1.0
@@ -118,11 +112,11 @@ def estimate_nu_base(votes: NDArray[np.int16], labels: NDArray[np.int16], num_ty
 def initial_reliability(
     counts: NDArray[np.float64], vote_counts: NDArray[np.float64], *, precision: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """How reliable each source is by the labels of a simple vote: the start of its scores.
+    """Initial reliability scores of each source, from the labels of a simple vote.  -> (K, L)
 
-    counts (K, L, L) [source, truth, said]; usual (K, L) how often it says each label; precision
-    (K,). An entity's score is the share of it that the source finds; that of O leaves
-    (1 - precision) of the source's marks to be false.  -> (K, L)
+    counts (K, L, L) [source, label, vote]; vote_counts (K, L) votes of each source by label; precision (K,). The score
+    of an entity label is the recall of the source; the score of O leaves (1 - precision) of its entity votes to be
+    false.
     """
     num_labels = counts.shape[1]
     label_counts = counts.sum(axis=2)
@@ -136,9 +130,9 @@ def initial_reliability(
 def paper_transition_matrix(
     votes: NDArray[np.int16], offsets: NDArray[np.int64], legal_transitions: NDArray[np.bool_]
 ) -> NDArray[np.float64]:
-    """Psi* as in the paper: neighbouring labels over all sources, one more for each legal move.
+    """Psi* of the paper: counts of neighbouring votes over all sources, plus one per legal transition.
 
-    votes (N, K), legal (L, L) -> (L, L)
+    votes (N, K), legal_transitions (L, L) -> (L, L)
     """
     counts = transition_counts(votes, offsets, len(legal_transitions)) + legal_transitions
     transition: NDArray[np.float64] = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1e-12)
@@ -146,7 +140,7 @@ def paper_transition_matrix(
 
 
 def paper_emission_matrix(vote_counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Phi* as in the paper, from how often each source says each label (K, L).  -> (K, L, L)
+    """Phi* of the paper, from the number of votes of each source by label (K, L).  -> (K, L, L)
 
     Diagonal 0.9 for O and 0.7 otherwise; the rest of a row goes to j in proportion to
     (1 - precision_j) (0.001 + share of j), precision 0.8 for O and 0.7 otherwise, five times for
@@ -174,11 +168,11 @@ def paper_emission_matrix(vote_counts: NDArray[np.float64]) -> NDArray[np.float6
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int16]
 WeightedLabels = list[tuple[float, Labels]]
-"""Labels of all tokens, several times with weights that sum to one."""
+"""Alternative labelings of all tokens, with weights that sum to one."""
 
 
 def complete_coarse_spans(data: Dataset, labels: Labels) -> WeightedLabels:
-    """Labels of a simple vote with something for spans that only coarse votes mark."""
+    """Labels of a simple vote, completed where only coarse votes mark a span: one labeling per type they allow."""
     if not data.coarse:
         return [(1.0, labels)]
     symbols, num_labels = np.zeros(len(labels), np.int16), len(data.fine_tags)
@@ -188,7 +182,7 @@ def complete_coarse_spans(data: Dataset, labels: Labels) -> WeightedLabels:
 
 
 def mean_transition_counts(data: Dataset, weighted_labels: WeightedLabels) -> Floats:
-    """How often each label follows each other one.  -> (L, L)"""
+    """Expected counts of transitions between labels.  -> (L, L)"""
     num_labels = len(data.fine_tags)
     return sum(
         (weight * transition_counts(labels, data.offsets, num_labels) for weight, labels in weighted_labels),
@@ -197,7 +191,7 @@ def mean_transition_counts(data: Dataset, weighted_labels: WeightedLabels) -> Fl
 
 
 def mean_label_probabilities(data: Dataset, weighted_labels: WeightedLabels) -> NDArray[np.float32]:
-    """How probable each label is at each token.  -> (N, L)"""
+    """Probability of each label at each token.  -> (N, L)"""
     one_hot = np.eye(len(data.fine_tags), dtype=np.float32)
     probabilities = one_hot[weighted_labels[0][1]] * np.float32(weighted_labels[0][0])
     for weight, labels in weighted_labels[1:]:
@@ -213,10 +207,9 @@ def emission_counts(
     unmarked_weight: Floats | None = None,
     votes: SparseVotes | None = None,
 ) -> Floats:
-    """How often each source says what where these labels hold, coarse votes settled.
+    """Counts of votes by source and label, with coarse votes assigned to the labels they allow.  -> (K, L, L)
 
-    precision of sources of which nobody says it; silence (K,) the weight of each source's O.
-    -> (K, L, L)
+    default_precision: precision of sources whose own is not known; unmarked_weight (K,): weight of each source's O.
     """
     allowed, probabilities = data.allowed_labels(), mean_label_probabilities(data, weighted_labels)
     votes = sparsify_votes(data.votes) if votes is None else votes
@@ -228,70 +221,53 @@ def emission_counts(
 
 
 def add_source(data: Dataset, name: str, labels: NDArray[np.int16], silence: Silence) -> Dataset:
-    """The data with these labels as the votes of one more source, the last."""
+    """The data with these labels as the votes of an additional, last source."""
     votes = np.concatenate([data.votes, labels[:, None]], axis=1)
     return data.with_sources((*data.sources, name), votes, (*data.silence, silence))
 
 
-N = TypeVar("N", bound=TransitionNetwork)
-INITIAL_O_LOGIT = 9.2
-"""Logit of O before a sentence: a probability of 0.9999 against one other label."""
 NEGATIVE_VOTE_PRECISION = 0.95
-"""How often a vote like "not PER" is presumed right: no count of what is said can tell."""
-
-
-class InitialMatrices(NamedTuple):
-    """Starting matrices: moves Psi* (L, L) and emissions Phi* (K, L, L) [source, truth, said]."""
-
-    transition: Floats
-    emission: Floats
-
-    def initialize(self, net: CHMMNetwork | FixedEmissionNetwork) -> None:
-        """Have the network start exactly here: its weights are zero, its biases are set."""
-        with torch.no_grad():
-            net.transition_layer.bias.copy_(floored_log(self.transition).reshape(-1))
-            net.set_emission(floored_log(self.emission))
+"""Assumed precision of a negative vote such as "not PER", which no count of votes can tell."""
 
 
 def initial_transition(config: Any, data: Dataset, weighted_labels: WeightedLabels) -> Floats:
-    """Moves to start from, as the settings have it; `labels` are those of a simple vote."""
+    """Initial transition matrix as the settings say; weighted_labels are those of a simple vote.  -> (L, L)"""
     if config.start == "paper":
         return paper_transition(data, legal=config.legal)
     return transition_from_votes(data, weighted_labels)
 
 
 def initial_emission(config: Any, data: Dataset, weighted_labels: WeightedLabels) -> Floats:
-    """Emissions to start from, as the settings have it.  -> (K, L, L)"""
+    """Initial emission matrices as the settings say.  -> (K, L, L)"""
     if config.start == "paper":
         return paper_emission(data)
     return emission_from_votes(data, weighted_labels, default_precision=config.precision)
 
 
 def paper_transition(data: Dataset, *, legal: bool) -> Floats:
-    """Psi* as in the paper.  -> (L, L)"""
+    """Psi* of the paper.  -> (L, L)"""
     data = data.without_coarse()
     allowed = data.tags.legal_transitions if legal else np.ones_like(data.tags.legal_transitions)
     return paper_transition_matrix(data.votes, data.offsets, allowed)
 
 
 def paper_emission(data: Dataset) -> Floats:
-    """Phi* as in the paper.  -> (K, L, L)"""
+    """Phi* of the paper.  -> (K, L, L)"""
     labels = range(len(data.fine_tags))
     vote_counts = np.stack([(data.votes == label).sum(axis=0) for label in labels], axis=1)
     return paper_emission_matrix(vote_counts.astype(np.float64))
 
 
 def transition_from_votes(data: Dataset, weighted_labels: WeightedLabels) -> Floats:
-    """Moves between the labels of a simple vote, one more for each legal one.  -> (L, L)"""
+    """Transitions between the labels of a simple vote, plus one per legal transition.  -> (L, L)"""
     return normalize_rows(mean_transition_counts(data, weighted_labels) + data.fine_tags.legal_transitions)
 
 
 def emission_from_votes(data: Dataset, weighted_labels: WeightedLabels, *, default_precision: float) -> Floats:
-    """What each source says where a simple vote has these labels.  -> (K, L, L)
+    """Emissions of each source given the labels of a simple vote.  -> (K, L, L)
 
-    Such a vote holds all that sources say, so by its count none is ever wrong: instead,
-    (1 - precision) of a source's marks are presumed to be where the truth is O; its own precision
-    where that is known.
+    A union of all votes agrees with every source, so by its counts no source is ever wrong. Instead, (1 - precision)
+    of a source's entity votes are assumed to have the label O, with its own precision where that is known.
     """
     counts = emission_counts(data, weighted_labels, default_precision=default_precision)
     emission = normalize_rows(smoothed_emission_counts(counts, false_votes=0.0))
@@ -303,30 +279,20 @@ def emission_from_votes(data: Dataset, weighted_labels: WeightedLabels, *, defau
 
 
 def emission_from_gold(data: Dataset, *, smoothing: float) -> Floats:
-    """What each source says where gold is known; so many votes more, spread as it speaks."""
+    """Emissions of each source given the gold labels, smoothed by so many votes.  -> (K, L, L)"""
     if data.gold is None:
-        raise DataError("true emissions need gold, and there is none")
+        raise DataError("emissions from gold need gold labels; the data has none")
     counts = emission_counts(data, [(1.0, data.gold)], default_precision=NEGATIVE_VOTE_PRECISION)
     return normalize_rows(smoothed_emission_counts(counts, false_votes=0.0, smoothing=smoothing))
 
 
 def network_sizes(data: Dataset) -> tuple[int, int, int]:
-    """Width of features, number of sources, number of labels: what a network must know."""
+    """Dimension of the features, number of sources, number of labels."""
     input_dim = 0 if data.features is None else data.features.dim
     return input_dim, len(data.sources), len(data.fine_tags)
 
 
-def initialize_chain(net: N, data: Dataset, *, legal: bool, uniform_initial: bool = False) -> N:
-    """The network, to begin outside of entities or anywhere, without illegal moves if so set."""
-    with torch.no_grad():
-        net.initial_logits[0] = 0.0 if uniform_initial else INITIAL_O_LOGIT
-        if legal:
-            illegal_logits = np.where(data.fine_tags.legal_transitions, 0.0, ILLEGAL_LOGIT).reshape(-1)
-            net.illegal_logits.copy_(torch.from_numpy(illegal_logits))
-    return net
-
-
 def normalize_rows(counts: Floats) -> Floats:
-    """Rows that sum to one."""
+    """Divide each row by its sum."""
     rows: Floats = counts / counts.sum(axis=-1, keepdims=True)
     return rows

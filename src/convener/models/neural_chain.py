@@ -1,4 +1,4 @@
-"""What label models share whose chain has a network."""
+"""Base of the chain models with a neural network: loss, validation score, prediction, settings."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar, Literal, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Generator, Tensor
 
 from convener.config import check_fraction, check_min
-from convener.data import diagnostics
 from convener.data.dataset import Dataset
+from convener.data.diagnostics import Diagnostics
 from convener.data.ragged import chunk_bounds, hold_out
 from convener.data.tables import PERCENT, Table
 from convener.data.tags import TagSet
@@ -22,18 +24,22 @@ from convener.errors import ConfigError
 from convener.evaluation.metrics import score_labels
 from convener.inference._numba import Array
 from convener.inference.autograd import chain_objective
-from convener.inference.decoding import DecodeResult, decode
+from convener.inference.decoding import decode
 from convener.models.base import FeatureConfig, LabelModel, LabelOutput, warn_unused_sources
 from convener.models.fitted import Params
 from convener.models.vote_evidence import VoteEvidence, explicit_votes, marked_tokens
 from convener.neural.batch import BLOCK_TOKENS, Batch, PackedDataset
 from convener.neural.checkpoint import checkpoint_for, load_weights, weights_to_arrays
-from convener.neural.training import Stage, TrainingRun, learning_curves, train_network
-from convener.neural.transition import ContextConfig
+from convener.neural.training import Stage, TrainingRun, learning_curves, torch_threads, train_network
+from convener.neural.transition import ILLEGAL_LOGIT, ContextConfig, TransitionNetwork, floored_log
+
+if TYPE_CHECKING:
+    from convener.models.chmm import CHMMNetwork
+    from convener.models.chmm_fe import FixedEmissionNetwork
 
 
 class ChainNetwork(Protocol):
-    """A network that gives a chain its start, its moves and its evidence."""
+    """A network that predicts p(z0), transitions and evidence of a chain."""
 
     def log_initial(self) -> Tensor: ...
     def transition_logits(self, batch: Batch, generator: Generator | None = None) -> Tensor: ...
@@ -42,11 +48,11 @@ class ChainNetwork(Protocol):
 
 Loss = Callable[[Batch, Generator], Tensor]
 HeldOutLoss = Callable[[Batch], Tensor]
-"""Minus the mean log-likelihood of sentences, nothing drawn."""
+"""Mean negative log-likelihood of the sentences of a batch, without sampling."""
 
 
 def chain_loss(net: ChainNetwork, tau: float, *, sample: bool) -> Loss:
-    """Minus the mean of log p(x) - tau H(z|x) over sentences."""
+    """Loss: mean over sentences of -(log p(x) - tau H(z|x)); with tau = 1 it is -Q, Eq. (8)."""
 
     def loss(batch: Batch, generator: Generator) -> Tensor:
         log_evidence = net.log_evidence(batch, generator if sample else None) + batch.log_evidence_offset
@@ -63,7 +69,7 @@ def chain_loss(net: ChainNetwork, tau: float, *, sample: bool) -> Loss:
 
 
 class ValidationScore:
-    """How good a network is on held-out data: F1 with gold, or else the likelihood of votes."""
+    """Validation score of a network: F1 if there is gold, else the log-likelihood of the votes per token."""
 
     def __init__(self, net: ChainNetwork, data: Dataset, evidence: VoteEvidence, held_out_loss: HeldOutLoss) -> None:
         self.net, self.data, self.evidence = net, data, evidence
@@ -71,7 +77,7 @@ class ValidationScore:
         self.blocks = list(prediction_blocks(data, evidence))
 
     def __call__(self) -> float:
-        """Higher is better."""
+        """The score; higher is better."""
         if self.data.gold is not None:
             labels = np.concatenate(
                 [predict_block(self.net, packed, self.evidence, block).labels for block, packed in self.blocks]
@@ -89,7 +95,7 @@ class ValidationScore:
 def prediction_blocks(
     data: Dataset, evidence: VoteEvidence
 ) -> Iterator[tuple[Dataset, tuple[PackedDataset, PackedDataset]]]:
-    """Blocks of a dataset, laid out twice: with all votes, and without mere silence."""
+    """Blocks of a dataset, each packed twice: with all votes, and with unmarked tokens as abstentions."""
     for start, stop in pairwise(chunk_bounds(data.offsets, BLOCK_TOKENS).tolist()):
         block = data[start:stop]
         packed = PackedDataset.from_dataset(block, evidence.offset(block))
@@ -103,8 +109,8 @@ def predict_block(
     data: Dataset,
     *,
     threads: int = 1,
-) -> DecodeResult:
-    """Best legal paths, marginals and scored spans of one block."""
+) -> LabelOutput:
+    """Viterbi labels, marginals and span posteriors of one block."""
     with torch.no_grad():
         all_votes, without_unmarked = (version.batch() for version in packed)
         log_evidence: Array = np.zeros((len(data.tokens), len(data.fine_tags)), np.float32)
@@ -121,57 +127,88 @@ def predict_block(
     return decode(transition_logits, log_evidence, data, threads, log_initial=log_initial)
 
 
-def predict_all(net: ChainNetwork, data: Dataset, evidence: VoteEvidence, *, threads: int = 1) -> DecodeResult:
-    """The same for a dataset of any size, a block at a time."""
+def predict_all(net: ChainNetwork, data: Dataset, evidence: VoteEvidence, *, threads: int = 1) -> LabelOutput:
+    """Viterbi labels, marginals and span posteriors of a dataset, block by block."""
     outputs = (
         predict_block(net, packed, evidence, block, threads=threads)
         for block, packed in prediction_blocks(data, evidence)
     )
-    return DecodeResult.concat(outputs, len(data.fine_tags))
+    return LabelOutput.concat(outputs, len(data.fine_tags))
+
+
+NetworkT = TypeVar("NetworkT", bound=TransitionNetwork)
+INITIAL_O_LOGIT = 9.2
+"""Initial logit of O in p(z0): a probability of 0.9999 against one other label."""
+
+
+class InitialMatrices(NamedTuple):
+    """Initial transition matrix Psi* (L, L) and emission matrices Phi* (K, L, L) [source, label, vote]."""
+
+    transition: NDArray[np.float64]
+    emission: NDArray[np.float64]
+
+    def initialize(self, net: CHMMNetwork | FixedEmissionNetwork) -> None:
+        """Set the biases of a network with zero weights, so that it starts exactly at these matrices."""
+        with torch.no_grad():
+            net.transition_layer.bias.copy_(floored_log(self.transition).reshape(-1))
+            net.set_emission(floored_log(self.emission))
+
+
+def initialize_chain(net: NetworkT, data: Dataset, *, legal: bool, uniform_initial: bool = False) -> NetworkT:
+    """Set p(z0) to almost surely O, or uniform, and forbid illegal transitions.  -> the network"""
+    with torch.no_grad():
+        net.initial_logits[0] = 0.0 if uniform_initial else INITIAL_O_LOGIT
+        if legal:
+            illegal_logits = np.where(data.fine_tags.legal_transitions, 0.0, ILLEGAL_LOGIT).reshape(-1)
+            net.illegal_logits.copy_(torch.from_numpy(illegal_logits))
+    return net
 
 
 @dataclass(frozen=True, kw_only=True)
 class NeuralChainConfig(FeatureConfig):
-    """Settings of every chain with a network."""
+    """Settings of every neural chain. The defaults are the plain model of the paper."""
 
     tau: float = 0.0
-    """Objective log p(x) - tau H(z|x): 0 is plain likelihood, 1 the published objective."""
+    """Weight of the posterior entropy in the objective log p(x) - tau H(z|x): 0 is maximum likelihood, 1 the
+    published objective."""
     epochs: int = 10
-    """At most so many epochs a stage."""
+    """Maximum number of epochs of a stage; at least 1."""
     patience: int = 10
-    """Epochs without a better score before a stage ends."""
+    """Epochs without a better validation score before a stage stops; at least 1."""
     smooth: int = 1
-    """Epochs over which scores are averaged before they are compared."""
+    """Number of epochs over which validation scores are averaged before they are compared; 1 compares each."""
     lr: float = 1e-3
+    """Learning rate."""
     initial_lr: float = 1e-2
     """Learning rate of p(z0)."""
     decay: float = 1e-5
+    """Weight decay of matrices; 0 switches it off."""
     batch: int = 64
+    """Sentences per batch; at least 1."""
     start: Literal["votes", "paper"] = "votes"
-    """Starting matrices: estimated from the votes, or the paper's."""
+    """Initial matrices: estimated from the votes, or as in the paper."""
     context: int = 0
-    """Neighbours on either side of a token that its move depends on, too; 0 is the paper's."""
+    """Number of neighbours on either side that a token's transition depends on; 0 as in the paper."""
     dropout: float = 0.0
-    """Share of a token's features that a training step leaves out, all else rescaled."""
+    """Share of a token's features that is dropped in training, in [0, 1); 0 switches it off."""
     legal: bool = True
-    """Forbid moves that BIO does not allow."""
+    """Forbid transitions that BIO does not allow."""
     silence: float = 1.0
-    """Weight of an O in inference, for sources whose silence is O; 1 is the paper's model. See
-    `train.neural.Reading`."""
+    """Weight of an unmarked token in prediction, for sources that mark only what they know, in [0, 1]; 1 as in the
+    paper. See `models.vote_evidence.VoteEvidence`, also for the next three."""
     edge: float = 0.0
-    """Nats by which a token beside a mark, but itself not marked by anyone, is less likely part
-    of an entity, and a span less likely to begin behind another of its type where some source's
-    span goes on; 0 is the paper's model."""
+    """Penalty in nats for an entity label at an unmarked token next to a marked one, and for splitting a span that
+    some source continues; 0 as in the paper."""
     clash: float = 0.0
-    """Nats by which a marked token is less likely of a type that no source names there, and any
-    token of one that some source denies; 0 is the paper's model."""
+    """Penalty in nats for a type that no source votes for at a marked token, or that a source negates; 0 as in the
+    paper."""
     doubt: float = 0.0
-    """Nats against an entity that begins where no source marks anything, in inference; 0 is the
-    paper's model."""
+    """Penalty in nats for an entity that begins where no source marks anything, in prediction; 0 as in the paper."""
     trust: float = 1.0
-    """Probability that the sources are as the model pictures them, their mistakes independent above
-    all: what it thinks an entity is one with so much less probability. 1 is the paper's model."""
+    """Factor on the probabilities of entities, in (0, 1]: errors of sources are correlated, so the posterior is
+    overconfident. Labels do not change. 1 as in the paper."""
     threads: int = 1
+    """Number of threads; results do not depend on it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -183,17 +220,17 @@ class NeuralChainConfig(FeatureConfig):
             raise ConfigError(f"dropout must be in [0, 1), got {self.dropout}")
 
     def context_config(self) -> ContextConfig:
-        """What of the features moves depend on."""
+        """Which features the transitions depend on."""
         return ContextConfig(context_window=self.context, dropout=self.dropout)
 
     def learning_rates(self) -> dict[str, float]:
-        """Learning rates of parts that have their own."""
+        """Learning rates of parameters that have their own."""
         return {"initial_logits": self.initial_lr}
 
 
 @dataclass(frozen=True, kw_only=True)
 class WeakSupervisionConfig(NeuralChainConfig):
-    """Settings that serve weak sources best, with what we added: `docs/research-notes.md`."""
+    """Defaults that work best on weak sources, with our additions: see docs/research-notes.md."""
 
     epochs: int = 20
     patience: int = 5
@@ -207,10 +244,9 @@ class WeakSupervisionConfig(NeuralChainConfig):
 
 
 class NeuralChainModel(LabelModel):
-    """A chain whose moves a network reads off each token.
+    """Base class of chain models whose transitions are predicted from token features.
 
-    A model of the kind has its own `learn`, which trains by `schedule`, and `restored`. Beside the
-    weights it keeps `emissions`, averaged over train.  (K, L, L) [source, truth, said]
+    A subclass defines `_train` and `_load_network`. The diagnostics hold emissions averaged over train.
     """
 
     Config: ClassVar[type[NeuralChainConfig]] = NeuralChainConfig
@@ -218,12 +254,25 @@ class NeuralChainModel(LabelModel):
     supports_coarse = True
     uses_valid_gold = True
 
+    def _fit(
+        self, train: Dataset, valid: Dataset | None, previous: Params | None, checkpoint_dir: Path | None
+    ) -> tuple[Params, Diagnostics]:
+        """Train the network with the number of threads of the settings."""
+        with torch_threads(self.config.threads):
+            return self._train(train, valid, previous, checkpoint_dir)
+
+    @abstractmethod
+    def _train(
+        self, train: Dataset, valid: Dataset | None, previous: Params | None, checkpoint_dir: Path | None
+    ) -> tuple[Params, Diagnostics]:
+        """Initialize the network, or take the weights of an earlier fit, and train it."""
+
     @abstractmethod
     def _load_network(self, params: Params, data: Dataset) -> tuple[ChainNetwork, Dataset]:
-        """The network, and data with the sources it knows."""
+        """The fitted network, and the data with the sources that it expects."""
 
-    def _training_run(self, net: Any, train: Dataset, valid: Dataset) -> TrainingRun:
-        """How all stages are trained, and by what they are judged."""
+    def _training_run(self, net: Any, train: Dataset, valid: Dataset, checkpoint_dir: Path | None) -> TrainingRun:
+        """Batch size, validation score and checkpoint of all stages."""
         config = self.config
         return TrainingRun(
             name=self.name,
@@ -231,59 +280,61 @@ class NeuralChainModel(LabelModel):
             batch_size=config.batch,
             weight_decay=config.decay,
             validation_score=self._validation_score(net, valid) if len(valid.tokens) else None,
-            checkpoint=checkpoint_for(self.checkpoint_dir, config, train, valid),
+            checkpoint=checkpoint_for(checkpoint_dir, config, train, valid),
         )
 
     def _validation_score(self, net: Any, valid: Dataset) -> Callable[[], float]:
-        """How good the network is on held-out data; higher is better."""
+        """Validation score of the network; higher is better."""
         return ValidationScore(net, valid, self.vote_evidence, self._held_out_loss(net))
 
     def _held_out_loss(self, net: Any) -> HeldOutLoss:
-        """How badly held-out votes are explained: by that a fit without gold is judged."""
+        """Negative log-likelihood of held-out votes, which decides early stopping where there is no gold."""
         loss = chain_loss(net, 0.0, sample=False)
         return lambda batch: loss(batch, torch.Generator())
 
     def _infer(self, params: Params, data: Dataset) -> LabelOutput:
-        """Best paths, marginals, and exact probabilities of the spans found."""
+        """Viterbi labels, marginals, and exact posteriors of the predicted spans."""
         net, data = self._load_network(params, data)
         output = predict_all(net, data, self.vote_evidence, threads=self.config.threads)
         scale = np.float32(self.config.trust)
-        probabilities = output.probabilities * scale
+        probabilities = output.require_probabilities() * scale
         probabilities[:, 0] += 1 - scale
-        return LabelOutput(output.labels, probabilities, output.span_scores * scale)
+        span_scores = None if output.span_scores is None else output.span_scores * scale
+        return LabelOutput(output.labels, probabilities, span_scores)
 
     def emission_table(self) -> Table:
-        """What each source says where the truth is known, averaged over train."""
-        fitted = self.fitted
-        tags = TagSet(fitted.types).names
+        """Emission probabilities of each source, averaged over train."""
+        diagnostics, tags = self.diagnostics(), TagSet(self.fitted.types).names
+        emission = np.zeros((0, len(tags), len(tags))) if diagnostics.emission is None else diagnostics.emission
         rows = [
-            (source, truth, *fitted.params["emissions"][k, i].tolist())
-            for k, source in enumerate(fitted.used_sources)
+            (source, truth, *emission[k, i].tolist())
+            for k, source in enumerate(diagnostics.sources)
             for i, truth in enumerate(tags)
         ]
         return Table(
-            title=f"Emissions of the sources, as estimated by {self.name}",
-            columns=("source", "truth", *tags),
+            title=f"Emissions, estimated by {self.name}",
+            columns=("source", "true label", *tags),
             rows=rows,
             formats=dict.fromkeys(tags, PERCENT),
-            notes=("P(source says the column | the truth is the row)",),
+            notes=("P(vote is the column | true label is the row)",),
         )
 
     @property
     def vote_evidence(self) -> VoteEvidence:
-        """How silence becomes evidence."""
+        """How unmarked tokens enter the evidence."""
         config = self.config
         return VoteEvidence(config.silence, config.edge, config.clash, config.doubt)
 
 
 class StagedChainModel(NeuralChainModel):
-    """One that says what its network is, where it begins, and by what stages it is trained."""
+    """A neural chain that is defined by its network, its initialization and its training stages."""
 
-    def _fit(self, train: Dataset, valid: Dataset | None, previous: Params | None) -> Params:
-        """All stages from where the votes let them begin, or on from an earlier fit."""
+    def _train(
+        self, train: Dataset, valid: Dataset | None, previous: Params | None, checkpoint_dir: Path | None
+    ) -> tuple[Params, Diagnostics]:
+        """Initialize the network, or load the weights of an earlier fit, and train all stages."""
         config = self.config
         warn_unused_sources(train, self.name)
-        torch.set_num_threads(config.threads)
         train, valid = hold_out(train, valid, config.seed)
         net = self._build_network(train)
         if previous is None:
@@ -291,35 +342,39 @@ class StagedChainModel(NeuralChainModel):
         else:
             load_weights(net, previous)
         packed = self._pack(train)
-        initial_diagnostics = diagnostics.initial_emission(net.mean_emission(packed.tokens).numpy())
-        history = train_network(net, self._stages(net, packed), self._training_run(net, train, valid))
-        emission = net.mean_emission(packed.tokens).numpy()
-        return weights_to_arrays(net) | {"emissions": emission} | initial_diagnostics | learning_curves(history)
+        initial_emission = net.mean_emission(packed.tokens).numpy()
+        training_run = self._training_run(net, train, valid, checkpoint_dir)
+        history = train_network(net, self._stages(net, packed), training_run)
+        return weights_to_arrays(net), Diagnostics(
+            emission=net.mean_emission(packed.tokens).numpy(),
+            initial_emission=initial_emission,
+            learning_curves=learning_curves(history),
+        )
 
     @abstractmethod
     def _build_network(self, data: Dataset) -> Any:
-        """A network for these sources and labels, as it is before it knows anything."""
+        """An untrained network for these sources and labels."""
 
     @abstractmethod
     def _initialize(self, net: Any, train: Dataset) -> None:
-        """Give a network its start."""
+        """Set the initial parameters of a network."""
 
     @abstractmethod
     def _stages(self, net: Any, packed: PackedDataset) -> list[Stage]:
-        """How the network is trained."""
+        """The training stages."""
 
     def _pack(self, train: Dataset) -> PackedDataset:
-        """The sentences to train on, shuffled, with what is known of them beforehand."""
+        """The training sentences, shuffled and packed, with their evidence offset."""
         return PackedDataset.from_dataset(train, self.vote_evidence.offset(train), seed=self.config.seed)
 
     def _load_network(self, params: Params, data: Dataset) -> tuple[Any, Dataset]:
-        """The network, and data with the sources it knows."""
+        """The fitted network, and the data with the sources that it expects."""
         net = self._build_network(data)
         load_weights(net, params)
         return net, data
 
     def _stage(self, name: str, loss: Loss, packed: PackedDataset, trains: Iterable[str]) -> Stage:
-        """A stretch of training, as the settings have it."""
+        """A training stage with the settings of the model."""
         config = self.config
         return Stage(
             name=name,

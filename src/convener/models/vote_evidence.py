@@ -1,4 +1,4 @@
-"""models.vote_evidence"""
+"""How network chains turn votes into evidence: adjustments for tokens that sources leave unmarked."""
 
 from __future__ import annotations
 
@@ -16,20 +16,22 @@ from convener.inference.voting import type_counts
 
 @dataclass(frozen=True)
 class VoteEvidence:
-    """How votes of sources whose silence is O become evidence.
+    """Adjustments of the evidence for sources that mark only what they know. The defaults are the plain chain.
 
-    Such a source says O nearly everywhere, and mostly it means nothing. Training counts it all:
-    the moves learn from it how rare entities are. To count it again in inference would be to count
-    it twice, so there an O has the weight `silence`. But silence right beside a mark tells where
-    it ends: a token that no source marks, next to one that some source does, is `edge` nats less
-    likely to be of an entity. So is a span to begin right behind another of its type, in
-    inference, where some source's span goes on. And what is marked is `clash` nats less likely of
-    a type that no source names there, however much it looks like one: sources mistake words for
-    entities more often than one type for another. The same holds for a type that some source
-    denies. Where nobody marks anything, an entity may begin only against `doubt` nats, in
-    inference alone: sources that find a share c of all entities leave few to be found, and what
-    the moves think is an entity with probability s is one that they missed with probability s (1/c
-    - 1) / (1 - s). (1, 0, 0, 0) is the plain chain.
+    Such a source leaves nearly every token unmarked, and mostly that tells nothing. In training all of it counts: the
+    transitions learn from it how rare entities are. Counting it again in prediction would count it twice, so there an
+    unmarked token has the weight `unmarked_weight`.
+
+    An unmarked token next to a marked one tells where the entity ends: it is `boundary_penalty` nats less likely to
+    be part of an entity. In prediction, a span is also less likely to begin right after another one of its type where
+    some source's span continues.
+
+    A marked token is `type_penalty` nats less likely to have a type that no source votes for there: sources mistake
+    words for entities more often than one type for another. The same holds for a type that a source negates.
+
+    Where no source marks anything, a new entity costs `new_span_penalty` nats in prediction: sources that find a share
+    c of all entities leave few to be found. A span with probability s under the transitions is one that all sources
+    missed with probability s (1/c - 1) / (1 - s).
     """
 
     unmarked_weight: float = 1.0
@@ -38,14 +40,14 @@ class VoteEvidence:
     new_span_penalty: float = 0.0
 
     def offset(self, data: Dataset) -> NDArray[np.float32]:
-        """The evidence of edges, and of types that nobody names or somebody denies.  -> (N, L)"""
+        """Log-evidence to add for boundary tokens and for unsupported or negated types.  -> (N, L)"""
         offset = np.zeros((len(data.tokens), len(data.fine_tags)), np.float32)
         offset[boundary_tokens(data), 1:] = -self.boundary_penalty
         offset[unsupported_types(data) | negated_types(data)] -= self.type_penalty
         return offset
 
     def penalize_splits(self, transition_logits: Array, data: Dataset) -> Array:
-        """The moves, less likely to begin a span where some source's goes on.  -> (N, L, L)"""
+        """Transition logits less likely to begin a span where some source's span continues.  -> (N, L, L)"""
         transition_logits = transition_logits.copy()
         for inside_label in range(2, len(data.fine_tags), 2):
             continues = (data.votes == inside_label).any(axis=1)
@@ -54,7 +56,7 @@ class VoteEvidence:
 
 
 def boundary_tokens(data: Dataset) -> NDArray[np.bool_]:
-    """Tokens that no source marks, beside one that some source does.  -> (N,)
+    """Unmarked tokens next to a marked one.  -> (N,)
 
     >>> data = Dataset.from_spans(["X"], [["a", "b", "c"]], {"s": [[(0, 1, "X")]]})
     >>> boundary_tokens(data).tolist()
@@ -70,7 +72,7 @@ def boundary_tokens(data: Dataset) -> NDArray[np.bool_]:
 
 
 def unsupported_types(data: Dataset) -> NDArray[np.bool_]:
-    """Entity labels of types that no source names, at tokens where one is named.  -> (N, L)
+    """Entity labels whose type no source votes for, at tokens with a vote for another type.  -> (N, L)
 
     >>> data = Dataset.from_spans(["X", "Y"], [["a", "b"]], {"s": [[(0, 1, "X")]]})
     >>> unsupported_types(data).astype(int).tolist()
@@ -84,7 +86,7 @@ def unsupported_types(data: Dataset) -> NDArray[np.bool_]:
 
 
 def negated_types(data: Dataset) -> NDArray[np.bool_]:
-    """Entity labels that a coarse vote denies which may be no entity at all.  -> (N, L)
+    """Entity labels excluded by a negative coarse vote, one that allows O.  -> (N, L)
 
     >>> data = Dataset.from_spans(["X", "Y", "NOT-X"], [["a", "b"]], {"s": [[(0, 1, "NOT-X")]]})
     >>> negated_types(data.with_coarse({"NOT-X": "not X"})).astype(int).tolist()
@@ -98,11 +100,11 @@ def negated_types(data: Dataset) -> NDArray[np.bool_]:
 
 
 def marked_tokens(data: Dataset) -> NDArray[np.bool_]:
-    """Tokens that some source marks as part of an entity.  -> (N,)"""
+    """Tokens that at least one source marks as part of an entity.  -> (N,)"""
     is_marked: NDArray[np.bool_] = np.logical_or.reduce(entity_votes(data), axis=1)
     return is_marked
 
 
 def explicit_votes(data: Dataset) -> NDArray[np.int16]:
-    """Votes with the O of sources whose silence is O taken for an abstention.  -> (N, K)"""
+    """Votes in which an unmarked token is an abstention, for sources that mark only what they know.  -> (N, K)"""
     return np.where(data.opinions(), data.votes, np.int16(ABSTAIN))

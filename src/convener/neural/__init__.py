@@ -1,1 +1,1 @@
-"""Shared by network models and taggers: batches, the training loop, checkpoints, layers."""
+"""Building blocks of network models and taggers: batches, training loop, checkpoints, layers, losses."""

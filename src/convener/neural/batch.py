@@ -1,4 +1,4 @@
-"""What is held out of training, to judge by."""
+"""Batches: a dataset packed for training, and views of some of its sentences."""
 
 from __future__ import annotations
 
@@ -17,16 +17,20 @@ from convener.errors import DataError
 from convener.inference.vote_cells import CoarseCells, VoteCells, build_coarse_cells, build_vote_cells
 
 BLOCK_TOKENS = 1 << 16
-"""Number of tokens that are predicted together."""
+"""Number of tokens per block of prediction."""
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Some sentences: features of tokens (N, D) and sentences (M, D), offsets, votes (N, K).
+    """A view of M sentences with N tokens.
 
-    `said` holds the votes by cells; `given` (N, L) is evidence that is known beforehand. Votes are
-    symbols, of which `allowed` (S, L) tells what each allows: `parts` are its cells, where some
-    are coarse.
+    tokens, sentences    features (N, D) and (M, D)
+    offsets              (M+1,) token offsets of the sentences
+    votes                (N, K) symbols: labels and, after them, coarse labels; -1 = abstain
+    cells                the votes by sentence, source and symbol
+    log_evidence_offset  (N, L) added to the log evidence in label models; label targets in taggers
+    allowed              (S, L) the labels each symbol allows
+    coarse_cells         the cells of labels behind `cells`; None if no symbol is coarse
     """
 
     tokens: Tensor
@@ -44,7 +48,7 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class PackedDataset:
-    """All sentences of a dataset in one order, their features standardised and in memory."""
+    """All sentences of a dataset in a fixed order, with standardized features in memory; fields as in `Batch`."""
 
     tokens: Tensor
     sentences: Tensor
@@ -63,9 +67,9 @@ class PackedDataset:
         *,
         seed: int | None = None,
     ) -> PackedDataset:
-        """Laid out in the data's order or, with a seed, shuffled.
+        """Pack a dataset in its order or, with a seed, shuffled.
 
-        given (N, L): nothing unless given.
+        log_evidence_offset (N, L) in the order of the dataset, by default zeros.
         """
         features = require_features(data)
         order = np.arange(len(data))
@@ -90,7 +94,7 @@ class PackedDataset:
         )
 
     def replace_votes(self, votes: NDArray[np.int16]) -> PackedDataset:
-        """The same sentences with other votes (N, K), in this order; features are shared."""
+        """The same sentences with other votes (N, K), in the packed order; features are shared."""
         cells = build_vote_cells(votes, self.offsets, len(self.allowed))
         return replace(self, votes=votes, cells=cells, coarse_cells=build_coarse_cells(cells, self.allowed))
 
@@ -98,7 +102,7 @@ class PackedDataset:
         return len(self.offsets) - 1
 
     def batch(self, first: int = 0, last: int | None = None) -> Batch:
-        """The sentences from `first` to before `last`, all by default, as views."""
+        """Sentences `first` to `last` (exclusive), by default all, as views."""
         last = len(self) if last is None else last
         offsets = self.offsets[first : last + 1]
         tokens = slice(int(offsets[0]), int(offsets[-1]))
@@ -114,19 +118,19 @@ class PackedDataset:
         )
 
     def batches(self, size: int, rng: np.random.Generator | None = None) -> Iterator[Batch]:
-        """All batches of `size` sentences, in order or drawn."""
+        """Iterate over batches of `size` sentences, in order or, with `rng`, in random order."""
         firsts = np.arange(0, len(self), size)
         for first in firsts if rng is None else rng.permutation(firsts):
             yield self.batch(int(first), min(int(first) + size, len(self)))
 
 
 def sentence_features(data: Dataset) -> Tensor:
-    """Features of all sentences, as they are read.  -> (M, D)"""
+    """Features of all sentences, standardized if the dataset has a standardizer.  -> (M, D)"""
     return torch.from_numpy(require_features(data).sentence_vectors())
 
 
 def require_features(data: Dataset) -> Features:
-    """The features, where they cannot be done without."""
+    """The features of a dataset; an error if it has none."""
     if data.features is None:
-        raise DataError("features are needed here, and there are none")
+        raise DataError("expected a dataset with features, found none; call convener.encode first")
     return data.features

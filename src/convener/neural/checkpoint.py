@@ -1,4 +1,4 @@
-"""A journal of training: what is needed to go on after a kill, kept from epoch to epoch."""
+"""Training checkpoints, written after every epoch to resume an interrupted fit, and weights as arrays."""
 
 from __future__ import annotations
 
@@ -17,22 +17,21 @@ from safetensors import torch as safetensors
 from torch import Tensor, nn
 
 from convener.data.dataset import Dataset
-from convener.data.diagnostics import DIAGNOSTICS_PREFIX
 
 METADATA, FINGERPRINT, FILE_NAME = "facts", "work", "training.safetensors"
 
 
 class TrainingCheckpoint:
-    """One file in a folder, replaced whole: tensors, and facts fit for JSON.
+    """One file in a directory, replaced atomically: tensors, and metadata that JSON can hold.
 
-    `work` names what is trained, on what: a journal of other work is not gone on with.
+    `fingerprint` identifies settings and data; a checkpoint with another fingerprint is not resumed.
     """
 
     def __init__(self, folder: Path, fingerprint: str) -> None:
         self.path, self.fingerprint = folder / FILE_NAME, fingerprint
 
     def write(self, tensors: Mapping[str, Tensor], metadata: Mapping[str, Any]) -> None:
-        """Replace what was kept."""
+        """Replace the file."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         temporary = self.path.with_suffix(".new")
         contiguous = {name: tensor.contiguous() for name, tensor in tensors.items()}
@@ -44,7 +43,7 @@ class TrainingCheckpoint:
         temporary.replace(self.path)
 
     def read(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-        """What was kept; None where there is nothing one can use."""
+        """Tensors and metadata; None if there is no readable file with the same fingerprint."""
         try:
             with safe_open(self.path, framework="pt") as file:
                 header = file.metadata() or {}
@@ -57,12 +56,12 @@ class TrainingCheckpoint:
         return tensors, metadata
 
     def remove(self) -> None:
-        """Forget all: the work is done."""
+        """Delete the file."""
         self.path.unlink(missing_ok=True)
 
 
 def checkpoint_for(folder: Path | None, settings: Any, *data: Dataset) -> TrainingCheckpoint | None:
-    """A journal for a fit with these settings on these data; none without a folder."""
+    """Checkpoint of a fit with these settings on these datasets; None without a folder."""
     if folder is None:
         return None
     hasher = hashlib.sha256(repr(settings).encode())
@@ -78,7 +77,7 @@ def checkpoint_for(folder: Path | None, settings: Any, *data: Dataset) -> Traini
 
 
 def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """The moments of Adam, by number and name."""
+    """The state of Adam as tensors named PARAMETER_INDEX.NAME."""
     state = optimizer.state_dict()["state"]
     return {
         f"{number}.{name}": torch.as_tensor(value) for number, values in state.items() for name, value in values.items()
@@ -86,7 +85,7 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 
 def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Put the moments back."""
+    """Set the state of Adam; the inverse of `optimizer_tensors`."""
     state: dict[int, dict[str, Tensor]] = {}
     for key, value in tensors.items():
         number, _, name = key.partition(".")
@@ -95,15 +94,10 @@ def restore_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Te
 
 
 def weights_to_arrays(net: nn.Module) -> dict[str, NDArray[Any]]:
-    """All weights and buffers, as a model's parameters."""
+    """All weights and buffers as arrays, by name."""
     return {name: tensor.numpy() for name, tensor in net.state_dict().items()}
 
 
 def load_weights(net: nn.Module, params: Mapping[str, NDArray[Any]]) -> None:
-    """Put a model's parameters back; what is kept beside them to look at is no weight."""
-    weights = {
-        name: torch.from_numpy(array)
-        for name, array in params.items()
-        if name != "emissions" and not name.startswith(DIAGNOSTICS_PREFIX)
-    }
-    net.load_state_dict(weights)
+    """Set all weights and buffers; the inverse of `weights_to_arrays`."""
+    net.load_state_dict({name: torch.from_numpy(array) for name, array in params.items()})

@@ -1,10 +1,9 @@
 """A linear-chain conditional random field over packed sentences.
 
-p(z|x) = exp(s(z)) / Z with s(z) = sum_t scores[t, z(t)] + sum_t moves[z(t-1), z(t)], the second sum
-from a sentence's second token on.  scores (N, L); moves (L, L), or (N, L, L) where they differ from
-token to token: row t leads to token t, and that of a first token is not read.  All of them may be
-any finite numbers.  Z, marginals and best paths come from `kernels.chain` and `kernels.decode`:
-`chain_of` says the field in their words.
+p(z|x) = exp(s(z)) / Z with s(z) = sum_t scores[t, z(t)] + sum_t transitions[z(t-1), z(t)], where the second sum starts
+at the second token of a sentence.  scores (N, L); transitions (L, L), or (N, L, L) if they differ between tokens: row t
+leads to token t, and the row of a first token is ignored.  All scores are finite.  Z, marginals and best paths are
+computed by `inference.chain` and `inference.decoding`, after `crf_to_chain` has converted the CRF to a hidden chain.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from convener.neural.transition import ILLEGAL_LOGIT, floored_log
 
 
 class ChainPotentials(NamedTuple):
-    """What `kernels.chain` and `kernels.decode` take, with the offsets: log Z is its likelihood."""
+    """Arguments of `inference.chain` and `inference.decoding` besides offsets; the log-likelihood of the chain is log Z."""
 
     log_initial: Tensor
     transition: Tensor
@@ -31,11 +30,10 @@ class ChainPotentials(NamedTuple):
 
 
 def crf_to_chain(scores: Tensor, transitions: Tensor, offsets: Tensor) -> ChainPotentials:
-    """A hidden chain with the paths of the field, each with its score.
+    """Convert a CRF to a hidden chain in which every path has the same score.
 
-    The chain has a label before the sentence, O, and its moves from there to the first token are
-    taken back in the evidence.  Moves by token are normalised there by row; what that takes from
-    the paths through label i at t-1 is given back as evidence of i.
+    The chain has a label before the sentence, O; the evidence of the first token cancels the transitions from there.
+    The chain normalizes transitions by token over rows; the evidence of label i at t-1 compensates for row i at t.
     """
     first_tokens = offsets[:-1][offsets.diff() > 0]
     if transitions.ndim == 2:
@@ -43,7 +41,7 @@ def crf_to_chain(scores: Tensor, transitions: Tensor, offsets: Tensor) -> ChainP
         return ChainPotentials(log_initial_o(scores), transitions, scores.index_add(0, first_tokens, correction))
     non_first = _non_first_tokens(offsets)
     log_evidence = scores.index_add(0, non_first - 1, transitions[non_first].logsumexp(2))
-    # From O to a first token all moves are alike: 1/L each.
+    # Transitions from O to a first token are uniform, 1/L each.
     uniform = scores.new_full((len(first_tokens), scores.shape[1]), math.log(scores.shape[1]))
     transition_logits = transitions.index_fill(0, first_tokens, 0.0)
     return ChainPotentials(log_initial_o(scores), transition_logits, log_evidence.index_add(0, first_tokens, uniform))
@@ -57,14 +55,14 @@ def log_initial_o(scores: Tensor) -> Tensor:
 
 
 def add_start_scores(scores: Tensor, start: Tensor, offsets: Tensor) -> Tensor:
-    """Scores (N, L) with those of first labels: (L,), or (M, L), for each sentence its own."""
+    """Add scores of first labels, (L,) or by sentence (M, L), to scores (N, L)."""
     non_empty = offsets.diff() > 0
     rows = start.expand(len(non_empty), -1)[non_empty]
     return scores.index_add(0, offsets[:-1][non_empty], rows)
 
 
 def log_partition(scores: Tensor, transitions: Tensor, offsets: Tensor) -> Tensor:
-    """Log of the summed exp(score) of all paths, by sentence; 0 for an empty one.  -> (M,)
+    """Log partition function of each sentence; 0 for an empty one.  -> (M,)
 
     >>> log_partition(torch.zeros(2, 3), torch.zeros(3, 3), torch.tensor([0, 2])).exp().round()
     tensor([9.])
@@ -74,7 +72,7 @@ def log_partition(scores: Tensor, transitions: Tensor, offsets: Tensor) -> Tenso
 
 
 def path_score(scores: Tensor, transitions: Tensor, labels: Tensor, offsets: Tensor) -> Tensor:
-    """The score of one path in each sentence.  labels (N,) -> (M,)"""
+    """Score of the given path of each sentence.  labels (N,) -> (M,)"""
     labels = labels.long()
     token_scores = scores.gather(1, labels[:, None]).squeeze(1)
     non_first = _non_first_tokens(offsets)
@@ -84,10 +82,10 @@ def path_score(scores: Tensor, transitions: Tensor, labels: Tensor, offsets: Ten
 
 
 def expected_score(scores: Tensor, transitions: Tensor, probabilities: Tensor, offsets: Tensor) -> Tensor:
-    """The expected score of paths whose labels are drawn token by token, each by itself.
+    """Expected score of paths whose labels are drawn independently, token by token.
 
-    probabilities (N, L) -> (M,).  Of paths that are known by such marginals only, neighbours are
-    taken for independent; where all are sure this is `path_score`.
+    probabilities (N, L) -> (M,).  Only marginals are given, so neighbouring labels are assumed to be independent; with
+    probabilities 0 and 1 this is `path_score`.
     """
     token_scores = (scores * probabilities).sum(1)
     non_first = _non_first_tokens(offsets)
@@ -100,10 +98,10 @@ def expected_score(scores: Tensor, transitions: Tensor, probabilities: Tensor, o
 
 
 class CRF(nn.Module):
-    """The field's own weights: a score for each first label and for each move, zero at first.
+    """Weights of a CRF: a score for each first label and for each transition, initially zero.
 
-    legal (L, L) and legal_start (L,) tell which moves and first labels are allowed: the others are
-    `NEVER` nats less likely, which is finite.
+    legal_transitions (L, L) and legal_first (L,) state which transitions and first labels are allowed; the others
+    get `ILLEGAL_LOGIT` added to their score, a finite value.
 
     >>> crf, labels, offsets = CRF(2), torch.tensor([0, 1, 1]), torch.tensor([0, 3])
     >>> crf.log_likelihood(torch.zeros(3, 2), labels, offsets).exp()
@@ -129,28 +127,28 @@ class CRF(nn.Module):
             self.illegal_start_logits[~legal_first.bool()] = ILLEGAL_LOGIT
 
     def potentials(self, scores: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
-        """Scores with that of the first label, and moves, as the functions here take them."""
+        """Scores (N, L), those of first labels added, and transitions (L, L): arguments of the functions above."""
         start = self.start_transitions + self.illegal_start_logits
         return add_start_scores(scores, start, offsets), self.transitions + self.illegal_logits
 
     def log_likelihood(self, scores: Tensor, labels: Tensor, offsets: Tensor) -> Tensor:
-        """The log-probability of the labels by sentence.  scores (N, L), labels (N,) -> (M,)"""
+        """Log-probability of the labels, by sentence.  scores (N, L), labels (N,) -> (M,)"""
         potentials = self.potentials(scores, offsets)
         return path_score(*potentials, labels, offsets) - log_partition(*potentials, offsets)
 
     def expected_log_likelihood(self, scores: Tensor, probabilities: Tensor, offsets: Tensor) -> Tensor:
-        """The same where labels are known by their probabilities (N, L) only.  -> (M,)"""
+        """Expected log-probability of labels with the given probabilities (N, L), by sentence.  -> (M,)"""
         potentials = self.potentials(scores, offsets)
         return expected_score(*potentials, probabilities, offsets) - log_partition(*potentials, offsets)
 
     def to_chain(self, scores: Tensor, offsets: Tensor) -> ChainPotentials:
-        """For decoding and marginals: what `kernels.decode` and `train.chain.decoded` take."""
+        """Potentials for `inference.decoding.decode` and `inference.chain`."""
         return crf_to_chain(*self.potentials(scores, offsets), offsets)
 
 
 def _non_first_tokens(offsets: Tensor) -> Tensor:
-    """Tokens that have one before them in their sentence."""
-    mask = torch.ones(int(offsets[-1]), dtype=torch.bool, device=offsets.device)
+    """Indices of the tokens that are not the first of their sentence."""
+    mask = torch.ones(int(offsets[-1]), dtype=torch.bool)
     mask[offsets[:-1][offsets.diff() > 0]] = False
     return mask.nonzero().squeeze(1)
 
@@ -162,7 +160,7 @@ def _sum_by_sentence(values: Tensor, offsets: Tensor) -> Tensor:
 
 
 def build_crf(data: Dataset, *, legal: bool) -> CRF:
-    """A field over the labels of the data, without moves that BIO forbids if so set."""
+    """A CRF over the labels of the data; with `legal`, illegal BIO transitions are excluded."""
     tags = data.fine_tags
     if not legal:
         return CRF(len(tags))
@@ -170,7 +168,7 @@ def build_crf(data: Dataset, *, legal: bool) -> CRF:
 
 
 def set_transitions(crf: CRF, transitions: NDArray[np.float64]) -> None:
-    """Start where the field is a Markov chain with these moves, from O on.  moves (L, L)"""
+    """Initialize the CRF as a Markov chain that starts from O.  transitions (L, L), probabilities"""
     with torch.no_grad():
         crf.transitions.copy_(floored_log(transitions))
         crf.start_transitions.copy_(crf.transitions[0])

@@ -1,7 +1,7 @@
-"""A linear layer of many rows and few outputs, as transitions have it.
+"""A linear layer for many rows and few outputs, as the transition network needs it.
 
-BLAS libraries are made for matrices that are large both ways. With 9 or 25 outputs the kernels here
-take two thirds of the time, and the layer is most of a training step.
+BLAS libraries are optimized for matrices that are large in both dimensions. With 9 or 25 outputs the kernels here take
+two thirds of the time, and this layer takes most of a training step.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from convener.inference._numba import REASSOCIATE, jit, map_blocks
 
-# Rows that stay in the fast caches while all weights pass by.
+# Rows per chunk: they stay in cache while all weights are read.
 _CHUNK_ROWS = 16
 # With more outputs BLAS is as fast.
 _MAX_OUTPUTS = 64
@@ -26,16 +26,16 @@ _MAX_OUTPUTS = 64
 def linear(rows: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """Rows (N, D) times weight (J, D) transposed, plus bias (J,), with gradient.  -> (N, J)
 
-    The kernel for few outputs on CPU; torch's own elsewhere, and for less than one tile.
+    Uses torch's own layer for many outputs, and for less than one tile of rows or outputs.
     """
-    if rows.device.type != "cpu" or len(rows) < 4 or not 3 <= len(weight) <= _MAX_OUTPUTS:
+    if len(rows) < 4 or not 3 <= len(weight) <= _MAX_OUTPUTS:
         return functional.linear(rows, weight, bias)
     result: Tensor = _Linear.apply(rows, weight, bias)  # type: ignore[no-untyped-call]
     return result
 
 
 class _Linear(torch.autograd.Function):
-    """Blocks of rows, the same for any number of threads."""
+    """Processes blocks of rows that do not depend on the number of threads."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -56,7 +56,7 @@ class _Linear(torch.autograd.Function):
 
 
 def _map_row_blocks(function: Callable[[int, int], Any], num_rows: int, num_outputs: int) -> list[Any]:
-    """Results of work(begin, end) over blocks of whole chunks."""
+    """Results of function(start, end) over blocks of complete chunks."""
     chunk_offsets = np.minimum(np.arange(0, num_rows + _CHUNK_ROWS, _CHUNK_ROWS), num_rows)
     num_threads = torch.get_num_threads()
     return list(
@@ -96,7 +96,7 @@ def _forward_kernel(rows, weight, bias, begin, end, out):  # type: ignore[no-unt
 
 @jit(REASSOCIATE)
 def _weight_grad_kernel(rows, grad, begin, end):  # type: ignore[no-untyped-def]
-    """Gradient by the weights of the rows begin..end.  -> (J, D)"""
+    """Gradient of the weights from the rows begin..end.  -> (J, D)"""
     (N, D), J = rows.shape, grad.shape[1]
     zero = rows.dtype.type(0)
     out, g = np.zeros((J, D), rows.dtype), np.empty((3, 4), rows.dtype)
@@ -107,7 +107,7 @@ def _weight_grad_kernel(rows, grad, begin, end):  # type: ignore[no-untyped-def]
                 i = min(n, N - 4)
                 for q in range(3):
                     for r in range(4):
-                        # Nothing counts twice.
+                        # Overlapping tiles must not count a row or output twice.
                         g[q, r] = grad[i + r, j + q] if i + r >= n and j + q >= o else zero
                 a0, b0, c0, d0 = g[0, 0], g[0, 1], g[0, 2], g[0, 3]
                 a1, b1, c1, d1 = g[1, 0], g[1, 1], g[1, 2], g[1, 3]

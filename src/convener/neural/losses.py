@@ -1,4 +1,4 @@
-"""How conditional random fields over the truth are started and trained."""
+"""Losses: cross-entropy with label distributions, and the marginal likelihood of a CRF."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from convener.neural.crf import log_partition
 
 
 def expected_cross_entropy(scores: Tensor, label_probs: Tensor, class_weights: Tensor) -> Tensor:
-    """- sum_l w_l q_l log softmax(s)_l, over the sum of all w_l q_l.  -> ()
+    """Weighted mean over tokens and labels of -log softmax(scores).  -> ()
 
-    scores s (N, L), shares q (N, L) of each label, weights w (L,) of labels. With one label for
-    sure it is the cross-entropy; a token of which nothing is known pulls nowhere.
+    scores (N, L); label l of a token has the weight label_probs (N, L) times class_weights (L,). For one-hot
+    label_probs this is the usual cross-entropy; a token with zero label_probs has no influence.
     """
     target_weights = label_probs * class_weights
     total = target_weights.sum().clamp(min=1e-9)
@@ -21,10 +21,10 @@ def expected_cross_entropy(scores: Tensor, label_probs: Tensor, class_weights: T
 
 
 def labels_loss(scores: Tensor, transitions: Tensor, votes: Tensor, batch: Batch) -> Tensor:
-    """Minus the mean over sentences of log p(labels | features), where votes tell the labels.
+    """Negative marginal log-likelihood of the votes under a CRF, mean over sentences.  -> ()
 
-    votes (N,): any label that a vote allows will do, any label at all where there is none. So it
-    is log Z of the field, less log Z of the paths that are allowed.
+    scores (N, L), transitions as in `crf`, votes (N,) of one source. A vote allows the labels in `batch.allowed`, an
+    abstention allows all: the loss is log Z minus log Z over the allowed paths.
     """
     log_allowed = torch.cat([torch.ones_like(batch.allowed[:1]), batch.allowed]).to(scores.dtype).log()
     allowed_scores = scores + log_allowed[votes.long() + 1]

@@ -1,16 +1,17 @@
-"""Labels read off tokens: scores of every label, from a token and its neighbours."""
+"""Token scorers: scores of all labels from the features of a token and its neighbours."""
 
 from __future__ import annotations
 
 import torch
 from torch import Generator, Tensor, nn
 
+from convener.neural.batch import Batch
 from convener.neural.crf import CRF
-from convener.neural.transition import NO_CONTEXT, ContextConfig, TokenBatch, context_linear, zero_linear
+from convener.neural.transition import NO_CONTEXT, ContextConfig, context_linear, zero_linear
 
 
 class LinearTokenScorer(nn.Module):
-    """A token's labels by its features and its neighbours'; zero until it is told otherwise."""
+    """Linear scores of labels from the features of a token and its neighbours; all weights start at zero."""
 
     def __init__(self, input_dim: int, num_labels: int, context: ContextConfig = NO_CONTEXT) -> None:
         super().__init__()
@@ -18,18 +19,18 @@ class LinearTokenScorer(nn.Module):
         self.linear = zero_linear(input_dim, num_labels)
         self.context_weight = nn.Parameter(torch.zeros(2 * context.context_window * num_labels, input_dim))
 
-    def forward(self, batch: TokenBatch, generator: Generator | None = None) -> Tensor:
-        """With a generator some features are left out, the same for all tokens.  -> (N, L)"""
+    def forward(self, batch: Batch, generator: Generator | None = None) -> Tensor:
+        """Scores of all labels; with a generator, dropout of features, the same for all tokens.  -> (N, L)"""
         weight, bias = self.linear.weight, self.linear.bias
         token_scores, context_scores = context_linear(batch, weight, bias, self.context_weight, self.context, generator)
         return token_scores if context_scores is None else token_scores + context_scores
 
 
 class TokenScorer(nn.Module):
-    """Scores of labels: a linear layer, or with a hidden width one hidden layer below it.
+    """Scores of labels: a linear layer, with a hidden layer below it if `hidden_size` is positive.
 
-    What a neighbour says is added to what a token says of itself, each by weights of its own. A
-    field over them, `crf`, says which label follows which.
+    The contributions of neighbours, each with its own weights, are added to that of the token. The optional `crf` over
+    the scores models transitions between labels.
     """
 
     def __init__(
@@ -48,16 +49,13 @@ class TokenScorer(nn.Module):
         self.bias = nn.Parameter(torch.zeros(self.out_features))
         self.output_layer = nn.Linear(hidden_size, num_labels) if hidden_size else None
         if self.output_layer is not None:
-            # As if all neighbours were one layer: their number is part of its width.
+            # As for one layer over the concatenated features of the token and its neighbours.
             nn.init.normal_(self.weight, std=(input_dim * (2 * context.context_window + 1)) ** -0.5)
             nn.init.zeros_(self.output_layer.weight)
             nn.init.zeros_(self.output_layer.bias)
 
-    def scores(self, batch: TokenBatch, generator: Generator | None = None) -> Tensor:
-        """Scores of all labels at every token; with a generator some features are left out.
-
-        -> (N, L)
-        """
+    def scores(self, batch: Batch, generator: Generator | None = None) -> Tensor:
+        """Scores of all labels; with a generator, dropout is applied.  -> (N, L)"""
         size, context_rows = self.out_features, self.context.context_window * self.out_features
         left, center, right = torch.split(self.weight, [context_rows, size, context_rows])
         context_weight = torch.cat([left, right])

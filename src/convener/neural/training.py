@@ -1,9 +1,10 @@
-"""One loop for every schedule: stages as data, early stopping, gone on with after a kill."""
+"""Training loop: stages as data, early stopping, and resuming from a checkpoint."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
@@ -21,58 +22,61 @@ StateDict = dict[str, Tensor]
 
 
 class BatchIterable(Protocol):
-    """What is learned from, as `train.packing.Packing` has it: so many sentences, in batches."""
+    """Training data of a stage, such as `batch.PackedDataset`: a number of sentences, in batches."""
 
     def __len__(self) -> int: ...
     def batches(self, size: int, rng: np.random.Generator | None = None) -> Iterator[Any]:
-        """All batches of `size` sentences, each as long as it has sentences, drawn by `rng`."""
+        """Iterate over batches of `size` sentences, in an order drawn by `rng`; len(batch) is its number of sentences."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """One stretch of training: what is minimised, by moving what, for how long."""
+    """One stage of training: the loss, the parameters it trains, and when it ends."""
 
     name: str
     loss: Callable[[Any, Generator], Tensor]
-    """Of one of the batches."""
+    """Loss of one batch; the generator is the source of randomness."""
     data: BatchIterable
     trains: tuple[str, ...]
-    """Names of the network's parts."""
+    """Names of the parameter groups that are trained: first parts of parameter names."""
     learning_rate: float
     max_epochs: int
     patience: int
-    """Stop when so many epochs brought nothing better."""
+    """Stop after this many epochs without improvement."""
     score_window: int = 1
-    """Scores are averaged over so many epochs before they are compared."""
+    """Number of epochs over which scores are averaged before they are compared."""
+    early_stopping: bool = True
+    """Stop after `patience` epochs and keep the weights with the best score; otherwise train `max_epochs` epochs and
+    keep the last weights."""
     learning_rates: Mapping[str, float] = field(default_factory=dict)
-    """Learning rates of parts that have their own."""
+    """Learning rates of parameter groups that differ from `learning_rate`."""
     on_start: Callable[[], None] | None = None
-    """Done once, before the first epoch."""
+    """Called once, before the first epoch."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingRun:
-    """What all stages share."""
+    """Settings shared by all stages."""
 
     name: str
     seed: int
     batch_size: int
     weight_decay: float
     validation_score: Callable[[], float] | None = None
-    """How good the network is on held-out data; higher is better. None: train to the end."""
+    """Score on held-out data, higher is better. None switches early stopping off."""
     checkpoint: TrainingCheckpoint | None = None
     lr_schedule: Callable[[float], float] | None = None
-    """A factor of all learning rates, by the share of a stage's steps that are done. With it,
-    weights decay apart from the gradient (AdamW)."""
+    """Factor of all learning rates as a function of the completed fraction of a stage. It switches the optimizer from
+    Adam to AdamW."""
     max_grad_norm: float | None = None
-    """Gradients that are longer than this are shortened to it."""
+    """Gradients with a larger norm are scaled down to it. None switches clipping off."""
 
 
 def linear_warmup(warmup_ratio: float) -> Callable[[float], float]:
-    """A pace that rises in this share of the steps, and falls to zero in the others.
+    """A schedule that rises linearly to 1 in this fraction of the steps, then falls linearly to 0.
 
-    >>> pace = linear_warmup(0.1)
-    >>> [round(pace(done), 3) for done in (0.0, 0.05, 0.1, 0.55, 1.0)]
+    >>> schedule = linear_warmup(0.1)
+    >>> [round(schedule(done), 3) for done in (0.0, 0.05, 0.1, 0.55, 1.0)]
     [0.0, 0.5, 1.0, 0.5, 0.0]
     """
     return lambda done: done / warmup_ratio if done < warmup_ratio else (1 - done) / (1 - warmup_ratio)
@@ -80,7 +84,7 @@ def linear_warmup(warmup_ratio: float) -> Callable[[float], float]:
 
 @dataclass(frozen=True)
 class EpochRecord:
-    """What was seen in one epoch; epoch 0 is the state before the first."""
+    """Loss and validation score of one epoch; epoch 0 is the state before training."""
 
     stage: str
     epoch: int
@@ -88,20 +92,31 @@ class EpochRecord:
     score: float | None
 
 
-def learning_curves(history: Sequence[EpochRecord]) -> dict[str, NDArray[Any]]:
-    """What was seen in all epochs, stage by stage, to be kept among a model's parameters."""
-    result: dict[str, NDArray[Any]] = {}
-    for number, stage in enumerate(dict.fromkeys(record.stage for record in history), start=1):
-        points = [(item.loss, item.score) for item in history if item.stage == stage]
-        result |= learning_curve(f"{number} {stage}", points)
-    return result
+@contextmanager
+def torch_threads(num_threads: int) -> Iterator[None]:
+    """Set the number of threads of torch within the context."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(num_threads)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def learning_curves(history: Sequence[EpochRecord]) -> dict[str, NDArray[np.float64]]:
+    """Loss and validation score of all epochs, by number and name of the stage."""
+    stages = dict.fromkeys(record.stage for record in history)
+    return {
+        f"{number} {stage}": learning_curve((item.loss, item.score) for item in history if item.stage == stage)
+        for number, stage in enumerate(stages, start=1)
+    }
 
 
 def train_network(net: nn.Module, stages: Sequence[Stage], settings: TrainingRun) -> list[EpochRecord]:
-    """Train stage by stage; the best weights of each go on to the next.
+    """Train stage by stage; each stage starts from the best weights of the previous one.
 
-    Everything random in an epoch depends on the seed, the stage and the epoch alone, so that a
-    run that was killed ends with the weights of one that was not.
+    All randomness of an epoch depends on the seed, the stage and the epoch only, so that an interrupted and resumed
+    run ends with the same weights as an uninterrupted one.
     """
     saved = None if settings.checkpoint is None else settings.checkpoint.read()
     history = [] if saved is None else [EpochRecord(**record) for record in saved[1]["history"]]
@@ -139,14 +154,14 @@ class _StageRun:
         self.best_score, self.epochs_since_best, self.epochs_done = -np.inf, 0, 0
 
     def start(self) -> None:
-        """Prepare, and look where the stage starts from: it may be the best already."""
+        """Prepare the stage and score the initial weights, which may already be the best."""
         if self.stage.on_start is not None:
             self.stage.on_start()
         self.best_weights = _copy_state_dict(self.net)
         self._record_epoch(0, None)
 
     def finish(self) -> None:
-        """All epochs that are left; then the best weights."""
+        """Run the remaining epochs, then load the best weights."""
         stage = self.stage
         title = f"{self.settings.name}: {stage.name}"
         total_steps, steps_done, status = (
@@ -160,14 +175,14 @@ class _StageRun:
                 loss = self._train_epoch(lambda epoch=epoch: advance(epoch))  # type: ignore[misc]
                 self.epochs_done += 1
                 score = self._record_epoch(self.epochs_done, loss)
-                status = f", loss {loss:.4f}" + ("" if score is None else f", held out {score:.4f}")
+                status = f", loss {loss:.4f}" + ("" if score is None else f", validation score {score:.4f}")
                 self._save_checkpoint()
-        if self.settings.validation_score is not None:
+        if self.settings.validation_score is not None and stage.early_stopping:
             self.net.load_state_dict(self.best_weights)
         LOG.info("%s: %s: %d epochs", self.settings.name, stage.name, self.epochs_done)
 
     def restore(self, tensors: Mapping[str, Tensor], metadata: Mapping[str, Any]) -> None:
-        """Go on from where a journal was kept."""
+        """Resume from a checkpoint."""
         self.net.load_state_dict(_strip_prefix("net.", tensors))
         self.best_weights = _strip_prefix("best.", tensors)
         restore_optimizer(self.optimizer, _strip_prefix("adam.", tensors))
@@ -196,11 +211,11 @@ class _StageRun:
         self.settings.checkpoint.write(tensors, metadata)
 
     def _record_epoch(self, epoch: int, loss: float | None) -> float | None:
-        """Note the epoch, and whether it is the best so far."""
+        """Append the epoch to the history; keep its weights if its smoothed score is the best so far."""
         score = None if self.settings.validation_score is None else self.settings.validation_score()
         self.history.append(EpochRecord(self.stage.name, epoch, loss, score))
-        if score is None:
-            return None
+        if score is None or not self.stage.early_stopping:
+            return score
         recent = [
             record.score
             for record in self.history[-self.stage.score_window :]
@@ -217,7 +232,7 @@ class _StageRun:
         return score
 
     def _train_epoch(self, on_step: Callable[[], None]) -> float:
-        """One epoch, with a step told after each batch; the mean loss of its sentences."""
+        """Train one epoch, calling `on_step` after each batch; return the mean loss per sentence."""
         rng = np.random.default_rng((self.settings.seed, self.index, self.epochs_done))
         generator = torch.Generator().manual_seed(int(rng.integers(1 << 62)))
         total, count = 0.0, 0
@@ -236,17 +251,17 @@ class _StageRun:
         return total / max(count, 1)
 
     def _set_learning_rates(self, step: int) -> None:
-        """Learning rates for the step of this number, counted from 1 over the whole stage."""
+        """Set the learning rates of a step, counted from 1 over all epochs of the stage."""
         if self.settings.lr_schedule is None:
             return
-        # The last step must not be for nothing: half a step back.
+        # Half a step back, so that the last step has a positive learning rate.
         factor = self.settings.lr_schedule((step - 0.5) / (self.stage.max_epochs * self.steps_per_epoch))
         for group in self.optimizer.param_groups:
             group["lr"] = group["peak"] * factor
 
 
 def _build_optimizer(net: nn.Module, stage: Stage, settings: TrainingRun) -> torch.optim.Optimizer:
-    """Adam over the parts that the stage trains; matrices decay, biases do not."""
+    """Adam over the parameter groups of the stage; weight decay applies to matrices, not to biases."""
     groups: dict[tuple[float, float], list[nn.Parameter]] = {}
     for name, parameter in net.named_parameters():
         group_name = name.partition(".")[0]
@@ -255,7 +270,7 @@ def _build_optimizer(net: nn.Module, stage: Stage, settings: TrainingRun) -> tor
             decay = settings.weight_decay if parameter.ndim > 1 else 0.0
             groups.setdefault((stage.learning_rates.get(group_name, stage.learning_rate), decay), []).append(parameter)
     optimizer_class = torch.optim.Adam if settings.lr_schedule is None else torch.optim.AdamW
-    # One pass over each matrix instead of a dozen: with many labels that is a third of a step.
+    # Fused: one pass over each matrix instead of a dozen, which saves a third of a step with many labels.
     return optimizer_class(
         [
             {
@@ -271,7 +286,7 @@ def _build_optimizer(net: nn.Module, stage: Stage, settings: TrainingRun) -> tor
 
 
 def parameter_groups(net: nn.Module) -> tuple[str, ...]:
-    """Names of all parts of a network, for a stage that trains them all."""
+    """Names of all parameter groups of a network: first parts of parameter names."""
     return tuple(dict.fromkeys(name.partition(".")[0] for name, _ in net.named_parameters()))
 
 

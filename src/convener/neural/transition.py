@@ -1,4 +1,4 @@
-"""What the networks of all chains share: the start and the moves."""
+"""Transition network: initial distribution and token-dependent transitions of a hidden chain."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Generator, Tensor, nn
 
+from convener.neural.batch import Batch
 from convener.neural.linear import linear
 
 MIN_PROBABILITY = 1e-6
-"""Floor of the probabilities that initial logits are set from."""
+"""Lower bound of probabilities that are converted to initial logits."""
 ILLEGAL_LOGIT = -20.0
-"""Added to the logit of a move that is not allowed: a finite floor.  The start makes such moves
-1e-6 likely already; below 1e-18 the chain in single precision has to watch them all the time.
-"""
+"""Added to the logit of an illegal transition: a finite value.  The initial probability of such transitions is already
+1e-6; below 1e-18 the scaled pass in single precision would have to check all of them."""
 
 
 class TokenBatch(Protocol):
-    """What of a batch matters here."""
+    """The part of `Batch` that scores of tokens depend on."""
 
     @property
     def tokens(self) -> Tensor: ...
@@ -31,20 +31,20 @@ class TokenBatch(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class ContextConfig:
-    """What of the features moves depend on."""
+    """Which features the scores of a token depend on."""
 
     context_window: int = 0
-    """Neighbours on either side that are seen, too. They speak of a token's label only, whatever
-    the label before it: L outputs for each neighbour, where a token itself has L x L."""
+    """Number of neighbours on either side. A neighbour contributes L scores, independent of the previous label, where the
+    token itself contributes L x L transition logits. 0 switches context off."""
     dropout: float = 0.0
-    """Share of the features that a training step leaves out."""
+    """Fraction of the features dropped in a training step. 0 switches dropout off."""
 
 
 NO_CONTEXT = ContextConfig()
 
 
 class TransitionNetwork(nn.Module):
-    """The start and the moves of a chain; weights start at zero, so that biases alone speak."""
+    """Initial distribution and transitions of a chain; weights start at zero, so that initially only biases count."""
 
     def __init__(self, input_dim: int, num_sources: int, num_labels: int, context: ContextConfig = NO_CONTEXT) -> None:
         super().__init__()
@@ -59,11 +59,11 @@ class TransitionNetwork(nn.Module):
         """Log-probabilities of the hidden label before a sentence.  -> (L,)"""
         return self.initial_logits.log_softmax(0)
 
-    def transition_logits(self, batch: TokenBatch, generator: Generator | None = None) -> Tensor:
-        """Logits of the moves to each token's label.  -> (N, L, L)
+    def transition_logits(self, batch: Batch, generator: Generator | None = None) -> Tensor:
+        """Logits of the transitions to each token [previous label, label].  -> (N, L, L)
 
-        With a generator some features are left out, the same for all tokens of the batch: that
-        costs a pass over the weights, not over the tokens.
+        With a generator, dropout is applied to the same features for all tokens of the batch: this costs a pass over the
+        weights instead of the tokens.
         """
         weight, bias = (
             self.transition_layer.weight,
@@ -75,16 +75,16 @@ class TransitionNetwork(nn.Module):
 
 
 def context_linear(
-    batch: TokenBatch,
+    batch: Batch,
     weight: Tensor,
     bias: Tensor,
     context_weight: Tensor,
     context: ContextConfig,
     generator: Generator | None = None,
 ) -> tuple[Tensor, Tensor | None]:
-    """What the features say at each token, and what those of its neighbours say there.
+    """Linear outputs of each token, and the sum of the outputs of its neighbours.
 
-    weight (C, D), bias (C,), around (2 context L, D) -> (N, C), and (N, L) if there is context
+    weight (C, D), bias (C,), context_weight (2 context_window L, D) -> (N, C), and (N, L) or None without context
     """
     num_outputs = len(weight)
     if context.context_window:
@@ -105,7 +105,7 @@ def context_linear(
 
 
 def zero_linear(in_features: int, out_features: int) -> nn.Linear:
-    """A linear layer that gives zero until it is told otherwise."""
+    """A linear layer with all weights zero."""
     layer = nn.Linear(in_features, out_features)
     nn.init.zeros_(layer.weight)
     nn.init.zeros_(layer.bias)
@@ -113,7 +113,7 @@ def zero_linear(in_features: int, out_features: int) -> nn.Linear:
 
 
 def _shift_rows(rows: Tensor, shift: int, sentence: Tensor) -> Tensor:
-    """For each token the row of the one `step` further in its sentence, or zero.  -> (N, L)"""
+    """For each token the row of the token `shift` positions further in its sentence, or zeros.  -> (N, L)"""
     position = torch.arange(len(rows)) + shift
     clipped = position.clamp(0, max(0, len(rows) - 1))
     in_sentence = (position == clipped) & (sentence[clipped] == sentence)
@@ -121,5 +121,5 @@ def _shift_rows(rows: Tensor, shift: int, sentence: Tensor) -> Tensor:
 
 
 def floored_log(matrix: NDArray[np.float64]) -> Tensor:
-    """Logarithm of probabilities, which are at least MIN_PROBABILITY."""
+    """Logarithm of probabilities, with `MIN_PROBABILITY` as lower bound."""
     return torch.from_numpy(np.log(np.maximum(matrix, MIN_PROBABILITY)))

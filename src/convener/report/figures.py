@@ -1,4 +1,4 @@
-"""The figures of an account, by name."""
+"""Figures of a report as values, independent of how they are drawn."""
 
 from __future__ import annotations
 
@@ -17,10 +17,14 @@ from convener.inference.counts import transition_counts
 from convener.report.run_summary import RunSummary
 
 Matrix = NDArray[np.float64]
+MAX_LABELS = 11
+"""With more labels, emissions are shown by entity type."""
+STAGES = ("initial", "learned", "gold")
+"""Emission matrices of a source: before training, after training, counted from gold labels."""
 
 
 class Point(NamedTuple):
-    """One thing in a scatter plot."""
+    """One point of a scatter plot."""
 
     x: float
     y: float
@@ -29,7 +33,7 @@ class Point(NamedTuple):
 
 
 class IntervalRow(NamedTuple):
-    """One line of a plot of intervals; `true` is where it ought to be, if known."""
+    """One row of an interval plot; `gold` is the value computed from gold labels, None if unknown."""
 
     name: str
     series: str
@@ -41,7 +45,7 @@ class IntervalRow(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Figure:
-    """What every figure has: a title, and what it says, in words."""
+    """Base of all figures: a title and a caption."""
 
     kind: ClassVar[str]
     title: str
@@ -50,9 +54,9 @@ class Figure:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Heatmap(Figure):
-    """A matrix of shares, 0 to 1; NaN is left empty."""
+    """A matrix of values in [0, 1]; NaN cells stay empty."""
 
-    kind: ClassVar[str] = "heat"
+    kind: ClassVar[str] = "heatmap"
     rows: Sequence[str]
     columns: Sequence[str]
     values: Matrix
@@ -62,7 +66,7 @@ class Heatmap(Figure):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ScatterPlot(Figure):
-    """Points between 0 and 1, both ways, around the diagonal."""
+    """Points in the unit square, with the diagonal."""
 
     kind: ClassVar[str] = "scatter"
     points: Sequence[Point]
@@ -72,16 +76,16 @@ class ScatterPlot(Figure):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class IntervalPlot(Figure):
-    """Intervals between 0 and 1, one below the other."""
+    """Intervals in [0, 1], one row each."""
 
-    kind: ClassVar[str] = "ranges"
+    kind: ClassVar[str] = "intervals"
     rows: Sequence[IntervalRow]
     x_title: str
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LinePlot(Figure):
-    """Curves over the same steps."""
+    """Curves over the same x axis."""
 
     kind: ClassVar[str] = "lines"
     curves: Mapping[str, Sequence[tuple[float, float]]]
@@ -91,14 +95,14 @@ class LinePlot(Figure):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class ReliabilityDiagram(Figure):
-    """A reliability diagram: (confidence, share right, number) of every bin that holds any."""
+    """Confidence, accuracy and count of every bin that is not empty, by curve."""
 
-    kind: ClassVar[str] = "diagram"
+    kind: ClassVar[str] = "reliability"
     curves: Mapping[str, Sequence[tuple[float, float, int]]] = field(default_factory=dict)
 
 
 def ticks(low: float, high: float, max_ticks: int = 6) -> list[float]:
-    """Round numbers from low to high.
+    """Round numbers between low and high.
 
     >>> ticks(0, 1), ticks(0.2, 47)
     ([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], [10.0, 20.0, 30.0, 40.0])
@@ -115,7 +119,7 @@ def ticks(low: float, high: float, max_ticks: int = 6) -> list[float]:
 
 @dataclass(frozen=True)
 class Axis:
-    """Numbers from low to high, drawn from one place to another.
+    """Linear map from [low, high] to the coordinates [first, last].
 
     >>> Axis(0, 10, 100, 0)(2.5)
     75.0
@@ -132,21 +136,16 @@ class Axis:
 
     @property
     def ticks(self) -> list[tuple[float, str]]:
-        """Where marks stand, and what is written there."""
+        """Coordinates and labels of the ticks."""
         return [(self(value), f"{value:g}") for value in ticks(self.low, self.high)]
 
 
-MAX_LABELS = 11
-"""With more labels, emissions are shown by type."""
-STAGES = ("start", "final", "truth")
-
-
 def reliability(summary: RunSummary) -> IntervalPlot:
-    """What each source is worth for each type, with the doubt about it."""
+    """Estimated F1 of each source and type, with intervals."""
     return IntervalPlot(
-        title="F1 of each source, by type",
-        caption="Dots: F1 as the model sees it; lines: 95 % intervals"
-        + ("; diamonds: true F1 by gold." if summary.data.gold is not None else "."),
+        title="F1 by source and type",
+        caption="Dots: F1 estimated by the model; lines: 95% intervals"
+        + ("; diamonds: F1 against gold." if summary.data.gold is not None else "."),
         x_title="F1",
         rows=[
             IntervalRow(
@@ -161,7 +160,7 @@ def reliability(summary: RunSummary) -> IntervalPlot:
 
 
 def estimated_vs_gold(summary: RunSummary) -> ScatterPlot | None:
-    """Estimated against true F1 of sources; None without gold."""
+    """F1 of sources estimated by the model against F1 computed from gold; None without gold."""
     points = [
         Point(item.gold_score.f1, item.f1.value, f"{item.source}, {item.type}", item.type)
         for item in summary.estimates
@@ -172,16 +171,16 @@ def estimated_vs_gold(summary: RunSummary) -> ScatterPlot | None:
     pearson = f1_correlation(summary)
     caption = "" if pearson is None else f"Pearson correlation {pearson:.3f} over {len(points)} pairs. "
     return ScatterPlot(
-        title="Estimated and true F1",
-        caption=f"{caption}Every dot is a source and a type; on the line they are the same.",
+        title="Estimated and gold F1",
+        caption=f"{caption}One dot per source and type; diagonal: perfect estimates.",
         points=points,
-        x_title="true F1",
+        x_title="gold F1",
         y_title="estimated F1",
     )
 
 
 def f1_correlation(summary: RunSummary) -> float | None:
-    """Pearson's, of estimated and true F1; None where it is not defined."""
+    """Pearson correlation of estimated and gold F1; None if undefined."""
     pairs = [(item.f1.value, item.gold_score.f1) for item in summary.estimates if item.gold_score is not None]
     values = np.array(pairs).reshape(-1, 2)
     if len(values) < 3 or (values.std(axis=0) == 0).any():
@@ -190,15 +189,15 @@ def f1_correlation(summary: RunSummary) -> float | None:
 
 
 def source_similarity(summary: RunSummary) -> Heatmap | None:
-    """How alike sources are, two by two; None where there are no two."""
+    """Span F1 of each source against each other; None for fewer than two sources."""
     names = summary.data.sources
     if len(names) < 2:
         return None
     values = summary.analysis.pairwise["span_f1"].copy()
     np.fill_diagonal(values, np.nan)
     return Heatmap(
-        title="How alike the sources are",
-        caption="F1 of one source's spans against another's: 1 is a copy.",
+        title="Source similarity",
+        caption="F1 of the spans of one source against those of another; 1: identical.",
         rows=names,
         columns=names,
         values=values,
@@ -206,7 +205,10 @@ def source_similarity(summary: RunSummary) -> Heatmap | None:
 
 
 def emissions(summary: RunSummary) -> list[tuple[str, list[Heatmap]]]:
-    """Of each source that is heard: what it says where the truth is known, up to three times."""
+    """Emission matrices by source: initial, learned and counted from gold, as far as available.
+
+    A model without emissions shows those counted against its posterior as learned.
+    """
     diagnostics, fine = summary.diagnostics, summary.data.without_coarse()
     learned = diagnostics.emission
     if learned is None:
@@ -229,20 +231,20 @@ def emissions(summary: RunSummary) -> list[tuple[str, list[Heatmap]]]:
 
 
 def transitions(summary: RunSummary) -> list[Heatmap]:
-    """How labels follow one another: by the model and, where there is gold, in truth."""
+    """Transition matrices of the predicted labels and, if available, of the gold labels."""
     data, tags = summary.data, summary.data.fine_tags
-    labels_by_stage = {"final": summary.predictions.labels, "truth": data.gold}
+    labels_by_origin = {"predicted": summary.predictions.labels, "gold": data.gold}
     heatmaps = []
-    for stage, stage_labels in labels_by_stage.items():
-        if stage_labels is None:
+    for origin, labels in labels_by_origin.items():
+        if labels is None:
             continue
-        counts = transition_counts(stage_labels, data.offsets, len(tags))
+        counts = transition_counts(labels, data.offsets, len(tags))
         total = counts.sum(axis=1, keepdims=True)
         values = np.divide(counts, total, out=np.full(counts.shape, np.nan), where=total > 0)
         heatmaps.append(
             Heatmap(
-                title=f"Moves: {stage}",
-                caption="Share of the moves from the row's label that lead to the column's.",
+                title=f"Transitions ({origin})",
+                caption="P(column label | previous row label).",
                 rows=tags.names,
                 columns=tags.names,
                 values=values,
@@ -254,7 +256,7 @@ def transitions(summary: RunSummary) -> list[Heatmap]:
 
 
 def training_curves(summary: RunSummary) -> list[LinePlot]:
-    """Loss and held-out score, stage by stage."""
+    """Loss and held-out score of every training stage."""
     figures = []
     for stage, points in summary.diagnostics.learning_curves.items():
         for column, quantity in enumerate(("loss", "held-out score")):
@@ -274,29 +276,28 @@ def training_curves(summary: RunSummary) -> list[LinePlot]:
 
 
 def calibration(summary: RunSummary) -> ReliabilityDiagram | None:
-    """How often labels of some confidence are right; None without gold."""
-    kinds = {"tokens": "tokens", "spans": "spans"}
-    parts = {kinds[name]: part for name, part in summary.evaluation.calibration.items() if name in kinds}
-    if not parts:
+    """Reliability diagram of token and span probabilities; None without gold."""
+    units = {name: unit for name, unit in summary.evaluation.calibration.items() if name in ("tokens", "spans")}
+    if not units:
         return None
-    errors = ", ".join(f"{part.ece:.3f} for {name}" for name, part in parts.items() if part.ece is not None)
+    errors = ", ".join(f"{unit.ece:.3f} for {name}" for name, unit in units.items() if unit.ece is not None)
     return ReliabilityDiagram(
         title="Calibration",
-        caption=f"Expected calibration error {errors}. On the line, 80 % sure is right 4 times of 5.",
-        curves={name: nonempty_bins(part) for name, part in parts.items()},
+        caption=f"Expected calibration error {errors}. Diagonal: perfect calibration.",
+        curves={name: nonempty_bins(unit) for name, unit in units.items()},
     )
 
 
 def confusion(summary: RunSummary) -> Heatmap | None:
-    """Which types are taken for which; None without gold."""
+    """Confusion matrix of entity types, normalised by row; None without gold."""
     error_types = summary.evaluation.error_types
     if error_types is None:
         return None
     counts = error_types.confusion.astype(np.float64)
     total = counts.sum(axis=1, keepdims=True)
     return Heatmap(
-        title="Types confused",
-        caption="Shares of each row: what the entities of a true type became.",
+        title="Type confusion",
+        caption="Share of the gold entities of a type by predicted type.",
         rows=(*error_types.types, "(spurious)"),
         columns=(*error_types.types, "(missed)"),
         values=np.divide(counts, total, out=np.full(counts.shape, np.nan), where=total > 0),
@@ -307,17 +308,19 @@ def confusion(summary: RunSummary) -> Heatmap | None:
 
 FIGURES: dict[str, Callable[[RunSummary], Figure | Sequence[Figure] | None]] = {
     "reliability": reliability,
-    "agreement": estimated_vs_gold,
-    "pairs": source_similarity,
-    "emissions": lambda account: [
-        replace(heat, title=f"{source}: {heat.title}") for source, maps in emissions(account) for heat in maps
+    "estimated-vs-gold": estimated_vs_gold,
+    "source-similarity": source_similarity,
+    "emissions": lambda summary: [
+        replace(heatmap, title=f"{source}: {heatmap.title}")
+        for source, heatmaps in emissions(summary)
+        for heatmap in heatmaps
     ],
-    "moves": transitions,
-    "curves": training_curves,
+    "transitions": transitions,
+    "training-curves": training_curves,
     "calibration": calibration,
     "confusion": confusion,
 }
-"""Every kind of figure; one, several or none come of it."""
+"""All figures by name; each function returns one figure, several or none."""
 
 
 def _low_value_high(interval: tuple[float, float, float]) -> tuple[float, float, float]:
@@ -326,7 +329,7 @@ def _low_value_high(interval: tuple[float, float, float]) -> tuple[float, float,
 
 
 def nonempty_bins(calibration: Calibration) -> list[tuple[float, float, int]]:
-    """Confidence, share right and number of every bin that holds any."""
+    """Confidence, accuracy and count of every bin that is not empty."""
     nonempty = calibration.count > 0
     columns = (
         calibration.confidence[nonempty],
@@ -337,11 +340,11 @@ def nonempty_bins(calibration: Calibration) -> list[tuple[float, float, int]]:
 
 
 def _count_emissions(data: Dataset, sources: Sequence[str], label_probs: Floats) -> Floats:
-    """What each source says where the truth is as likely as this.  truth (N, L) -> (K, L, L)"""
+    """Emission matrices counted against label probabilities (N, L); NaN rows for unseen labels.  -> (K, L, L)"""
     num_labels = label_probs.shape[1]
     counts = np.zeros((len(sources), num_labels, num_labels))
     for number, name in enumerate(sources):
-        if name not in data.sources:  # a source that the model has added
+        if name not in data.sources:  # a source added by the model
             continue
         column = data.votes[:, data.source_index(name)]
         for vote in range(num_labels):
@@ -362,13 +365,13 @@ def _emission_heatmap(title: str, matrix: Floats, data: Dataset) -> Heatmap:
         rows=names,
         columns=names,
         values=matrix,
-        row_title="truth",
-        column_title="said",
+        row_title="true label",
+        column_title="vote",
     )
 
 
 def _merge_bio_labels(matrix: Floats) -> Floats:
-    """Rows of B- and I- averaged, of those that are known; columns added.  (L, L) -> (1+E, 1+E)"""
+    """Emission matrix by type: mean of the known B- and I- rows, sum of their columns.  (L, L) -> (1+E, 1+E)"""
     merged = np.concatenate([matrix[:, :1], matrix[:, 1::2] + matrix[:, 2::2]], axis=1)
     rows = np.stack([merged[1::2], merged[2::2]])
     counts = np.count_nonzero(~np.isnan(rows), axis=0)

@@ -1,4 +1,4 @@
-"""What the page of an account says, in words and tables."""
+"""The HTML report: text, tables and the page itself."""
 
 from __future__ import annotations
 
@@ -25,14 +25,28 @@ from convener.report.sentence_index import FILTERS, Query, SentenceIndex
 
 _HERE = Path(__file__).parent
 MAX_SENTENCES = 20_000
-"""Sentences in one file; of more the most uncertain are shown, and the viewer has them all."""
+"""Sentences embedded in one file; of more, the most uncertain are embedded, and the viewer shows all."""
 GOLDEN_ANGLE = 137.508
-"""Degrees between the hues of two types: no two are alike."""
+"""Degrees between the hues of successive types, so that no two hues are similar."""
+MIN_F1_GAIN = 0.0005
+"""Recommendations with a smaller expected gain in F1 are omitted."""
+MAX_RECOMMENDATIONS = 12
+"""Maximum number of recommendations on the page."""
+MIN_SIMILARITY = 0.5
+"""Pairs of sources with a smaller span F1 are not listed."""
+
+
+class SummaryTile(NamedTuple):
+    """A number at the top of the page."""
+
+    name: str
+    value: str
+    detail: str
 
 
 @cache
 def template_environment() -> Any:
-    """Templates that escape whatever is put into them."""
+    """Jinja environment; all inserted values are escaped."""
     jinja2 = require("jinja2", extra="report", purpose="a report")
     env = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_HERE / "templates"),
@@ -43,12 +57,12 @@ def template_environment() -> Any:
     )
     env.globals |= {
         "Axis": Axis,
-        "cells": table_cells,
-        "heads": lambda table: zip(table.columns, table.numeric_columns(), strict=True),
-        "axis_of": fit_axis,
-        "longest": lambda names: max([len(name) for name in names], default=1),
-        "share": lambda value: "1" if value > 0.995 else f"{value:.2f}".removeprefix("0"),
-        "size": lambda count: round(2.5 + min(6.0, float(count) ** 0.25 / 2), 2),
+        "table_cells": table_cells,
+        "table_head": lambda table: zip(table.columns, table.numeric_columns(), strict=True),
+        "fit_axis": fit_axis,
+        "max_length": lambda names: max([len(name) for name in names], default=1),
+        "short_decimal": lambda value: "1" if value > 0.995 else f"{value:.2f}".removeprefix("0"),
+        "dot_radius": lambda count: round(2.5 + min(6.0, float(count) ** 0.25 / 2), 2),
     }
     return env
 
@@ -61,9 +75,9 @@ def render_page(
     remote: bool,
     context: Mapping[str, Any],
 ) -> str:
-    """A page with its sentences in it or, for the viewer, without.
+    """HTML page with embedded sentences or, for the viewer (`remote`), without.
 
-    facts: what the template shows, besides.
+    context: further variables of the template.
     """
     env = template_environment()
     script = (_HERE / "static" / "report.js").read_text(encoding="utf-8")
@@ -72,8 +86,8 @@ def render_page(
     setup = {
         "types": sentence_index.types,
         "hues": list(hues.values()),
-        "lanes": sentence_index.tracks,
-        "odd": FILTERS,
+        "tracks": sentence_index.tracks,
+        "filters": FILTERS,
         "size": len(sentence_index),
         "remote": remote,
     }
@@ -82,30 +96,30 @@ def render_page(
     markup = importlib.import_module("markupsafe").Markup
     html: str = env.get_template(template).render(
         title=title,
-        sheet=sentence_index,
+        sentence_index=sentence_index,
         counts=sentence_index.counts(),
         policy=content_security_policy(script),
         style=markup(style),
         script=markup(script),
         setup=markup(to_script_json(setup)),
         records=None if records is None else markup(records),
-        held=len(sentence_index) if remote else len(sentence_ids),
+        num_shown=len(sentence_index) if remote else len(sentence_ids),
         hue=lambda name: hues.get(name, 0),
         version=version("convener"),
         **context,
     )
-    # Half a character, which no file can hold, is shown as the sign for what cannot be shown.
+    # Lone surrogates cannot be encoded as UTF-8: show the replacement character.
     return html.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def embedded_sentences(sentence_index: SentenceIndex) -> NDArray[np.int64]:
-    """The sentences that one file holds, in the order of the text."""
+    """Numbers of the sentences embedded in one file, in text order."""
     selected: NDArray[np.int64] = np.sort(sentence_index.find(Query(order="entropy"))[:MAX_SENTENCES])
     return selected
 
 
 def content_security_policy(script: str) -> str:
-    """What a browser may do with the page: run this script, and nothing that came with the data."""
+    """Content security policy that allows this script only, so that nothing in the data can run."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return (
         f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
@@ -114,7 +128,7 @@ def content_security_policy(script: str) -> str:
 
 
 def to_script_json(value: Any) -> str:
-    r"""JSON that may stand in a script element: nothing in it ends the element.
+    r"""JSON for a script element: nothing in it can close the element.
 
     >>> to_script_json({"t": "</script><!--"})
     '{"t":"\\u003c/script>\\u003c!--"}'
@@ -122,47 +136,32 @@ def to_script_json(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     try:
         text.encode("utf-8")
-    except UnicodeEncodeError:  # half a character, which only escapes can hold
+    except UnicodeEncodeError:  # a lone surrogate, which needs an escape
         text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c")
 
 
 def type_hue(number: int) -> int:
-    """The hue of a type, in degrees."""
+    """Hue of a type in degrees."""
     return round(212 + number * GOLDEN_ANGLE) % 360
 
 
 def table_cells(table: Table) -> list[list[tuple[str, bool]]]:
-    """The texts of a table, and whether each is a number."""
+    """Formatted cells of a table, each with a flag for numeric columns."""
     numeric = table.numeric_columns()
     return [list(zip(row, numeric, strict=True)) for row in table.formatted_rows()]
 
 
 def fit_axis(curves: Mapping[str, Sequence[tuple[float, float]]], column: int, first: float, last: float) -> Axis:
-    """An axis that holds a column of all curves."""
+    """Axis that covers a coordinate (0: x, 1: y) of all curves."""
     values = [point[column] for points in curves.values() for point in points]
     low, high = min(values), max(values)
     return Axis(low, high, first, last) if high > low else Axis(low - 0.5, high + 0.5, first, last)
 
 
-MIN_F1_GAIN = 0.0005
-"""Of F1; what promises less is not listed, and no more than `MOST_FIXES` are."""
-MAX_RECOMMENDATIONS = 12
-MIN_SIMILARITY = 0.5
-"""Pairs of sources with less span F1 are not listed."""
-
-
-class SummaryTile(NamedTuple):
-    """A figure at the top of the page."""
-
-    name: str
-    value: str
-    detail: str
-
-
 def render_report(summary: RunSummary, *, remote: bool = False) -> str:
-    """The page of an account, with its sentences or, for the viewer, without."""
-    recommendations = [fix for fix in summary.recommendations if fix.f1_gain >= MIN_F1_GAIN]
+    """HTML report with embedded sentences or, for the viewer (`remote`), without."""
+    recommendations = [item for item in summary.recommendations if item.f1_gain >= MIN_F1_GAIN]
     error_types, gold = summary.evaluation.error_types, summary.data.gold is not None
     return render_page(
         "report.html",
@@ -172,26 +171,26 @@ def render_report(summary: RunSummary, *, remote: bool = False) -> str:
         context={
             "gold": gold,
             "lead": _summary_line(summary),
-            "made": summary.run_info.get("reported", ""),
+            "report_date": summary.run_info.get("reported", ""),
             "alerts": alerts(summary),
             "tiles": _tiles(summary),
             "scores": _scores(summary),
-            "why": summary.explanation,
+            "explanation": summary.explanation,
             "settings": _settings(summary),
-            "fixes": [fix for fix in recommendations if fix.source][:MAX_RECOMMENDATIONS],
-            "missing": [fix for fix in recommendations if not fix.source],
+            "recommendations": [item for item in recommendations if item.source][:MAX_RECOMMENDATIONS],
+            "new_sources": [item for item in recommendations if not item.source],
             "reliability": figures.reliability(summary),
-            "agreement": figures.estimated_vs_gold(summary),
+            "estimated_vs_gold": figures.estimated_vs_gold(summary),
             "analysis": summary.analysis.table(),
             "estimates": estimate_table(summary),
-            "pairs": figures.source_similarity(summary),
-            "alike": _similar_sources(summary),
-            "curves": figures.training_curves(summary),
+            "source_similarity": figures.source_similarity(summary),
+            "similar_sources": _similar_sources(summary),
+            "training_curves": figures.training_curves(summary),
             "emissions": figures.emissions(summary),
             "emission_note": _emission_note(summary),
-            "moves": figures.transitions(summary),
+            "transitions": figures.transitions(summary),
             "calibration": figures.calibration(summary),
-            "kinds": None if error_types is None else error_types.table(),
+            "error_types": None if error_types is None else error_types.table(),
             "by_type": summary.evaluation.type_table(),
             "confusion": figures.confusion(summary),
         },
@@ -199,7 +198,7 @@ def render_report(summary: RunSummary, *, remote: bool = False) -> str:
 
 
 def estimate_table(summary: RunSummary) -> Table:
-    """What each source is worth for each type, in figures."""
+    """Estimated precision, recall and F1 of each source and type, with intervals."""
     gold = summary.data.gold is not None
     columns = (
         "source",
@@ -211,25 +210,25 @@ def estimate_table(summary: RunSummary) -> Table:
         *(["true F1"] if gold else []),
     )
     return Table(
-        title="Sources by type, as the model sees them",
+        title="Estimated quality of sources by type",
         columns=columns,
         rows=[
             (
                 item.source,
                 item.type,
                 item.num_spans,
-                *(_format_interval(figure) for figure in (item.precision, item.recall, item.f1)),
+                *(_format_interval(interval) for interval in (item.precision, item.recall, item.f1)),
                 *([None if item.gold_score is None else item.gold_score.f1] if gold else []),
             )
             for item in summary.estimates
         ],
         formats={"true F1": PERCENT},
-        notes=("in brackets: about 95 %, where other sentences and the model's doubts are counted",),
+        notes=("brackets: ~95% interval",),
     )
 
 
 def recommendation_table(summary: RunSummary) -> Table:
-    """What to mend next, the most promising first."""
+    """Recommended improvements, largest expected gain first."""
     gold = summary.data.gold is not None
     return Table(
         title="Fix next",
@@ -245,28 +244,28 @@ def recommendation_table(summary: RunSummary) -> Table:
         ),
         rows=[
             (
-                fix.source or "(a new source)",
-                fix.type,
-                fix.num_spans,
-                round(fix.expected_false_positives),
-                round(fix.expected_misses),
-                100 * fix.f1_gain,
-                *([None if fix.gold_f1_gain is None else 100 * fix.gold_f1_gain] if gold else []),
-                ", ".join(phrase for phrase, _ in fix.examples[:3]),
+                item.source or "(new source)",
+                item.type,
+                item.num_spans,
+                round(item.expected_false_positives),
+                round(item.expected_misses),
+                100 * item.f1_gain,
+                *([None if item.gold_f1_gain is None else 100 * item.gold_f1_gain] if gold else []),
+                ", ".join(phrase for phrase, _ in item.examples[:3]),
             )
-            for fix in sorted(summary.recommendations, key=lambda fix: not fix.source)
-            if fix.f1_gain >= MIN_F1_GAIN
+            for item in sorted(summary.recommendations, key=lambda item: not item.source)
+            if item.f1_gain >= MIN_F1_GAIN
         ],
         formats={"gain of F1": "+.2f", "true gain": "+.2f"},
         notes=(
-            "wrong: marks expected to be wrong that the model follows; lost: right marks that it "
-            "does not believe, or entities that nobody marks; gain in points of F1",
+            "wrong: expected false positives that the model adopts; lost: expected misses, that is correct spans that "
+            "the model rejects, or entities without votes; gain in points of F1",
         ),
     )
 
 
 def _summary_line(summary: RunSummary) -> str:
-    gold = "with gold beside them" if summary.data.gold is not None else "no gold"
+    gold = "with gold labels" if summary.data.gold is not None else "no gold labels"
     split = summary.run_info.get("split")
     where = f" of {split}" if split else ""
     return (
@@ -280,38 +279,37 @@ def _tiles(summary: RunSummary) -> list[SummaryTile]:
     vote_spans = data.tags.spans(summary.vote_labels, data.offsets)
     tiles = [
         SummaryTile("Sentences", f"{len(data):,}", f"{len(data.tokens):,} tokens"),
-        SummaryTile("Entities found", f"{len(spans):,}", f"majority vote: {len(vote_spans):,}"),
+        SummaryTile("Predicted entities", f"{len(spans):,}", f"majority vote: {len(vote_spans):,}"),
     ]
     scores, majority_vote = summary.evaluation.scores, summary.evaluation.majority_vote
     if scores is not None and majority_vote is not None:
         gap = 100 * (scores.micro.f1 - majority_vote.micro.f1)
-        tiles.append(SummaryTile("F1", f"{100 * scores.micro.f1:.1f}", f"{gap:+.1f} to majority vote"))
+        tiles.append(SummaryTile("F1", f"{100 * scores.micro.f1:.1f}", f"{gap:+.1f} vs. majority vote"))
     elif spans.score is not None and len(spans):
-        tiles.append(SummaryTile("Mean probability", f"{float(np.mean(spans.score)):.2f}", "of the entities found"))
-    num_conflicts = summary.sentence_index.counts()["disagreement"]
-    tiles.append(SummaryTile("Sources disagree", f"{num_conflicts:,}", "sentences"))
+        tiles.append(SummaryTile("Mean probability", f"{float(np.mean(spans.score)):.2f}", "of predicted entities"))
+    num_conflicts = summary.sentence_index.counts()["source_conflict"]
+    tiles.append(SummaryTile("Source conflicts", f"{num_conflicts:,}", "sentences"))
     best = max(summary.estimates, key=lambda item: item.f1.value, default=None)
     if best is not None:
-        tiles.append(SummaryTile("Best source", best.source, f"F1 about {100 * best.f1.value:.0f}"))
+        tiles.append(SummaryTile("Best source", best.source, f"estimated F1 {100 * best.f1.value:.0f}"))
     return tiles
 
 
 def _scores(summary: RunSummary) -> Table:
-    """The model and majority vote; without gold, what they find and share."""
+    """Scores of the model and of majority vote; without gold, the number of predicted entities."""
     if summary.evaluation.scores is not None:
         return summary.evaluation.table()
     data = summary.data
-    vote_spans, spans = (
-        data.tags.spans(summary.vote_labels, data.offsets),
-        summary.predictions.spans,
-    )
     types = data.fine_tags.types
-    model_counts, vote_counts = (np.bincount(part.type, minlength=len(types)).tolist() for part in (spans, vote_spans))
+    model_counts, vote_counts = (
+        np.bincount(spans.type, minlength=len(types)).tolist()
+        for spans in (summary.predictions.spans, data.tags.spans(summary.vote_labels, data.offsets))
+    )
     return Table(
-        title="Entities found",
+        title="Predicted entities",
         columns=("type", summary.predictions.model, "majority vote (IO)"),
         rows=list(zip(types, model_counts, vote_counts, strict=True)),
-        notes=("there is no gold, so nothing can be said of how many are right",),
+        notes=("no gold labels; scores are unavailable",),
     )
 
 
@@ -327,12 +325,12 @@ def _settings(summary: RunSummary) -> Table:
 
 def _format_value(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {part}" for name, part in value.items())
+        return ", ".join(f"{name} {item}" for name, item in value.items())
     return str(value)
 
 
 def _similar_sources(summary: RunSummary) -> Table | None:
-    """Pairs that mark much the same, the most alike first."""
+    """Pairs of similar sources, most similar first."""
     values, names = summary.analysis.pairwise["span_f1"], summary.data.sources
     left, right = np.triu_indices(len(names), 1)
     pairs = [
@@ -343,20 +341,20 @@ def _similar_sources(summary: RunSummary) -> Table | None:
     if not pairs:
         return None
     return Table(
-        title="Sources that mark much the same",
-        columns=("source", "and", "span F1"),
+        title="Similar sources",
+        columns=("source", "similar to", "span F1"),
         rows=sorted(pairs, key=lambda pair: -pair[2]),
         formats={"span F1": PERCENT},
-        notes=("sources that err together count for more than they know",),
+        notes=("correlated sources inflate confidence",),
     )
 
 
 def _emission_note(summary: RunSummary) -> str:
     if summary.diagnostics.emission is None:
-        return "Counted against the model's posterior: this model has no emissions of its own."
-    return "Start: before training; final: as learned; truth: counted from gold, if there is any."
+        return "This model has no emissions; they are counted against its posterior."
+    return "Initial: before training; learned: after training; gold: counted from gold labels, if available."
 
 
 def _format_interval(interval: Interval) -> str:
-    value, low, high = (100 * part for part in interval)
+    value, low, high = (100 * bound for bound in interval)
     return f"{value:.0f} [{low:.0f}, {high:.0f}]"

@@ -1,10 +1,9 @@
-"""Which source to mend next: where labels are expected to be wrong, and who made them so.
+"""Recommendations: which source to improve next, by expected gain in F1.
 
-If the model's probabilities can be believed, of the P spans that it finds TP = sum of their scores
-are right, G = sum over tokens of P(B-) are there, and F1 is 2 TP / (P + G). A source's wrong marks
-do harm where the model follows them, its right ones do no good where the model does not: to mend a
-source is to take away the first and to have the second believed. A mark that several sources make
-is shared between them. What nobody marks is a gain for a source that is yet to be written.
+If the probabilities of the model are calibrated, then of the P predicted spans TP = sum of their scores are
+correct, G = sum over tokens of P(B-) entities exist, and F1 = 2 TP / (P + G). Improving a source removes its
+false positives that the model adopts and adds its correct spans that the model rejects. A span marked by n
+sources counts 1/n for each. Entities that no source marks are the gain of a new source.
 """
 
 from __future__ import annotations
@@ -28,32 +27,34 @@ from convener.report.source_quality import (
 
 MAX_EXAMPLES = 6
 MAX_SPANS = 50_000
+"""Spans that examples are selected from."""
 NEW_SOURCE = ""
-"""In the place of a source: nobody marks these."""
+"""Name of the source in recommendations for a new source."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recommendation:
-    """What is to be gained with one source and one type.
-
-    wrong, lost    spans of the labels expected to be wrong because of it, and right marks of it
-                   that are not believed; for nobody: entities that are found by no source
-    gain           of F1, if these were put right; true: the same by gold, None without
-    examples       its most doubtful phrases, and for nobody the surest that no source marks
-    """
+    """Expected gain from improving one source for one type."""
 
     source: str
+    """Name of the source, or `NEW_SOURCE`."""
     type: str
     num_spans: int
+    """Spans of the type marked by the source."""
     expected_false_positives: float
+    """Spans of the source that the model adopts and expects to be wrong."""
     expected_misses: float
+    """Correct spans of the source that the model rejects; for a new source, entities without votes."""
     f1_gain: float
+    """Expected gain in F1 if these errors were corrected."""
     gold_f1_gain: float | None
+    """The same computed from gold labels; None without gold."""
     examples: tuple[tuple[str, int], ...]
+    """Least probable phrases with their counts; for a new source, the most probable phrases without votes."""
 
 
 def recommend(data: Dataset, predictions: Predictions) -> list[Recommendation]:
-    """All there is to gain, the most promising first."""
+    """Recommendations for every source and type, largest expected gain first."""
     fine, source_spans = data.without_coarse(), spans_by_source(data)
     gold = None if data.gold is None else fine.tags.spans(data.gold, data.offsets)
     probabilities = [span_probabilities(spans, predictions) for spans in source_spans]
@@ -87,14 +88,11 @@ def recommend(data: Dataset, predictions: Predictions) -> list[Recommendation]:
                 )
             )
     result += _recommend_new_sources(data, predictions, source_spans, expected_counts, gold_counts, gold)
-    return sorted(result, key=lambda fix: -fix.f1_gain)
+    return sorted(result, key=lambda item: -item.f1_gain)
 
 
 def top_phrases(data: Dataset, spans: Spans, weight: NDArray[np.float64]) -> tuple[tuple[str, int], ...]:
-    """The phrases with the most weight together, and how often each stands there.
-
-    Of very many spans the heaviest are looked at.
-    """
+    """The phrases with the largest total weight, and their counts; only the heaviest `MAX_SPANS` spans are used."""
     if len(spans) > MAX_SPANS:
         heaviest = np.sort(np.argsort(-weight, kind="stable")[:MAX_SPANS])
         spans, weight = spans.take(heaviest), weight[heaviest]
@@ -116,7 +114,7 @@ def top_phrases(data: Dataset, spans: Spans, weight: NDArray[np.float64]) -> tup
 
 @dataclass(frozen=True)
 class _SpanCounts:
-    """Spans that are right, found and there."""
+    """Numbers of correct, predicted and existing spans."""
 
     correct: float
     predicted: float
@@ -124,14 +122,14 @@ class _SpanCounts:
 
     @classmethod
     def from_probabilities(cls, predictions: Predictions) -> _SpanCounts:
-        """By the model's own probabilities."""
+        """Expected counts under the probabilities of the model."""
         correct = float(span_probabilities(predictions.spans, predictions).sum())
         actual = float(require_probabilities(predictions)[:, 1::2].sum(dtype=np.float64))
         return cls(correct, len(predictions.spans), actual)
 
     @classmethod
     def from_gold(cls, predictions: Predictions, gold: Spans) -> _SpanCounts:
-        """By gold."""
+        """Counts against gold labels."""
         return cls(int(is_correct(predictions.spans, gold).sum()), len(predictions.spans), len(gold))
 
     @property
@@ -139,7 +137,7 @@ class _SpanCounts:
         return 2 * self.correct / max(self.predicted + self.actual, 1e-9)
 
     def f1_gain(self, false_positives: float, misses: float) -> float:
-        """Of F1, without so many wrong spans and with so many right ones more."""
+        """Gain in F1 from removing false positives and adding correct spans."""
         improved = _SpanCounts(self.correct + misses, self.predicted - false_positives + misses, self.actual)
         return improved.f1 - self.f1
 
@@ -150,20 +148,20 @@ def _expected_errors(
     vote_shares: NDArray[np.float64],
     selected: NDArray[np.bool_],
 ) -> tuple[float, float]:
-    """Wrong marks that are followed, and right ones that are not."""
+    """Expected false positives among adopted spans, and expected correct spans among rejected ones."""
     false_positives = ((1.0 - correct_probs) * adopted * vote_shares)[selected].sum()
     misses = (correct_probs * ~adopted * vote_shares)[selected].sum()
     return float(false_positives), float(misses)
 
 
 def _vote_shares(source_spans: Sequence[Spans]) -> list[NDArray[np.float64]]:
-    """One over the number of sources that make each mark."""
+    """One over the number of sources that mark the same span."""
     keys = span_keys(*source_spans)
     _, span_index, counts = np.unique(
         np.concatenate([np.zeros(0, np.int64), *keys]), return_inverse=True, return_counts=True
     )
-    split = np.split(span_index.reshape(-1), np.cumsum([len(key) for key in keys])[:-1])
-    return [1.0 / counts[numbers] for numbers in split[: len(source_spans)]]
+    by_source = np.split(span_index.reshape(-1), np.cumsum([len(key) for key in keys])[:-1])
+    return [1.0 / counts[indices] for indices in by_source[: len(source_spans)]]
 
 
 def _recommend_new_sources(
@@ -174,7 +172,7 @@ def _recommend_new_sources(
     gold_counts: _SpanCounts | None,
     gold: Spans | None,
 ) -> list[Recommendation]:
-    """For each type what a new source could find: entities that nobody marks, and not the model."""
+    """Gain of a new source by type: expected entities that neither a source nor the model marks."""
     probabilities, types = require_probabilities(predictions), data.fine_tags.types
     unvoted = ~(data.votes > 0).any(axis=1) & (predictions.labels == 0)
     unvoted_spans = predictions.spans.take(spans_without_votes(predictions.spans, data))

@@ -1,4 +1,4 @@
-"""What a reader must know before any figure: the most serious first."""
+"""Everything a report shows of one model on one dataset, and the warnings about it."""
 
 from __future__ import annotations
 
@@ -21,12 +21,19 @@ from convener.report.recommendations import Recommendation, recommend
 from convener.report.sentence_index import SentenceIndex, build_sentence_index
 from convener.report.source_quality import SourceEstimate, estimate_sources, spans_without_votes
 
+Level = Literal["warning", "note"]
 BOOTSTRAP_SAMPLES = 1000
-"""Of the bootstrap, for intervals of the scores."""
+"""Bootstrap samples for intervals of the scores."""
+MAX_UNVOTED_SHARE = 0.3
+"""Share of predicted spans without any vote above which a warning is given."""
+MAX_CALIBRATION_ERROR = 0.1
+"""Expected calibration error of spans above which a note is given."""
+MIN_SPANS = 30
+"""Number of spans below which the estimates of a source are unreliable."""
 
 
 class ReportableModel(Protocol):
-    """What of a fitted label model is asked."""
+    """The part of a fitted label model that a report uses."""
 
     @property
     def name(self) -> str: ...
@@ -37,16 +44,14 @@ class ReportableModel(Protocol):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RunSummary:
-    """What there is to tell of one model on one dataset.
-
-    data        with its gold, if it has any; answer: the model's labels; vote: majority vote's
-    facts       what was noted of the run: date, seconds, versions, ...; why: the model's reasons
-    """
+    """Everything a report shows of one model on one dataset."""
 
     title: str
     data: Dataset
+    """The data, with gold labels if available."""
     predictions: Predictions
     vote_labels: NDArray[np.int16]
+    """Labels of majority vote (N,)."""
     diagnostics: Diagnostics
     analysis: SourceAnalysis
     evaluation: Evaluation
@@ -54,7 +59,9 @@ class RunSummary:
     recommendations: tuple[Recommendation, ...]
     sentence_index: SentenceIndex
     explanation: tuple[str, ...] = ()
+    """Reasons of the model for its choices, such as those of `auto`."""
     run_info: Mapping[str, Any] = field(default_factory=dict)
+    """Content of `run.json`: date, duration, versions and so on."""
 
 
 def summarize_run(
@@ -64,7 +71,7 @@ def summarize_run(
     title: str = "",
     run_info: Mapping[str, Any] | None = None,
 ) -> RunSummary:
-    """Label the data with the model, and look at everything."""
+    """Predict labels and collect everything a report shows."""
     predictions = predict_for_report(model, data)
     vote_labels = majority_vote_labels(data)
     return RunSummary(
@@ -84,12 +91,12 @@ def summarize_run(
 
 
 def predict_for_report(model: ReportableModel, data: Dataset) -> Predictions:
-    """The model's labels for data that can be shown."""
+    """Predictions of the model; an error for empty data or a model without probabilities."""
     if not len(data.tokens):
-        raise DataError("there is nothing to report on: the data holds no token")
+        raise DataError("the data has no tokens")
     predictions = model.predict(data)
     if predictions.probabilities is None:
-        raise DataError(f"{model.name} gives no probabilities, which a report is about")
+        raise DataError(f"a report needs probabilities; {model.name} provides none")
     return predictions
 
 
@@ -99,65 +106,59 @@ def majority_vote_labels(data: Dataset) -> NDArray[np.int16]:
     return majority_vote_io(fine.votes, fine.opinions(), fine.offsets, len(fine.tags.types))
 
 
-Level = Literal["grave", "note"]
-MAX_UNVOTED_SHARE = 0.3
-"""A larger share of the model's spans where no source marks anything is worth a warning."""
-MAX_CALIBRATION_ERROR = 0.1
-"""Of the calibration of spans."""
-MIN_SPANS = 30
-"""Spans; with fewer, hardly anything can be said of a source."""
-
-
 class Alert(NamedTuple):
-    """One warning."""
+    """A warning or note of a report."""
 
     level: Level
     text: str
 
 
 def alerts(summary: RunSummary) -> list[Alert]:
-    """All that is to be said, grave matters first."""
+    """Warnings and notes about a run, warnings first."""
     found = [
         *_gold_alerts(summary),
         *_score_alerts(summary),
         *_prediction_alerts(summary),
         *_source_alerts(summary),
     ]
-    return sorted(found, key=lambda alert: alert.level != "grave")
+    return sorted(found, key=lambda alert: alert.level != "warning")
 
 
 def _gold_alerts(summary: RunSummary) -> Iterator[Alert]:
     if summary.evaluation.uses_gold:
-        yield Alert("grave", f"{summary.predictions.model} saw gold: a reference, not a result.")
+        yield Alert(
+            "warning",
+            f"{summary.predictions.model} uses gold labels: an upper bound, not a weakly supervised result.",
+        )
     elif summary.run_info.get("used_valid_gold"):
-        yield Alert("note", "The gold of valid decided when training stopped.")
+        yield Alert("note", "Gold labels of the validation split were used for early stopping.")
 
 
 def _score_alerts(summary: RunSummary) -> Iterator[Alert]:
     scores, majority_vote = summary.evaluation.scores, summary.evaluation.majority_vote
     if scores is not None and majority_vote is not None and scores.micro.f1 < majority_vote.micro.f1:
         gap = 100 * (majority_vote.micro.f1 - scores.micro.f1)
-        yield Alert("grave", f"F1 is {gap:.1f} points below a simple majority vote here.")
+        yield Alert("warning", f"F1 is {gap:.1f} points below majority vote.")
     spans = summary.evaluation.calibration.get("spans")
     if spans is not None and spans.ece is not None and spans.ece > MAX_CALIBRATION_ERROR:
         yield Alert(
             "note",
-            f"Probabilities of spans are off by {spans.ece:.2f} on average; do not filter by them "
-            "without looking at the calibration below.",
+            f"The expected calibration error of span probabilities is {spans.ece:.2f}; see the calibration "
+            "below before you filter by probability.",
         )
 
 
 def _prediction_alerts(summary: RunSummary) -> Iterator[Alert]:
     spans = summary.predictions.spans
     if not len(spans):
-        yield Alert("grave", "The model finds no entity at all.")
+        yield Alert("warning", "The model predicts no entities.")
         return
     share = ratio(np.count_nonzero(spans_without_votes(spans, summary.data)), len(spans))
     if share > MAX_UNVOTED_SHARE:
         yield Alert(
-            "grave",
-            f"{share:.0%} of the entities found are where no source marks anything. Look at some "
-            "of them below (filter: found where nobody marks) before you trust the labels.",
+            "warning",
+            f"{share:.0%} of the predicted entities have no vote from any source. Check some of them below "
+            "(filter: predicted without any vote) before you use the labels.",
         )
 
 
@@ -165,16 +166,18 @@ def _source_alerts(summary: RunSummary) -> Iterator[Alert]:
     summaries = summary.analysis.sources
     without_votes = [source.name for source in summaries if not source.spans]
     if without_votes:
-        yield Alert("grave", f"These sources mark nothing here: {', '.join(without_votes)}.")
+        yield Alert("warning", f"Sources without votes: {', '.join(without_votes)}.")
     rare = [source.name for source in summaries if 0 < source.spans < MIN_SPANS]
     if rare:
-        yield Alert("note", f"Fewer than {MIN_SPANS} marks, so little is known of {', '.join(rare)}.")
+        yield Alert(
+            "note", f"Sources with fewer than {MIN_SPANS} spans, whose estimates are unreliable: {', '.join(rare)}."
+        )
     voted_types = {name for source in summaries for name in source.types}
     if missing := [name for name in summary.data.fine_tags.types if name not in voted_types]:
-        yield Alert("grave", f"No source ever marks {', '.join(missing)}.")
+        yield Alert("warning", f"Types without votes: {', '.join(missing)}.")
     if len(summaries) == 1:
-        yield Alert("grave", "There is one source only: nothing to compare it with.")
+        yield Alert("warning", "There is only one source: its reliability cannot be estimated.")
     elif not summary.analysis.overlap:
-        yield Alert("grave", "No token has two opinions, so how good sources are is a guess.")
+        yield Alert("warning", "No token has votes from two sources: reliability cannot be estimated.")
     for name, other, share in summary.analysis.redundant_sources:
-        yield Alert("note", f"{share:.0%} of what {name} marks is marked by {other}, too.")
+        yield Alert("note", f"{share:.0%} of the votes of {name} are also votes of {other}.")

@@ -1,6 +1,6 @@
-"""All sentences as one looks at them: what everybody says of each, and what is odd about it.
+"""Searchable index of all sentences with the spans of models, gold, majority vote and sources.
 
-Everything is packed, so that a million sentences can lie on disk and be read page by page.
+All columns are packed, so that an index of a million sentences can stay on disk and be read page by page.
 """
 
 from __future__ import annotations
@@ -27,72 +27,72 @@ from convener.evaluation.source_analysis import vote_counts_and_conflicts
 from convener.report.source_quality import spans_without_votes
 
 TrackKind = Literal["model", "gold", "vote", "source"]
-SentenceFilter = Literal["disagreement", "uncertain", "error", "unmarked", "vote", "silent", "models"]
+SentenceFilter = Literal[
+    "source_conflict",
+    "low_confidence",
+    "error",
+    "no_source",
+    "differs_from_majority",
+    "no_votes",
+    "models_differ",
+]
 FILTERS: tuple[SentenceFilter, ...] = get_args(SentenceFilter)
 Order = Literal["text", "entropy", "conflict"]
 ORDERS: tuple[Order, ...] = get_args(Order)
 LOW_CONFIDENCE = 0.7
-"""A label with less probability makes its sentence uncertain."""
+"""A sentence with a label below this probability matches the filter `low_confidence`."""
 DIGITS = 3
-"""Of entropies and scores: what is shown is what is sorted by."""
+"""Decimals of entropies and scores; sorting uses the rounded values that are shown."""
 BLOCK_SIZE = 1 << 20
-"""So many tokens are looked at together."""
-_METADATA_FILE = "sheet.json"
-_FILE_NAMES = {
-    "span_offsets": "bounds",
-    "track": "lane",
-    "start": "start",
-    "end": "end",
-    "type": "type",
-    "score": "score",
-    "entropy": "entropy",
-    "conflict": "conflict",
-    "filters": "odd",
-}
-"""What the file of each column is called."""
+"""Tokens or sentences processed at a time."""
+_METADATA_FILE = "sentences.json"
+_COLUMNS = ("span_offsets", "track", "start", "end", "type", "score", "entropy", "conflict", "filters")
+"""Columns of an index that are stored in a file each."""
+_TEXT_COLUMNS = ("tokens", "lowercase_text")
 
 
 class Track(NamedTuple):
-    """Somebody who marks spans."""
+    """A model, gold, majority vote or a source: anything that marks spans."""
 
     kind: TrackKind
     name: str
 
 
 class Query(NamedTuple):
-    """Which sentences to show, in which order."""
+    """Which sentences to show, in which order; empty fields match everything."""
 
     text: str = ""
     filter: str = ""
-    """One of `ODDITIES`, or nothing."""
+    """One of `FILTERS`."""
     type: str = ""
     source: str = ""
     order: str = "text"
 
     def check(self, sentence_index: SentenceIndex) -> None:
-        """Refuse names that are not there."""
-        names = [lane.name for lane in sentence_index.tracks if lane.kind == "source"]
-        for what, value, known in (
+        """Raise an error for unknown names."""
+        sources = [track.name for track in sentence_index.tracks if track.kind == "source"]
+        for field, value, known in (
             ("filter", self.filter, FILTERS),
             ("type", self.type, sentence_index.types),
-            ("source", self.source, names),
+            ("source", self.source, sources),
         ):
             if value and value not in known:
-                raise UnknownNameError(unknown_name_message(what, value, known))
+                raise UnknownNameError(unknown_name_message(field, value, known))
         if self.order not in ORDERS:
             raise UnknownNameError(unknown_name_message("order", self.order, ORDERS))
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SentenceIndex:
-    """Spans of all lanes by sentence, and figures of each sentence.
+    """Spans of all tracks by sentence, and values of each sentence.
 
-    types, lanes      names; spans refer to them by number
-    tokens, offsets   the text, as in `Dataset`
-    bounds (M+1,)     where each sentence's spans begin; lane, start, end, type, score (S,):
-                      the spans, lane by lane; score is NaN where there is none
-    entropy (M,)      nats, summed over tokens; conflict (M,): tokens on which sources disagree
-    odd (M,)          what is odd, one bit for each of `ODDITIES`
+    types, tracks                         names; spans refer to them by number
+    tokens, offsets                       tokens and sentence boundaries, as in `Dataset`
+    span_offsets (M+1,)                   where the spans of each sentence start
+    track, start, end, type, score (S,)   spans ordered by sentence and track; score is NaN if there is none
+    entropy (M,)                          in nats, summed over tokens
+    conflict (M,)                         number of tokens on which sources conflict
+    filters (M,)                          one bit for each of `FILTERS` that the sentence matches
     """
 
     types: tuple[str, ...]
@@ -109,25 +109,29 @@ class SentenceIndex:
     conflict: NDArray[np.int32]
     filters: NDArray[np.uint8]
     lowercase_text: StringArray | None = None
-    """Sentences in lower case, to search in; made when first needed."""
+    """Lower-case sentences for the text search; computed on first use if None."""
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
     def record(self, number: int) -> dict[str, Any]:
-        """One sentence, fit for JSON: t tokens, s spans as [lane, start, end, type, score]."""
+        """One sentence as JSON values.
+
+        n: number, t: tokens, s: spans as [track, start, end, type, score if any], e: entropy, c: conflict,
+        f: bits of the matching filters.
+        """
         if not 0 <= number < len(self):
-            raise UnknownNameError(f"sentence {number} of {len(self)}")
+            raise UnknownNameError(f"no sentence {number}; the index has {len(self)}")
         rows = slice(int(self.span_offsets[number]), int(self.span_offsets[number + 1]))
         columns = (self.track, self.start, self.end, self.type, self.score)
         spans = zip(*(column[rows].tolist() for column in columns), strict=True)
-        words = self.tokens[int(self.offsets[number]) : int(self.offsets[number + 1])]
+        tokens = self.tokens[int(self.offsets[number]) : int(self.offsets[number + 1])]
         return {
             "n": number,
-            "t": words.to_list(),
+            "t": tokens.to_list(),
             "s": [
-                [lane, start, end, kind, *([] if score != score else [round(score, DIGITS)])]
-                for lane, start, end, kind, score in spans
+                [track, start, end, type_id, *([] if score != score else [round(score, DIGITS)])]
+                for track, start, end, type_id, score in spans
             ],
             "e": round(float(self.entropy[number]), DIGITS),
             "c": int(self.conflict[number]),
@@ -135,7 +139,7 @@ class SentenceIndex:
         }
 
     def find(self, query: Query) -> NDArray[np.int64]:
-        """Numbers of the sentences asked for, in the order asked for."""
+        """Numbers of the matching sentences in the requested order."""
         query.check(self)
         mask = np.ones(len(self), bool)
         if query.filter:
@@ -151,7 +155,7 @@ class SentenceIndex:
         return matches[np.argsort(-sort_key[matches], kind="stable")]
 
     def counts(self) -> dict[SentenceFilter, int]:
-        """How many sentences are odd in each way."""
+        """Number of sentences that match each filter."""
         return {name: int(np.count_nonzero(self._matches_filter(name))) for name in FILTERS}
 
     def _matches_filter(self, filter_name: str) -> NDArray[np.bool_]:
@@ -159,7 +163,7 @@ class SentenceIndex:
         return mask
 
     def _with_spans(self, type_name: str, source: str) -> NDArray[np.bool_]:
-        """Where somebody marks the type, or the source marks anything; both: the source it."""
+        """Sentences with a span of the type (any track), of the source (any type), or of both.  -> (M,)"""
         span_mask = np.ones(len(self.track), bool)
         if type_name:
             span_mask &= self.type == self.types.index(type_name)
@@ -170,10 +174,10 @@ class SentenceIndex:
         return mask
 
     def _containing(self, text: str) -> NDArray[np.bool_]:
-        """Where the text is found, whatever its case."""
+        """Sentences that contain the text, ignoring case.  -> (M,)"""
         search_text = self.search_text
         needle = text.replace("\n", " ").lower().encode("utf-8", "surrogatepass")
-        # What follows in the sentence is skipped: one find in each is enough.
+        # The rest of the sentence is skipped: one match per sentence is enough.
         matches = re.finditer(re.escape(needle) + rb"[^\n]*", search_text.data.tobytes())
         starts = np.fromiter((match.start() for match in matches), np.int64)
         mask = np.zeros(len(self), bool)
@@ -182,32 +186,31 @@ class SentenceIndex:
 
     @cached_property
     def search_text(self) -> StringArray:
-        """Sentences in lower case, a line each."""
+        """Lower-case sentences, one line each."""
         return lowercase_sentences(self.tokens, self.offsets) if self.lowercase_text is None else self.lowercase_text
 
     def save(self, folder: Path) -> None:
-        """Write everything into an existing folder."""
-        metadata = {"types": self.types, "lanes": self.tracks}
+        """Write the index into an existing folder."""
+        metadata = {"types": self.types, "tracks": self.tracks}
         (folder / _METADATA_FILE).write_text(json.dumps(metadata), encoding="utf-8")
         np.save(folder / "offsets.npy", self.offsets)
-        for name, file_name in _FILE_NAMES.items():
-            np.save(folder / f"{file_name}.npy", getattr(self, name))
-        for name, strings in (("tokens", self.tokens.compact()), ("folded", self.search_text)):
+        for name in _COLUMNS:
+            np.save(folder / f"{name}.npy", getattr(self, name))
+        for name, strings in zip(_TEXT_COLUMNS, (self.tokens.compact(), self.search_text), strict=True):
             np.save(folder / f"{name}.data.npy", strings.data)
             np.save(folder / f"{name}.offsets.npy", strings.offsets)
 
     @classmethod
     def open(cls, folder: Path) -> SentenceIndex:
-        """What `save` wrote, read as it is needed."""
+        """An index written by `save`, memory-mapped."""
         try:
             metadata = json.loads((folder / _METADATA_FILE).read_text(encoding="utf-8"))
             strings: dict[str, Any] = {
-                name: StringArray(_load_mmap(folder, f"{file_name}.data"), _load_mmap(folder, f"{file_name}.offsets"))
-                for name, file_name in (("tokens", "tokens"), ("lowercase_text", "folded"))
+                name: StringArray(_load_mmap(folder, f"{name}.data"), _load_mmap(folder, f"{name}.offsets"))
+                for name in _TEXT_COLUMNS
             }
-            columns: dict[str, Any] = {"offsets": _load_mmap(folder, "offsets")}
-            columns |= {name: _load_mmap(folder, file_name) for name, file_name in _FILE_NAMES.items()}
-            tracks = tuple(Track(*lane) for lane in metadata["lanes"])
+            columns: dict[str, Any] = {name: _load_mmap(folder, name) for name in ("offsets", *_COLUMNS)}
+            tracks = tuple(Track(*track) for track in metadata["tracks"])
             sentence_index = cls(types=tuple(metadata["types"]), tracks=tracks, **strings, **columns)
             sentence_index._check()
         except (OSError, EOFError, ValueError, LookupError, TypeError) as error:
@@ -215,39 +218,44 @@ class SentenceIndex:
         return sentence_index
 
     def _check(self) -> None:
-        """Refuse parts that do not belong together."""
-        lengths = [len(getattr(self, name)) for name in ("tokens", "search_text", *_FILE_NAMES)]
+        """Raise an error if the sizes of the columns do not match."""
+        lengths = [len(getattr(self, name)) for name in ("tokens", "search_text", *_COLUMNS)]
         sentences, spans = len(self), int(self.span_offsets[-1])
         expected = [int(self.offsets[-1]), sentences, sentences + 1, *[spans] * 5, *[sentences] * 3]
         if lengths != expected:
-            raise ValueError(f"expected parts of {expected}, got {lengths}")
+            raise ValueError(f"expected columns of lengths {expected}, got {lengths}")
 
 
 def build_sentence_index(
     data: Dataset, predictions: Sequence[Predictions], vote_labels: NDArray[np.int16] | None = None
 ) -> SentenceIndex:
-    """The sheet of a dataset, the answers of one model or of several, and a vote's labels."""
+    """Index of a dataset with the predictions of one or several models and the labels of majority vote.
+
+    Entropy and most filters refer to the first model.
+    """
     source_spans = [labels_to_spans(column, data.offsets, data.tags) for column in data.votes.T]
-    predicted_spans = [answer.spans for answer in predictions]
+    predicted_spans = [item.spans for item in predictions]
     gold = None if data.gold is None else data.tags.spans(data.gold, data.offsets)
     vote_spans = None if vote_labels is None else data.tags.spans(vote_labels, data.offsets)
-    tracks = [(Track("model", answer.model), answer.spans) for answer in predictions]
+    tracks = [(Track("model", item.model), item.spans) for item in predictions]
     tracks += [] if gold is None else [(Track("gold", "gold"), gold)]
     tracks += [] if vote_spans is None else [(Track("vote", "majority vote"), vote_spans)]
-    tracks += [(Track("source", name), s) for name, s in zip(data.sources, source_spans, strict=True)]
+    tracks += [(Track("source", name), spans) for name, spans in zip(data.sources, source_spans, strict=True)]
     _, conflicted = vote_counts_and_conflicts(data)
     conflict = _sum_by_sentence(conflicted, data.offsets).astype(np.int32)
     entropy, low_confidence = _entropy_and_low_confidence(predictions[0])
-    flags = {
-        "disagreement": (conflict > 0) | _partly_overlapping_sentences(source_spans, data),
-        "uncertain": low_confidence > 0,
+    flags: dict[SentenceFilter, NDArray[np.bool_] | None] = {
+        "source_conflict": (conflict > 0) | _partly_overlapping_sentences(source_spans, data),
+        "low_confidence": low_confidence > 0,
         "error": None if gold is None else _differing_sentences([predicted_spans[0], gold], len(data)),
-        "unmarked": _sentence_mask(
+        "no_source": _sentence_mask(
             predicted_spans[0].sentence[spans_without_votes(predicted_spans[0], data)], len(data)
         ),
-        "vote": None if vote_spans is None else _differing_sentences([predicted_spans[0], vote_spans], len(data)),
-        "silent": _sum_by_sentence(np.logical_or.reduce(data.votes > 0, axis=1), data.offsets) == 0,
-        "models": _differing_sentences(predicted_spans, len(data)),
+        "differs_from_majority": None
+        if vote_spans is None
+        else _differing_sentences([predicted_spans[0], vote_spans], len(data)),
+        "no_votes": _sum_by_sentence(np.logical_or.reduce(data.votes > 0, axis=1), data.offsets) == 0,
+        "models_differ": _differing_sentences(predicted_spans, len(data)),
     }
     filters = np.zeros(len(data), np.uint8)
     for bit, name in enumerate(FILTERS):
@@ -255,7 +263,7 @@ def build_sentence_index(
             filters |= mask.astype(np.uint8) << np.uint8(bit)
     return SentenceIndex(
         types=data.tags.types,
-        tracks=tuple(lane for lane, _ in tracks),
+        tracks=tuple(track for track, _ in tracks),
         tokens=data.tokens,
         offsets=data.offsets,
         entropy=np.round(entropy, DIGITS).astype(np.float32),
@@ -266,7 +274,7 @@ def build_sentence_index(
 
 
 def lowercase_sentences(tokens: StringArray, offsets: NDArray[np.int64]) -> StringArray:
-    r"""Sentences in lower case, words apart by a blank, a line each.
+    r"""Lower-case sentences, tokens separated by spaces, one line each.
 
     >>> list(lowercase_sentences(StringArray.from_list(["Ada", "WROTE", "Ö"]), np.array([0, 2, 3])))
     ['ada wrote\n', 'ö\n']
@@ -274,12 +282,12 @@ def lowercase_sentences(tokens: StringArray, offsets: NDArray[np.int64]) -> Stri
     lines = []
     for first in range(0, len(offsets) - 1, BLOCK_SIZE):
         bounds = offsets[first : first + BLOCK_SIZE + 1]
-        words = tokens[int(bounds[0]) : int(bounds[-1])].to_list()
+        block = tokens[int(bounds[0]) : int(bounds[-1])].to_list()
         for a, b in pairwise((bounds - bounds[0]).tolist()):
-            line = " ".join(words[a:b]).replace("\n", " ").lower() + "\n"
+            line = " ".join(block[a:b]).replace("\n", " ").lower() + "\n"
             lines.append(line.encode("utf-8", "surrogatepass"))
     data = np.frombuffer(b"".join(lines), np.uint8)
-    return StringArray(data, lengths_to_offsets(len(part) for part in lines))
+    return StringArray(data, lengths_to_offsets(len(line) for line in lines))
 
 
 def _load_mmap(folder: Path, name: str) -> NDArray[Any]:
@@ -288,7 +296,7 @@ def _load_mmap(folder: Path, name: str) -> NDArray[Any]:
 
 
 def _concat_tracks(spans_by_track: Sequence[Spans], num_sentences: int) -> dict[str, Any]:
-    """Spans of all lanes as columns, sentence by sentence and there lane by lane."""
+    """Spans of all tracks as columns, ordered by sentence and track."""
     track = np.repeat(np.arange(len(spans_by_track)), [len(spans) for spans in spans_by_track])
     sentence = np.concatenate([spans.sentence for spans in spans_by_track])
     order = np.lexsort((track, sentence))
@@ -310,7 +318,7 @@ def _concat_tracks(spans_by_track: Sequence[Spans], num_sentences: int) -> dict[
 def _entropy_and_low_confidence(
     predictions: Predictions,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Entropy and number of unsure labels of each sentence.  -> (M,), (M,)"""
+    """Entropy and number of low-confidence labels of each sentence.  -> (M,), (M,)"""
     offsets = predictions.data.offsets
     if predictions.probabilities is None:
         return np.zeros((2, len(offsets) - 1))[0], np.zeros(len(offsets) - 1)
@@ -332,7 +340,7 @@ def _sum_by_sentence(values: NDArray[Any], offsets: NDArray[np.int64]) -> NDArra
 
 
 def _differing_sentences(span_sets: Sequence[Spans], num_sentences: int) -> NDArray[np.bool_]:
-    """Sentences in which not all answers hold the same spans.  -> (M,)"""
+    """Sentences in which the span sets differ from the first.  -> (M,)"""
     mask = np.zeros(num_sentences, bool)
     keys = span_keys(*span_sets)
     for spans, key in zip(span_sets[1:], keys[1:], strict=True):
@@ -342,14 +350,14 @@ def _differing_sentences(span_sets: Sequence[Spans], num_sentences: int) -> NDAr
 
 
 def _sentence_mask(sentence_ids: NDArray[np.int64], num_sentences: int) -> NDArray[np.bool_]:
-    """A mask of these sentences.  -> (M,)"""
+    """Mask of these sentences.  -> (M,)"""
     mask = np.zeros(num_sentences, bool)
     mask[sentence_ids] = True
     return mask
 
 
 def _partly_overlapping_sentences(source_spans: Sequence[Spans], data: Dataset) -> NDArray[np.bool_]:
-    """Sentences in which spans of two sources overlap with different bounds.  -> (M,)"""
+    """Sentences in which spans of two sources overlap with different boundaries.  -> (M,)"""
     if not source_spans:
         return np.zeros(len(data), bool)
     sentence, start, end = (

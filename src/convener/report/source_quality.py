@@ -1,4 +1,4 @@
-"""How good each source is for each type, and how far that is to be trusted."""
+"""Estimated precision, recall and F1 of each source and type, with intervals."""
 
 from __future__ import annotations
 
@@ -15,30 +15,45 @@ from convener.errors import DataError
 from convener.evaluation.intervals import Interval
 from convener.evaluation.metrics import Score, is_correct, span_keys
 
+Z_95 = 1.96
+"""Half width of a 95% interval in standard deviations."""
+
+
+class SourceEstimate(NamedTuple):
+    """Quality of one source for one type, estimated from the predictions and, if available, from gold."""
+
+    source: str
+    type: str
+    num_spans: int
+    precision: Interval
+    recall: Interval
+    f1: Interval
+    gold_score: Score | None
+
 
 def spans_by_source(data: Dataset) -> list[Spans]:
-    """The spans of each source, coarse labels left out."""
+    """Spans of each source, without votes for coarse types."""
     fine = data.without_coarse()
     return [fine.tags.spans(column, data.offsets, on_illegal="begin") for column in fine.votes.T]
 
 
 def require_probabilities(predictions: Predictions) -> NDArray[np.float32]:
-    """The probabilities of a model's labels; an error where there are none.  -> (N, L)"""
+    """Label probabilities; an error if the predictions have none.  -> (N, L)"""
     if predictions.probabilities is None:
-        raise DataError("these predictions came without probabilities; label the data with a model")
+        raise DataError("the predictions have no probabilities; predict with a label model")
     return predictions.probabilities
 
 
 def span_probabilities(spans: Spans, predictions: Predictions) -> NDArray[np.float64]:
-    """How probable it is that each span is right, bounds and type.  -> (S,)
+    """Probability that each span is correct in boundaries and type.  -> (S,)
 
-    That of the model where it has found the same span. Of others only the tokens' probabilities
-    are known: the least of them, and that the span does not go on, is the most it can be.
+    For a span that the model predicts, its score. For any other, an upper bound from the token
+    probabilities: the minimum over its tokens and over the probability that the span ends there.
 
     >>> data = Dataset.from_spans(["PER"], [["Ada", "Lovelace"]], {})
-    >>> shares = np.array([[0.1, 0.9, 0.0], [0.2, 0.1, 0.7]], np.float32)
-    >>> answer = Predictions(data=data, labels=np.array([1, 2], np.int16), probabilities=shares)
-    >>> span_probabilities(Spans.from_rows([(0, 0, 2, 0), (0, 0, 1, 0)]), answer).round(2).tolist()
+    >>> probs = np.array([[0.1, 0.9, 0.0], [0.2, 0.1, 0.7]], np.float32)
+    >>> predictions = Predictions(data=data, labels=np.array([1, 2], np.int16), probabilities=probs)
+    >>> span_probabilities(Spans.from_rows([(0, 0, 2, 0), (0, 0, 1, 0)]), predictions).round(2).tolist()
     [0.7, 0.3]
     """
     probabilities, offsets = require_probabilities(predictions), predictions.data.offsets
@@ -67,7 +82,7 @@ def span_probabilities(spans: Spans, predictions: Predictions) -> NDArray[np.flo
 
 
 def spans_without_votes(spans: Spans, data: Dataset) -> NDArray[np.bool_]:
-    """Which spans touch nothing that a source marks.  -> (S,)"""
+    """Whether no source marks any token of a span.  -> (S,)"""
     cumulative_votes = np.concatenate([[0], np.cumsum((data.votes > 0).any(axis=1))])
     sentence_starts = data.offsets[spans.sentence]
     without_votes: NDArray[np.bool_] = (
@@ -76,33 +91,17 @@ def spans_without_votes(spans: Spans, data: Dataset) -> NDArray[np.bool_]:
     return without_votes
 
 
-Z_95 = 1.96
-"""Standard deviations on either side that hold 95 %."""
-
-
-class SourceEstimate(NamedTuple):
-    """What one source is worth for one type, by the model's labels and, if known, by gold."""
-
-    source: str
-    type: str
-    num_spans: int
-    precision: Interval
-    recall: Interval
-    f1: Interval
-    gold_score: Score | None
-
-
 def estimate_sources(data: Dataset, predictions: Predictions) -> list[SourceEstimate]:
-    """Of every source and every type that it marks, source by source.
+    """Quality of every source and every type it marks, ordered by source.
 
-    Precision, recall and F1 of its spans, if the model's labels were the truth. The intervals
-    know three doubts: other sentences might have been drawn, marks may be right or wrong other
-    than the model thinks, and there may be entities that it does not find, as many as it expects.
+    Precision, recall and F1 of the spans of a source against the predicted spans. The intervals cover three
+    kinds of uncertainty: the sample of sentences, whether a span is correct given its probability, and
+    entities that the model expects but does not predict.
 
     >>> data = Dataset.from_spans(["X"], [["a", "b"]] * 8, {"s": [[(0, 1, "X")], []] * 4})
-    >>> shares = np.tile(np.array([[0.2, 0.8, 0.0], [1.0, 0.0, 0.0]], np.float32), (8, 1))
+    >>> probs = np.tile(np.array([[0.2, 0.8, 0.0], [1.0, 0.0, 0.0]], np.float32), (8, 1))
     >>> labels = np.array([1, 0] * 8, np.int16)
-    >>> found = estimate_sources(data, Predictions(data=data, labels=labels, probabilities=shares))
+    >>> found = estimate_sources(data, Predictions(data=data, labels=labels, probabilities=probs))
     >>> found[0].num_spans, found[0].precision.value, found[0].recall.value
     (4, 1.0, 0.5)
     """
@@ -145,11 +144,11 @@ def ratio_interval(
     expected_false: float = 0.0,
     expected_missed: float = 0.0,
 ) -> Interval:
-    """A ratio of sums over sentences, and about 95 % around it.
+    """Ratio r = A / B of sums over sentences, with an interval of about 95%.
 
-    part, whole (M,); doubt: variance of the sum of the parts that lies in the parts themselves;
-    false, unseen: how much less the parts, and how much more the whole is expected to be, which
-    moves the lower end. The delta method: var(A / B) = (sum of (a - r b)^2 + doubt) / B^2.
+    numerators, denominators (M,): the terms of A and B per sentence. variance: additional variance of A.
+    expected_false, expected_missed: expected decrease of A and increase of B; they lower the lower end.
+    Delta method: var(A / B) = (sum of (a - r b)^2 + variance) / B^2.
     """
     total = float(denominators.sum())
     if not total:
@@ -169,7 +168,7 @@ def _estimate_metrics(
     expected_missed: float,
     num_sentences: int,
 ) -> tuple[Interval, Interval, Interval]:
-    """Precision, recall and F1 of ours where theirs are the truth."""
+    """Precision, recall and F1 of the spans of a source against predicted spans."""
     is_match = is_correct(source_spans, predicted_spans)
     match_counts, source_counts, predicted_counts = (
         np.bincount(spans.sentence, minlength=num_sentences).astype(np.float64)
@@ -199,7 +198,7 @@ def _estimate_metrics(
 
 
 def _expected_missed(predictions: Predictions) -> NDArray[np.float64]:
-    """Entities of each type that are expected where the labels have none.  -> (E,)"""
+    """Expected number of entities by type among tokens predicted as O.  -> (E,)"""
     begin_probs = require_probabilities(predictions)[predictions.labels == 0, 1::2]
     expected: NDArray[np.float64] = begin_probs.sum(axis=0, dtype=np.float64)
     return expected

@@ -1,4 +1,4 @@
-"""Taggers: end models, trained on labels, that read text alone.
+"""Taggers: end models, trained on labels, that predict from text alone.
 
 >>> import convener as cv
 >>> corpus = cv.demo.load_corpus()
@@ -15,40 +15,36 @@ from pathlib import Path
 from typing import Any
 
 from convener import storage
-from convener.errors import DataError, MissingDependencyError, UnknownNameError, unknown_name_message
+from convener.errors import DataError, UnknownNameError, unknown_name_message
 from convener.taggers.base import TAGGER_KEY, Tagger
 from convener.taggers.targets import Targets
 
 __all__ = ["TAGGER_CLASSES", "Tagger", "Targets", "get_tagger", "is_tagger", "load_tagger"]
 
 TAGGER_CLASSES = {"frozen": "FrozenTagger", "finetuned": "FinetunedTagger", "spacy": "SpacyTagger"}
+"""Class names by tagger name; a tagger's name is also the name of its module."""
 
 
-def get_tagger(kind: str) -> type[Tagger[Any]]:
-    """The class of that kind.
+def get_tagger(name: str) -> type[Tagger[Any]]:
+    """Class of the tagger with this name.
 
     >>> get_tagger("frozne")
     Traceback (most recent call last):
-    convener.errors.UnknownNameError: no kind of tagger 'frozne'; did you mean 'frozen'?
+    convener.errors.UnknownNameError: no tagger 'frozne'; did you mean 'frozen'?
     """
-    if kind not in TAGGER_CLASSES:
-        raise UnknownNameError(unknown_name_message("kind of tagger", kind, TAGGER_CLASSES))
-    try:
-        module = import_module(f"convener.taggers.{kind}")
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        raise MissingDependencyError(f"a {kind} tagger needs torch: pip install 'convener[encoders]'") from error
-    tagger_class: type[Tagger[Any]] = getattr(module, TAGGER_CLASSES[kind])
+    if name not in TAGGER_CLASSES:
+        raise UnknownNameError(unknown_name_message("tagger", name, TAGGER_CLASSES))
+    module = import_module(f"convener.taggers.{name}")
+    tagger_class: type[Tagger[Any]] = getattr(module, TAGGER_CLASSES[name])
     return tagger_class
 
 
 def load_tagger(folder: str | Path) -> Tagger[Any]:
-    """A tagger as it was saved, ready to predict."""
+    """Load a saved tagger."""
     path = Path(folder)
     metadata = storage.read_metadata(path)
     if TAGGER_KEY not in metadata:
-        raise DataError(f"{path}: a label model, not a tagger: load it with convener.load")
+        raise DataError(f"{path}: expected a tagger, found a label model; use convener.load_model")
     try:
         return get_tagger(metadata[TAGGER_KEY])(**metadata["settings"]).load_files(path, metadata)
     except (KeyError, TypeError) as error:
@@ -56,5 +52,5 @@ def load_tagger(folder: str | Path) -> Tagger[Any]:
 
 
 def is_tagger(folder: Path) -> bool:
-    """Whether a path is the folder of a saved tagger."""
+    """Whether the folder contains a saved tagger."""
     return (folder / storage.METADATA_FILE).is_file() and TAGGER_KEY in storage.read_metadata(folder)

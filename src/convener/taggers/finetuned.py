@@ -1,4 +1,4 @@
-"""A tagger that trains a whole encoder of the Hugging Face kind."""
+"""Tagger that fine-tunes a Hugging Face encoder."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from torch import Generator, Tensor
 
 from convener.config import check_min
 from convener.data.dataset import Dataset
+from convener.data.predictions import LabelOutput
 from convener.encoders import AUTO, get_encoder
 from convener.encoders.hf_model import (
     Batch,
@@ -33,18 +34,31 @@ from convener.errors import ConfigError, require
 from convener.neural.losses import expected_cross_entropy
 from convener.neural.training import Stage, linear_warmup, parameter_groups, train_network
 from convener.storage import compute_digest
-from convener.taggers.base import Tagger, TaggerConfig, TagOutput
+from convener.taggers.base import Tagger, TaggerConfig
 from convener.taggers.model_card import model_card
 from convener.taggers.targets import ClassWeights, Targets, validate_class_weights
 from convener.taggers.training import make_training_run, weights_digest
 
+AUTO_CLASS = "AutoModelForTokenClassification"
+"""Class of transformers that adds the layer over the labels to an encoder."""
+REFERENCE_LEARNING_RATE, REFERENCE_DIM, MAX_LEARNING_RATE = 5e-5, 768, 5e-4
+"""Default learning rate of an encoder with this hidden size, and upper bound of the default for any encoder."""
+BATCH_SUBWORDS, MAX_BATCH_WINDOWS = 512, 16
+"""Default batch size: about this many subwords, at most this many windows."""
+MIN_EPOCHS, MIN_STEPS = 5, 300
+"""Lower bounds that determine the default number of epochs."""
 BATCHES_PER_POOL = 50
-"""Batches that are drawn together and sorted by length, so that little is padded."""
+"""Batches drawn from one pool of windows sorted by length, which keeps padding small."""
 
 
 @dataclass(frozen=True, eq=False)
 class WindowBatch:
-    """Windows to read, where the first pieces of their words stand, and their labels' shares."""
+    """Batch of windows.
+
+    inputs          padded subwords
+    first_subwords  (W,) positions of the first subword of each word in the flattened batch
+    label_probs     (W, L) label probabilities of these words
+    """
 
     inputs: Batch
     first_subwords: NDArray[np.int64]
@@ -56,7 +70,7 @@ class WindowBatch:
 
 @dataclass(frozen=True, eq=False)
 class WindowedTargets:
-    """All windows of some text, and how much of each word is of each label."""
+    """Windows of a text with the label probabilities (N, L) of its words."""
 
     hf_model: HFModel
     subwords: Subwords
@@ -65,7 +79,7 @@ class WindowedTargets:
 
     @classmethod
     def from_targets(cls, targets: Targets, hf_model: HFModel, *, overlap: float) -> WindowedTargets:
-        """Cut as the tagger will read."""
+        """Cut the text of the targets into windows, as in inference."""
         data = targets.data
         subwords = hf_model.tokenize(data.tokens, data.offsets, allow_empty=True)
         windows = make_windows(subwords.counts, data.offsets, max_subwords=hf_model.max_subwords, overlap=overlap)
@@ -75,11 +89,11 @@ class WindowedTargets:
         return len(self.windows.start)
 
     def mean_length(self) -> float:
-        """Pieces of a window, on average."""
+        """Mean number of subwords per window."""
         return float(self._lengths().mean()) if len(self) else 0.0
 
     def batches(self, size: int, rng: np.random.Generator | None = None) -> Iterator[WindowBatch]:
-        """All batches of `size` windows: in order, or drawn, of about one length each."""
+        """Batches of `size` windows: in text order, or with `rng` shuffled and of similar length within a batch."""
         for indices in self._batch_indices(size, rng):
             inputs = self.hf_model.batch(self.subwords, self.windows, indices)
             words, first_subwords = inputs.first_subwords()
@@ -91,61 +105,53 @@ class WindowedTargets:
             return [order[start : start + size] for start in range(0, len(order), size)]
         order = rng.permutation(order)
         lengths = self._lengths()
-        for at in range(0, len(order), BATCHES_PER_POOL * size):
-            pool = order[at : at + BATCHES_PER_POOL * size]
-            order[at : at + BATCHES_PER_POOL * size] = pool[np.argsort(lengths[pool], kind="stable")]
+        for start in range(0, len(order), BATCHES_PER_POOL * size):
+            pool = order[start : start + BATCHES_PER_POOL * size]
+            order[start : start + BATCHES_PER_POOL * size] = pool[np.argsort(lengths[pool], kind="stable")]
         starts = rng.permutation(np.arange(0, len(order), size))
-        return [order[at : at + size] for at in starts.tolist()]
+        return [order[start : start + size] for start in starts.tolist()]
 
     def _lengths(self) -> NDArray[np.int64]:
         subword_offsets = self.subwords.offsets
         return subword_offsets[self.windows.end] - subword_offsets[self.windows.start]
 
 
-AUTO_CLASS = "AutoModelForTokenClassification"
-REFERENCE_LEARNING_RATE, REFERENCE_DIM, MAX_LEARNING_RATE = 5e-5, 768, 5e-4
-"""The learning rate that suits an encoder of this width, and the highest that any is given."""
-BATCH_SUBWORDS, MAX_BATCH_WINDOWS = 512, 16
-"""About so many pieces make a batch, and at most so many windows."""
-MIN_EPOCHS, MIN_STEPS = 5, 300
-"""So many there are, of both, unless set otherwise."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class FinetunedConfig(TaggerConfig):
-    """Settings of a tagger that trains its encoder."""
+    """Settings of a tagger that fine-tunes its encoder."""
 
     encoder: str = AUTO
-    """Where training starts: auto, minilm, mpnet, a folder, or a name on a hub."""
+    """Encoder to fine-tune: auto, minilm, mpnet, a folder or a name on the Hugging Face Hub."""
     epochs: int | None = None
-    """At most so many epochs; by default 5, or as many as make 300 steps where text is little."""
+    """Maximum number of epochs; None for 5, or for the number that makes 300 steps if that is more."""
     patience: int = 5
     batch: int | None = None
-    """Sentences in a batch; windows of those that are longer than the encoder reads. By default as
-    many as make about 512 pieces, at most 16: of whole abstracts two are plenty."""
+    """Windows per batch; a sentence is one window unless it exceeds `window`. None for as many as make about 512
+    subwords, at most 16."""
     lr: float | None = None
-    """Learning rate of the encoder, at its highest; by default by its width, since narrow ones need
-    larger steps: 5e-5 where it is 768 (mpnet), 2e-4 where it is 384 (minilm)."""
+    """Peak learning rate of the encoder; None for a value by its hidden size: 5e-5 for 768 (mpnet), 2e-4 for 384
+    (minilm)."""
     head_lr: float = 1e-3
-    """The same of the layer that tells the labels, which starts from nothing."""
+    """Peak learning rate of the layer over the labels, which is trained from scratch."""
     warmup: float = 0.1
-    """Share of all steps in which learning rates rise; then they fall to zero."""
+    """Share of the steps in which learning rates rise linearly, in (0, 1); afterwards they fall linearly to zero."""
     decay: float = 0.01
+    """Weight decay."""
     clip: float = 1.0
-    """Gradients that are longer than this are shortened to it."""
+    """Maximum norm of the gradient; larger gradients are scaled down."""
     class_weights: ClassWeights = None
-    """What an error on a label counts: "balanced", or by type, such as {"PER": 2, "O": 0.5}."""
+    """Weights of the labels in the loss: "balanced", or by type, such as {"PER": 2, "O": 0.5}."""
     window: int | None = None
-    """Pieces read at once, special ones included; by default the encoder's limit, at most 512."""
+    """Maximum number of subwords per window, special tokens included; None for the limit of the encoder, up to 512."""
     overlap: float = 0.5
-    """The share of a window that the next one reads again, in sentences longer than a window."""
+    """Share of a window that the next window repeats, in sentences longer than a window."""
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """Of products while training; weights are of float32, as is all when text is labelled. By
-    default bfloat16 where the processor has it."""
+    """Precision of matrix products in training; "auto" is bfloat16 if the processor supports it. Weights and inference
+    use float32."""
     device: str = "auto"
-    """A device of torch's; by default a GPU where there is one."""
+    """Device of torch; "auto" is a GPU if there is one."""
     threads: int | None = None
-    """Of torch; by default as many as OMP_NUM_THREADS says, or as there are cores."""
+    """Threads of torch; None for OMP_NUM_THREADS, or else the number of cores."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -159,7 +165,7 @@ class FinetunedConfig(TaggerConfig):
         self.runtime_config()
 
     def runtime_config(self) -> RuntimeConfig:
-        """How the encoder reads: with weights of full precision, since they are trained."""
+        """Settings of the encoder; float32, as its weights are trained."""
         return RuntimeConfig(
             compute_dtype="float32",
             max_length=self.window,
@@ -169,20 +175,20 @@ class FinetunedConfig(TaggerConfig):
 
 
 class FinetunedTagger(Tagger[HFModel]):
-    """A linear layer over an encoder, both trained; the first piece of a word has its label.
+    """Linear layer over an encoder, both trained; a word has the label of its first subword.
 
-    Trained by expected cross-entropy with AdamW; the best epoch on the held-out part stays. A word
-    has the best label of its first piece, and a stray I- begins a span, so that the folder it
-    saves, read with transformers alone, says the same. A word without a piece, such as a
-    zero-width space, is not read and is O.
+    Training minimizes the expected cross-entropy with AdamW and keeps the epoch with the best validation score. The
+    label of a word is the most probable one of its first subword, and an I- label that continues no span starts one:
+    therefore the saved folder gives the same labels with transformers alone. A word without a subword, such as a
+    zero-width space, is O.
     """
 
     Config = FinetunedConfig
-    kind = "finetuned"
-    summary = "an encoder trained as a whole; saved as a Hugging Face folder"
+    name = "finetuned"
+    summary = "fine-tuned encoder; saved as a Hugging Face folder"
 
-    def _fit(self, train: Targets, valid: Targets, previous: HFModel | None) -> HFModel:
-        """One stage of the loop that trains all networks."""
+    def _fit(self, train: Targets, valid: Targets, previous: HFModel | None, checkpoint_dir: Path | None) -> HFModel:
+        """Train encoder and layer over the labels in a single stage."""
         config = self.config
         self._set_threads()
         hf_model, init_digest = self._initial_model(train, previous)
@@ -195,14 +201,14 @@ class FinetunedTagger(Tagger[HFModel]):
 
         def loss(batch: WindowBatch, generator: Generator) -> Tensor:
             hf_model.model.train()
-            # Dropout draws from torch's own generator: seeded by ours, and left as it was.
+            # Dropout uses the global generator of torch: seed it from ours, and restore it afterwards.
             with torch.random.fork_rng(), autocast():
                 torch.manual_seed(int(torch.randint(1 << 62, (1,), generator=generator)))
                 logits = hf_model.forward(batch.inputs).logits.float()
             word_logits = logits.reshape(-1, logits.shape[2])[torch.from_numpy(batch.first_subwords)]
             return expected_cross_entropy(word_logits, batch.label_probs.to(word_logits.device), weights)
 
-        def predict_valid() -> TagOutput:
+        def predict_valid() -> LabelOutput:
             with autocast():
                 return self._infer(hf_model, valid.data)
 
@@ -222,6 +228,7 @@ class FinetunedTagger(Tagger[HFModel]):
             self,
             train,
             valid,
+            checkpoint_dir=checkpoint_dir,
             predict_valid=predict_valid,
             class_weights=class_weights,
             init_digest=init_digest,
@@ -232,12 +239,12 @@ class FinetunedTagger(Tagger[HFModel]):
         train_network(hf_model.model, [stage], training_run)
         return hf_model
 
-    def _infer(self, state: HFModel, data: Dataset) -> TagOutput:
-        """The best label of each word's first piece, and the probabilities there."""
+    def _infer(self, state: HFModel, data: Dataset) -> LabelOutput:
+        """Most probable labels of the first subwords, made legal, and their probabilities."""
         self._set_threads()
         state.model.eval()
         probabilities = np.zeros((len(data.tokens), len(data.tags)), np.float32)
-        probabilities[:, 0] = 1  # of words without a piece
+        probabilities[:, 0] = 1  # words without a subword
         subwords = state.tokenize(data.tokens, data.offsets, allow_empty=True)
         windows = make_windows(
             subwords.counts,
@@ -251,11 +258,11 @@ class FinetunedTagger(Tagger[HFModel]):
             word_logits = logits.reshape(-1, logits.shape[2])[torch.from_numpy(first_subwords)]
             probabilities[words] = word_logits.float().softmax(1).cpu().numpy()
         labels = probabilities.argmax(axis=1).astype(np.int16)
-        return TagOutput(data.tags.repair(labels, data.offsets)[0], probabilities)
+        return LabelOutput(data.tags.repair(labels, data.offsets)[0], probabilities)
 
     def _save_state(self, state: HFModel, folder: Path) -> dict[str, Any]:
-        """A folder that transformers can load."""
-        with suppress_transformers_logging(require("transformers", extra="encoders", purpose=self.name)):
+        """Write a folder that transformers can load."""
+        with suppress_transformers_logging(require("transformers", extra="encoders", purpose=self.display_name)):
             state.tokenizer.save_pretrained(folder)
             state.model.save_pretrained(folder)
         card = model_card(list(state.model.config.id2label.values()), "transformers")
@@ -263,20 +270,20 @@ class FinetunedTagger(Tagger[HFModel]):
         return {}
 
     def _load_state(self, folder: Path, metadata: Mapping[str, Any]) -> HFModel:
-        """Back from such a folder."""
+        """Load such a folder."""
         check_model_folder(folder)
         return HFModel.from_folder(folder, self.config.runtime_config(), model_class=AUTO_CLASS)
 
     def _initial_model(self, train: Targets, previous: HFModel | None) -> tuple[HFModel, str]:
-        """The model to train, and a digest of where it comes from."""
+        """Model to train, and a digest of its initial weights."""
         if previous is not None:
             hf_model = previous._replace(model=copy.deepcopy(previous.model))
             return hf_model, weights_digest(hf_model.model)
         encoder = get_encoder(self.config.encoder)
         if not isinstance(encoder, TransformerEncoder):
             raise ConfigError(
-                f"encoder {encoder.name!r} has no weights to train: choose minilm, mpnet, a folder "
-                "or a name on a hub, or a frozen tagger"
+                f"encoder {encoder.name!r} has no weights to train; expected minilm, mpnet, a folder "
+                "or a name on the Hugging Face Hub (or use the frozen tagger)"
             )
         with torch.random.fork_rng():
             torch.manual_seed(self.config.seed)
@@ -289,13 +296,13 @@ class FinetunedTagger(Tagger[HFModel]):
         return hf_model, compute_digest(model_file_digests(encoder.folder))
 
     def _set_threads(self) -> None:
-        # Label models set one thread for all of torch, which would leave the other cores idle.
+        # Label models may have set the global number of threads of torch to one.
         default = int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1)
         torch.set_num_threads(self.config.threads or default)
 
 
 def default_learning_rate(dim: int) -> float:
-    """The learning rate that suits an encoder of this width: narrow ones need larger steps.
+    """Default learning rate of an encoder with this hidden size: smaller encoders need larger steps.
 
     >>> default_learning_rate(768), default_learning_rate(384), default_learning_rate(32)
     (5e-05, 0.0002, 0.0005)
@@ -304,7 +311,7 @@ def default_learning_rate(dim: int) -> float:
 
 
 def default_batch_size(mean_subwords: float) -> int:
-    """How many windows of so many pieces make a batch.
+    """Default number of windows per batch, given the mean number of subwords per window.
 
     >>> default_batch_size(20), default_batch_size(130), default_batch_size(300), default_batch_size(512)
     (16, 4, 2, 1)
@@ -313,7 +320,7 @@ def default_batch_size(mean_subwords: float) -> int:
 
 
 def default_max_epochs(steps_per_epoch: int) -> int:
-    """How many epochs of so many steps are enough.
+    """Default number of epochs.
 
     >>> default_max_epochs(150), default_max_epochs(15), default_max_epochs(1)
     (5, 20, 300)

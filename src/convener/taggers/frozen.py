@@ -1,4 +1,4 @@
-"""A tagger on frozen features: seconds to train, anywhere."""
+"""Tagger on frozen features: a small network that trains in seconds on a CPU."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from convener import storage
 from convener.config import check_min
 from convener.data.dataset import Dataset
 from convener.data.features import EncoderSpec, Features, Standardizer, from_float32
+from convener.data.predictions import LabelOutput
 from convener.data.ragged import chunk_bounds
 from convener.data.tags import TagSet
 from convener.encoders import AUTO, ensure_features, restore_encoder
 from convener.encoders.base import Encoder
 from convener.encoders.hashing import HashingEncoder
 from convener.errors import ConfigError
-from convener.inference.decoding import DecodeResult, decode
+from convener.inference.decoding import decode
 from convener.neural.batch import BLOCK_TOKENS, Batch, PackedDataset, require_features
 from convener.neural.checkpoint import load_weights, weights_to_arrays
 from convener.neural.crf import CRF, ChainPotentials
@@ -30,42 +31,12 @@ from convener.neural.losses import expected_cross_entropy
 from convener.neural.scorer import TokenScorer
 from convener.neural.training import Stage, parameter_groups, train_network
 from convener.neural.transition import ContextConfig
-from convener.taggers.base import Tagger, TaggerConfig, TagOutput
+from convener.taggers.base import Tagger, TaggerConfig
 from convener.taggers.targets import ClassWeights, Targets, validate_class_weights
 from convener.taggers.training import make_training_run, weights_digest
 
 MAX_NGRAM = 4
-"""Characters in the longest pieces of words that are looked at."""
-
-
-def make_char_encoder(dim: int) -> Encoder | None:
-    """What reads the spelling of words, in so many numbers; neighbours are the tagger's to see."""
-    return HashingEncoder(width=dim, longest=MAX_NGRAM, window=0) if dim else None
-
-
-def add_char_features(data: Dataset, char_encoder: Encoder | None) -> Dataset:
-    """The data, each word's spelling to the right of its features.
-
-    >>> import convener as cv
-    >>> data = cv.encode(cv.demo.load_corpus().test, "hashing", width=64, cache=False)
-    >>> add_char_features(data, make_char_encoder(32)).features.dim
-    96
-    """
-    features = require_features(data)
-    if char_encoder is None:
-        return data
-    char_features = char_encoder.encode(data.tokens, data.offsets)
-    return data.with_features(
-        replace(
-            features,
-            tokens=_append_columns(features.tokens, char_features.tokens, features),
-            sentences=_append_columns(features.sentences, char_features.sentences, features),
-        )
-    )
-
-
-def _append_columns(stored: np.ndarray, added: np.ndarray, features: Features) -> np.ndarray:
-    return np.hstack([stored, from_float32(added, features.dtype)])
+"""Length of the longest character n-grams that the character features use."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,25 +44,30 @@ class FrozenConfig(TaggerConfig):
     """Settings of a tagger on frozen features."""
 
     encoder: str = AUTO
-    """Encodes text that comes without features: auto, hashing, minilm, mpnet, a folder, or a name
-    on a hub. For settings of the encoder, encode the data first: `convener.encode`."""
+    """Encoder for data without features: auto, hashing, minilm, mpnet, a folder or a name on the Hugging Face Hub.
+    To set options of the encoder, call `convener.encode` first."""
     epochs: int = 20
+    """Maximum number of epochs."""
     batch: int = 8
+    """Sentences per batch."""
     lr: float = 1e-3
+    """Learning rate."""
     decay: float = 1e-5
+    """Weight decay."""
     context: int = 1
-    """Neighbours on either side that a token's label is read off, too."""
+    """Neighbors on each side whose features the score of a token depends on; 0 for none."""
     dropout: float = 0.2
-    """Share of the features that a training step leaves out."""
+    """Dropout rate of the features, in [0, 1)."""
     hidden: int = 128
-    """Width of a hidden layer; 0 for none."""
+    """Size of the hidden layer; 0 for a linear model."""
     spelling: int = 512
-    """Numbers that tell a word's spelling, beside its features; 0 for none."""
+    """Dimension of the character features; 0 for none."""
     crf: bool = True
-    """Learn also which label follows which: a conditional random field over the sentence."""
+    """Add a linear-chain conditional random field over the labels of a sentence."""
     class_weights: ClassWeights = None
-    """What an error on a label counts: "balanced", or by type, such as {"PER": 2, "O": 0.5}."""
+    """Weights of the labels in the loss: "balanced", or by type, such as {"PER": 2, "O": 0.5}; requires crf=False."""
     threads: int = 1
+    """Number of threads."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -99,14 +75,14 @@ class FrozenConfig(TaggerConfig):
         check_min(self, 1, "threads")
         object.__setattr__(self, "class_weights", validate_class_weights(self.class_weights))
         if self.crf and self.class_weights is not None:
-            raise ConfigError("class_weights count tokens, a crf whole sentences: set crf=False")
+            raise ConfigError("class_weights require crf=False")
         if not 0 <= self.dropout < 1:
             raise ConfigError(f"dropout must be in [0, 1), got {self.dropout}")
 
 
 @dataclass(frozen=True, eq=False)
 class FrozenState:
-    """A network, and the features it knows: an encoder's and, if it has one, a speller's."""
+    """Network, encoders of its features, and the standardization of these features."""
 
     network: TokenScorer
     encoder_spec: EncoderSpec
@@ -115,12 +91,16 @@ class FrozenState:
 
 
 class FrozenTagger(Tagger[FrozenState]):
-    """A linear layer, or one hidden layer, on the features of a token and its neighbours.
+    r"""Linear model or one hidden layer on the features of a token and its neighbors, with a CRF.
 
-    Features are an encoder's and, beside them, a sketch of the word's spelling. With e of both,
-    s[t] = sum_j W_j e[t+j] + b, and p(labels) ~ exp(sum_t s[t, l(t)] + A[l(t-1), l(t)]), where A
-    is the field's, or zero without one. Trained by the expected log-likelihood of the targets,
-    neighbours drawn by themselves; the labels are the best legal path.
+    The features e of a token are those of an encoder and hashed character n-grams. Without a hidden layer,
+
+    .. math:: s_t = \sum_j W_j e_{t+j} + b, \qquad
+        p(z_{1:T}) \propto \exp \sum_t \left( s_{t, z_t} + A_{z_{t-1} z_t} \right)
+
+    where A holds the transition scores of the CRF, or zeros without one. Training maximizes the expected
+    log-likelihood of the targets, whose labels are independent given their probabilities. The predicted labels are the
+    best legal path.
 
     >>> data = Dataset.from_spans(
     ...     ["PER"], [["Ada", "met", "Bo"]] * 20, {}, gold=[[(0, 1, "PER"), (2, 3, "PER")]] * 20
@@ -131,11 +111,13 @@ class FrozenTagger(Tagger[FrozenState]):
     """
 
     Config = FrozenConfig
-    kind = "frozen"
-    summary = "a small network on features of an encoder that stays as it is"
+    name = "frozen"
+    summary = "small network on the features of a frozen encoder"
 
-    def _fit(self, train: Targets, valid: Targets, previous: FrozenState | None) -> FrozenState:
-        """One stage of the loop that trains all networks."""
+    def _fit(
+        self, train: Targets, valid: Targets, previous: FrozenState | None, checkpoint_dir: Path | None
+    ) -> FrozenState:
+        """Encode the text and train the network in a single stage."""
         config = self.config
         torch.set_num_threads(config.threads)
         char_encoder = make_char_encoder(config.spelling) if previous is None else previous.char_encoder
@@ -150,7 +132,7 @@ class FrozenTagger(Tagger[FrozenState]):
         weights = torch.from_numpy(class_weights)
 
         def loss(batch: Batch, generator: Generator) -> Tensor:
-            # What is given of a token is how much of it is of each label.
+            # The batch carries the label probabilities of the targets in place of evidence.
             scores, label_probs = network.scores(batch, generator), batch.log_evidence_offset
             if network.crf is None:
                 return expected_cross_entropy(scores, label_probs, weights)
@@ -172,6 +154,7 @@ class FrozenTagger(Tagger[FrozenState]):
             self,
             train,
             valid,
+            checkpoint_dir=checkpoint_dir,
             predict_valid=lambda: self._predict_blocks(network, blocks, valid.data),
             class_weights=class_weights,
             init_digest=weights_digest(network),
@@ -180,12 +163,12 @@ class FrozenTagger(Tagger[FrozenState]):
         train_network(network, [stage], training_run)
         return state
 
-    def _infer(self, state: FrozenState, data: Dataset) -> TagOutput:
-        """The best legal path, probabilities, and how probable each span is."""
+    def _infer(self, state: FrozenState, data: Dataset) -> LabelOutput:
+        """Best legal paths, marginals and span posteriors."""
         return self._predict_blocks(state.network, self._blocks(state, data), data)
 
     def _save_state(self, state: FrozenState, folder: Path) -> dict[str, Any]:
-        """Weights and scaling as arrays; what made the features by its digest."""
+        """Weights and standardization as arrays; the encoders by their specifications."""
         arrays = {f"net.{name}": array for name, array in weights_to_arrays(state.network).items()}
         arrays |= {f"scaling.{name}": array for name, array in state.standardizer._asdict().items()}
         storage.write_arrays(folder, arrays)
@@ -193,7 +176,7 @@ class FrozenTagger(Tagger[FrozenState]):
         return {"encoding": state.encoder_spec.to_json(), "spelling": char_spec}
 
     def _load_state(self, folder: Path, metadata: Mapping[str, Any]) -> FrozenState:
-        """Back from arrays and the encoders' names."""
+        """Rebuild the network from its arrays; encoders are restored when needed."""
         arrays = storage.read_arrays(folder)
         standardizer_arrays, weights = (storage.select_prefix(part, arrays) for part in ("scaling.", "net."))
         network = self._build_network(len(standardizer_arrays["token_mean"]), TagSet(tuple(metadata["types"])))
@@ -212,18 +195,18 @@ class FrozenTagger(Tagger[FrozenState]):
         context = ContextConfig(context_window=config.context, dropout=config.dropout)
         crf = None
         if config.crf:
-            legal, legal_first = (torch.from_numpy(each) for each in (tags.legal_transitions, tags.legal_first))
+            legal, legal_first = (torch.from_numpy(mask) for mask in (tags.legal_transitions, tags.legal_first))
             crf = CRF(len(tags), legal, legal_first)
         with torch.random.fork_rng():
             torch.manual_seed(config.seed)
             return TokenScorer(dim, len(tags), context, hidden_size=config.hidden, crf=crf)
 
     def _encode(self, data: Dataset, encoder_spec: EncoderSpec | None) -> Dataset:
-        """With features of the encoder that is known already, or of the one in the settings."""
-        return ensure_features(data, self.config.encoder, encoder_spec, owner=self.name)
+        """Data with features of the given encoder, by default the one in the settings."""
+        return ensure_features(data, self.config.encoder, encoder_spec, owner=self.display_name)
 
     def _blocks(self, state: FrozenState, data: Dataset) -> Iterator[tuple[Dataset, PackedDataset]]:
-        """Blocks of a dataset, with their features in memory."""
+        """Blocks of a dataset with standardized features in memory."""
         data = self._encode(data, state.encoder_spec)
         for start, stop in pairwise(chunk_bounds(data.offsets, BLOCK_TOKENS).tolist()):
             block = add_char_features(data[start:stop], state.char_encoder)
@@ -232,13 +215,13 @@ class FrozenTagger(Tagger[FrozenState]):
 
     def _predict_blocks(
         self, network: TokenScorer, blocks: Iterable[tuple[Dataset, PackedDataset]], data: Dataset
-    ) -> TagOutput:
-        """What the network says of all blocks of some data."""
+    ) -> LabelOutput:
+        """Output for all blocks of `data`."""
         with torch.no_grad():
-            outputs = [self._decode_block(network, packing.batch(), part) for part, packing in blocks]
-        return TagOutput(*DecodeResult.concat(outputs, len(data.tags)))
+            outputs = [self._decode_block(network, packed.batch(), block) for block, packed in blocks]
+        return LabelOutput.concat(outputs, len(data.tags))
 
-    def _decode_block(self, network: TokenScorer, batch: Batch, data: Dataset) -> DecodeResult:
+    def _decode_block(self, network: TokenScorer, batch: Batch, data: Dataset) -> LabelOutput:
         scores, num_labels = network.scores(batch), len(data.tags)
         if network.crf is None:
             potentials = ChainPotentials(scores.new_zeros(num_labels), scores.new_zeros(num_labels, num_labels), scores)
@@ -246,3 +229,33 @@ class FrozenTagger(Tagger[FrozenState]):
             potentials = network.crf.to_chain(scores, batch.offsets)
         log_initial, transition_logits, log_evidence = (part.numpy() for part in potentials)
         return decode(transition_logits, log_evidence, data, self.config.threads, log_initial=log_initial)
+
+
+def make_char_encoder(dim: int) -> Encoder | None:
+    """Encoder of character n-grams without context, as the tagger has its own context window; None if `dim` is 0."""
+    return HashingEncoder(width=dim, longest=MAX_NGRAM, window=0) if dim else None
+
+
+def add_char_features(data: Dataset, char_encoder: Encoder | None) -> Dataset:
+    """Data with character features appended to its features.
+
+    >>> import convener as cv
+    >>> data = cv.encode(cv.demo.load_corpus().test, "hashing", width=64, cache=False)
+    >>> add_char_features(data, make_char_encoder(32)).features.dim
+    96
+    """
+    features = require_features(data)
+    if char_encoder is None:
+        return data
+    char_features = char_encoder.encode(data.tokens, data.offsets)
+    return data.with_features(
+        replace(
+            features,
+            tokens=_append_columns(features.tokens, char_features.tokens, features),
+            sentences=_append_columns(features.sentences, char_features.sentences, features),
+        )
+    )
+
+
+def _append_columns(stored: np.ndarray, added: np.ndarray, features: Features) -> np.ndarray:
+    return np.hstack([stored, from_float32(added, features.dtype)])

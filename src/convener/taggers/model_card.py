@@ -1,4 +1,4 @@
-"""What a saved tagger says of itself to people."""
+"""Model card: the README of a saved tagger."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 USAGE = {
     "transformers": """\
-Read words, and take the tag of each word's first piece:
+Tag words with the label of their first subword:
 
 ```python
 from transformers import AutoModelForTokenClassification, AutoTokenizer
@@ -14,16 +14,16 @@ from transformers import AutoModelForTokenClassification, AutoTokenizer
 tokenizer = AutoTokenizer.from_pretrained(FOLDER)
 model = AutoModelForTokenClassification.from_pretrained(FOLDER).eval()
 words = ["Ada", "Lovelace", "wrote"]
-read = tokenizer([words], is_split_into_words=True, return_tensors="pt")
-best = model(**read).logits[0].argmax(-1).tolist()
+inputs = tokenizer([words], is_split_into_words=True, return_tensors="pt")
+labels = model(**inputs).logits[0].argmax(-1).tolist()
 tags = ["O"] * len(words)
-for place, word in reversed(list(enumerate(read.word_ids()))):
+for position, word in reversed(list(enumerate(inputs.word_ids()))):
     if word is not None:
-        tags[word] = model.config.id2label[best[place]]
+        tags[word] = model.config.id2label[labels[position]]
 ```
 
-Words without a piece are O; an I- where nothing goes on begins a span. Text that is longer than the
-model reads must be cut: convener reads it in windows that overlap.
+Words without a subword are O. An I- tag that continues no span starts one. Sentences longer than the maximum input
+of the model must be split; convener uses overlapping windows.
 """,
     "spacy": """\
 ```python
@@ -33,13 +33,13 @@ doc = spacy.load(FOLDER)("Ada Lovelace wrote.")
 print([(entity.text, entity.label_) for entity in doc.ents])
 ```
 
-The pipeline cuts text into words by itself; the words it was trained on were given.
+The pipeline uses its own tokenizer, which may differ from the tokens it was trained on.
 """,
 }
 
 
 def model_card(tags: Sequence[str], library: str) -> str:
-    """A README: what the tagger tells apart, and how it is used with that library alone."""
+    """README of a saved tagger: its tags, and how to use it with the given library alone."""
     tag_list = "\n".join(f"- `{tag}`" for tag in tags)
     return f"""---
 library_name: {library}
@@ -47,11 +47,11 @@ pipeline_tag: token-classification
 tags:
 - convener
 ---
-# A tagger trained with convener
-It was trained on labels that a label model made of many noisy sources, or on gold: `model.json`
-says which (`saw_gold`), and with which settings.
+# Tagger trained with convener
+This tagger was trained on labels that a label model inferred from several noisy sources, or on gold labels.
+`model.json` contains its settings and whether gold labels were used (`saw_gold`).
 
-Labels:
+Tags:
 
 {tag_list}
 

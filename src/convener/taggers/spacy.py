@@ -1,4 +1,4 @@
-"""spaCy's own entity recogniser, trained on our labels."""
+"""Tagger that trains the entity recognizer of spaCy."""
 
 from __future__ import annotations
 
@@ -15,31 +15,34 @@ from numpy.typing import NDArray
 
 from convener import progress
 from convener.data.dataset import Dataset
+from convener.data.predictions import LabelOutput
 from convener.data.tokenize import to_spacy_word
 from convener.errors import ConfigError, DataError, first_line, require
-from convener.taggers.base import Tagger, TaggerConfig, TagOutput, validation_score
+from convener.taggers.base import Tagger, TaggerConfig, validation_score
 from convener.taggers.model_card import model_card
 from convener.taggers.targets import Targets
 
 PREDICT_BATCH_SIZE = 256
-"""Sentences that a pipeline reads at once."""
+"""Sentences per batch in inference."""
 
 
 def import_spacy(module: str = "spacy") -> Any:
-    """A module of the library."""
-    return require(module, extra="spacy", purpose="a spaCy tagger")
+    """Import spaCy or one of its modules; an error with a hint if it is not installed."""
+    return require(module, extra="spacy", purpose="the spacy tagger")
 
 
 @dataclass(frozen=True, kw_only=True)
 class SpacyConfig(TaggerConfig):
-    """Settings of a spaCy pipeline."""
+    """Settings of a spaCy tagger."""
 
     epochs: int = 20
+    """Maximum number of epochs."""
     batch: int = 32
+    """Sentences per batch."""
     lang: str = "en"
-    """Whose rules cut text into words when the pipeline is used alone; "xx" for none."""
+    """Language whose tokenizer the saved pipeline uses with spaCy alone; "xx" for a multi-language one."""
     dropout: float = 0.2
-    """Share of the features that a training step leaves out."""
+    """Dropout rate, in [0, 1)."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -48,11 +51,11 @@ class SpacyConfig(TaggerConfig):
 
 
 class SpacyTagger(Tagger[Any]):
-    """A blank pipeline with spaCy's transition-based recogniser.
+    """Blank pipeline with the transition-based entity recognizer of spaCy.
 
-    It learns hard labels: of soft targets, the labels that come with them. spaCy lets no entity
-    begin or end with white space, so such words are left out of spans. It gives no probabilities.
-    Training that was killed starts over.
+    It is trained on hard labels and predicts no probabilities. An entity of spaCy cannot start or end with
+    whitespace, so such tokens are removed from the ends of spans. Interrupted training starts again from the
+    beginning: there are no checkpoints.
 
     >>> data = Dataset.from_spans(
     ...     ["PER"], [["Ada", "met", "Bo"]] * 20, {}, gold=[[(0, 1, "PER"), (2, 3, "PER")]] * 20
@@ -62,12 +65,12 @@ class SpacyTagger(Tagger[Any]):
     """
 
     Config = SpacyConfig
-    kind = "spacy"
+    name = "spacy"
     supports_soft_labels = False
-    summary = "spaCy's own entity recogniser; saved as a spaCy pipeline"
+    summary = "entity recognizer of spaCy; saved as a spaCy pipeline"
 
-    def _fit(self, train: Targets, valid: Targets, previous: Any | None) -> Any:
-        """Epochs of small batches; the averaged weights of the best epoch stay."""
+    def _fit(self, train: Targets, valid: Targets, previous: Any | None, checkpoint_dir: Path | None) -> Any:
+        """Train on small batches; keeps the averaged weights of the best epoch."""
         config, rng = self.config, np.random.default_rng(self.config.seed)
         with _fixed_seed(config.seed):
             nlp = self._blank_pipeline(train.types)
@@ -78,7 +81,7 @@ class SpacyTagger(Tagger[Any]):
                 optimizer = nlp.resume_training()
             best, best_score, epochs_without_gain = b"", -np.inf, 0
             steps = -(-len(examples) // config.batch)
-            with progress.progress_bar(self.name, config.epochs * steps) as advance:
+            with progress.progress_bar(self.display_name, config.epochs * steps) as advance:
                 score_text = ""
                 for epoch in range(config.epochs):
                     order = rng.permutation(len(examples)).tolist()
@@ -88,19 +91,17 @@ class SpacyTagger(Tagger[Any]):
                         advance(f"epoch {epoch + 1}/{config.epochs}{score_text}")
                     with nlp.use_params(optimizer.averages):
                         score = self._validation_score(nlp, valid)
-                        score_text, epochs_without_gain = (
-                            f", held out {score:.4f}",
-                            epochs_without_gain + 1,
-                        )
-                        # As long as no span is right, nothing tells one epoch from another.
+                        score_text = f", validation score {score:.4f}"
+                        epochs_without_gain += 1
+                        # While no span is correct, scores are equal: keep the latest epoch.
                         if score > best_score or best_score <= 0:
                             best, best_score, epochs_without_gain = nlp.to_bytes(), score, 0
                     if epochs_without_gain >= config.patience:
                         break
             return self._blank_pipeline(()).from_bytes(best)
 
-    def _infer(self, state: Any, data: Dataset) -> TagOutput:
-        """The entities that the pipeline finds in our words."""
+    def _infer(self, state: Any, data: Dataset) -> LabelOutput:
+        """Entities that the pipeline finds in the given tokens."""
         labels = np.zeros(len(data.tokens), np.int16)
         docs = (_make_doc(state, words) for words in _sentence_words(data))
         parsed = state.pipe(docs, batch_size=PREDICT_BATCH_SIZE)
@@ -109,17 +110,17 @@ class SpacyTagger(Tagger[Any]):
                 b_label = 2 * data.tags.type_index(entity.label_) + 1
                 labels[offset + entity.start : offset + entity.end] = b_label + 1
                 labels[offset + entity.start] = b_label
-        return TagOutput(labels)
+        return LabelOutput(labels)
 
     def _save_state(self, state: Any, folder: Path) -> dict[str, Any]:
-        """A folder that spaCy can load."""
+        """Write a folder that spaCy can load."""
         state.to_disk(folder)
         card = model_card(sorted(state.get_pipe("ner").labels), "spacy")
         (folder / "README.md").write_text(card, encoding="utf-8")
         return {}
 
     def _load_state(self, folder: Path, metadata: Mapping[str, Any]) -> Any:
-        """Back from such a folder."""
+        """Load such a folder."""
         try:
             return import_spacy().load(folder)
         except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
@@ -141,7 +142,7 @@ class SpacyTagger(Tagger[Any]):
 
 
 def _sentence_words(data: Dataset) -> Iterator[list[str]]:
-    """The words of each sentence, as spaCy takes them."""
+    """Words of each sentence in a form that spaCy accepts."""
     words = [to_spacy_word(word) for word in data.tokens.to_list()]
     return (words[start:end] for start, end in pairwise(data.offsets.tolist()))
 
@@ -151,7 +152,7 @@ def _make_doc(nlp: Any, words: list[str]) -> Any:
 
 
 def _examples(nlp: Any, targets: Targets) -> Iterator[Any]:
-    """Sentences with their entities, without the empty ones."""
+    """Training examples of the sentences that are not empty."""
     spacy_tokens, example_class = (
         import_spacy("spacy.tokens"),
         import_spacy("spacy.training").Example,
@@ -162,16 +163,18 @@ def _examples(nlp: Any, targets: Targets) -> Iterator[Any]:
         if not words:
             continue
         doc, is_space = _make_doc(nlp, words), np.array([word.isspace() for word in words])
-        trimmed = [(*_trim_whitespace(start, end, is_space), kind) for start, end, kind in row]
+        trimmed = [(*_trim_whitespace(start, end, is_space), type_index) for start, end, type_index in row]
         entities = [
-            spacy_tokens.Span(doc, start, end, label=tags.types[kind]) for start, end, kind in trimmed if start < end
+            spacy_tokens.Span(doc, start, end, label=tags.types[type_index])
+            for start, end, type_index in trimmed
+            if start < end
         ]
         doc.set_ents(entities, default="outside")
         yield example_class(_make_doc(nlp, words), doc)
 
 
 def _trim_whitespace(start: int, end: int, is_space: NDArray[np.bool_]) -> tuple[int, int]:
-    """A span without white space at its edges."""
+    """Bounds of a span without the whitespace tokens at its ends."""
     while start < end and is_space[start]:
         start += 1
     while start < end and is_space[end - 1]:
@@ -181,7 +184,7 @@ def _trim_whitespace(start: int, end: int, is_space: NDArray[np.bool_]) -> tuple
 
 @contextmanager
 def _fixed_seed(seed: int) -> Iterator[None]:
-    """SpaCy draws from Python's and numpy's generators: seeded inside, as before outside."""
+    """Seed the global generators of Python and NumPy, which spaCy uses, and restore them afterwards."""
     rng_states = random.getstate(), np.random.get_state()
     import_spacy("spacy.util").fix_random_seed(seed)
     try:

@@ -1,4 +1,4 @@
-"""Targets: text with the labels that a tagger learns from."""
+"""Targets: text with the labels that a tagger is trained on."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from convener.data.ragged import SentenceIndexed, StringArray
 from convener.errors import ConfigError, DataError, check_known
 
 ClassWeights = Literal["balanced"] | Mapping[str, float] | None
+"""Weights of the labels in a loss: inversely proportional to their frequency, by type, or none."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Targets(SentenceIndexed):
-    """Labels to learn, on text alone: votes and gold are not there.
+    """Training labels of N tokens; votes and gold are removed from the data.
 
-    data           the text
+    data           text, with features if available
     labels         (N,) int16, legal BIO ids
-    probabilities  (N, L) float32 of every label, for soft targets; None for hard ones
-    gold           whether they are true labels: what learns from them is a reference
+    probabilities  (N, L) float32 for soft labels; None for hard labels
+    uses_gold      whether gold labels were used: a tagger trained on them is an upper bound
 
     >>> data = Dataset.from_spans(["PER"], [["Ada", "wrote"]], {}, gold=[[(0, 1, "PER")]])
     >>> Targets.from_gold(data).label_probs().tolist()
@@ -49,37 +50,37 @@ class Targets(SentenceIndexed):
 
     @classmethod
     def from_soft_labels(cls, predictions: Predictions) -> Self:
-        """A label model's probabilities."""
+        """Targets from predicted probabilities."""
         if predictions.probabilities is None:
-            raise DataError("soft targets need probabilities, and these labels came without them")
+            raise DataError("soft labels need probabilities; these predictions have none")
         return replace(cls.from_hard_labels(predictions), probabilities=predictions.probabilities)
 
     @classmethod
     def from_hard_labels(cls, predictions: Predictions) -> Self:
-        """A label model's labels."""
+        """Targets from predicted labels."""
         uses_gold = bool(predictions.settings.get(USED_GOLD))
         return cls(data=predictions.data, labels=predictions.labels, uses_gold=uses_gold)
 
     @classmethod
     def from_gold(cls, data: Dataset) -> Self:
-        """The true labels, repaired where they are no legal BIO."""
+        """Targets from gold labels; illegal transitions are repaired."""
         if data.gold is None:
-            raise DataError("gold is to be learned, and there is none")
+            raise DataError("the data has no gold labels")
         return cls(data=data, labels=data.tags.repair(data.gold, data.offsets)[0], uses_gold=True)
 
     @property
     def offsets(self) -> NDArray[np.int64]:  # type: ignore[override]
-        """Where each sentence begins.  -> (M+1,)"""
+        """Bounds of the sentences.  -> (M+1,)"""
         return self.data.offsets
 
     @property
     def doc_ids(self) -> StringArray | None:  # type: ignore[override]
-        """The id of each sentence's document, if known.  -> (M,)"""
+        """Document id of each sentence, if known.  -> (M,)"""
         return self.data.doc_ids
 
     @property
     def types(self) -> tuple[str, ...]:
-        """The entity types."""
+        """Entity types."""
         return self.data.tags.types
 
     def subset(
@@ -88,7 +89,7 @@ class Targets(SentenceIndexed):
         tokens: slice | NDArray[np.int64],
         offsets: NDArray[np.int64],
     ) -> Self:
-        """These sentences, whose tokens are these; slices give views."""
+        """Targets of the given sentences and their tokens; slices give views."""
         probabilities = self.probabilities
         return replace(
             self,
@@ -98,21 +99,21 @@ class Targets(SentenceIndexed):
         )
 
     def label_probs(self) -> NDArray[np.float32]:
-        """How much of each token is of each label; rows sum to one.  -> (N, L)"""
+        """Label probabilities, one-hot for hard labels.  -> (N, L)"""
         if self.probabilities is not None:
             return self.probabilities
         return np.eye(len(self.data.tags), dtype=np.float32)[self.labels]
 
     def with_features(self, features: Features | None) -> Self:
-        """The same targets, their text with these features."""
+        """Targets with these features."""
         return replace(self, data=self.data.with_features(features))
 
     def class_weights(self, weighting: ClassWeights) -> NDArray[np.float32]:
-        """What an error on each label counts.  -> (L,)
+        """Weight of each label in a loss.  -> (L,)
 
-        "balanced": as much as the label is rarer than if all were equally frequent, N / (L n_l),
-        where n_l is expected of soft targets, and of those that occur. By type, "O" among them: as
-        it says, 1 for others.
+        "balanced" gives N / (L n_l), where n_l is the (expected) number of tokens with label l and L the number of
+        labels that occur; labels that do not occur get 1. Weights by type, including "O", apply to both labels of the
+        type; types without a weight get 1.
 
         >>> data = Dataset.from_spans(["PER"], [["Ada", "wrote"] * 3], {}, gold=[[(0, 1, "PER")]])
         >>> targets = Targets.from_gold(data)
@@ -127,7 +128,7 @@ class Targets(SentenceIndexed):
             occurs = counts > 0
             weights[occurs] = counts.sum() / (occurs.sum() * counts[occurs])
         elif weighting is not None:
-            check_known("type with a weight", weighting, ("O", *self.types))
+            check_known("type in class_weights", weighting, ("O", *self.types))
             for name, weight in weighting.items():
                 if name == "O":
                     weights[0] = weight
@@ -138,13 +139,13 @@ class Targets(SentenceIndexed):
 
 
 def validate_class_weights(class_weights: ClassWeights) -> ClassWeights:
-    """Weights by type as numbers; an error where one is no positive number."""
+    """Class weights with float values; raises ConfigError unless all are positive and finite."""
     if class_weights is None or class_weights == "balanced":
         return class_weights
     try:
         weights = {name: float(weight) for name, weight in class_weights.items()}
     except (TypeError, ValueError):
-        raise ConfigError(f"class_weights must be numbers by type, got {class_weights!r}") from None
+        raise ConfigError(f"class_weights must be 'balanced' or numbers by type, got {class_weights!r}") from None
     if not all(0 < weight < float("inf") for weight in weights.values()):
-        raise ConfigError(f"class_weights must be above 0, got {weights}")
+        raise ConfigError(f"class_weights must be positive and finite, got {weights}")
     return weights

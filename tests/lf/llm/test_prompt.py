@@ -18,9 +18,7 @@ PROSE = st.text(alphabet=st.characters(exclude_characters="[]{}"), max_size=20)
 
 
 @given(PAIRS, PROSE, PROSE)
-def test_what_is_written_is_read_whatever_stands_around_it(
-    pairs: list[tuple[str, str]], before: str, after: str
-) -> None:
+def test_quotes_are_parsed_with_any_text_around_them(pairs: list[tuple[str, str]], before: str, after: str) -> None:
     quotes = [Quote(*pair) for pair in pairs]
     wrapped = (
         format_response(pairs),
@@ -31,19 +29,19 @@ def test_what_is_written_is_read_whatever_stands_around_it(
 
 
 @given(PAIRS.filter(bool), st.data())
-def test_what_was_cut_off_is_no_answer(pairs: list[tuple[str, str]], data: st.DataObject) -> None:
+def test_a_truncated_response_is_rejected(pairs: list[tuple[str, str]], data: st.DataObject) -> None:
     written = format_response(pairs)
     with pytest.raises(DataError):
         parse_response(written[: data.draw(st.integers(0, len(written) - 1))])
 
 
-def test_brackets_in_a_quote_that_was_cut_off_are_no_answer() -> None:
+def test_brackets_in_a_truncated_quote_are_ignored() -> None:
     with pytest.raises(DataError):
         parse_response('[{"text": "an empty list [] in a')
 
 
 @given(st.text() | st.text(alphabet='[]{}"text:, \\1'))
-def test_nothing_that_a_model_writes_raises_anything_else(answer: str) -> None:
+def test_any_response_is_parsed_or_raises_a_data_error(answer: str) -> None:
     try:
         quotes, unreadable = parse_response(answer)
     except DataError:
@@ -62,15 +60,15 @@ def test_nothing_that_a_model_writes_raises_anything_else(answer: str) -> None:
         f"<think>I first thought of [] and {{</think>\n{ONE}",
     ],
 )
-def test_the_list_of_quotes_is_told_from_other_brackets(answer: str) -> None:
+def test_the_list_of_quotes_is_distinguished_from_other_brackets(answer: str) -> None:
     assert parse_response(answer).quotes == [Quote("Oslo", "LOC")]
 
 
 @pytest.mark.parametrize("answer", ["[" * 100_000, '{"a":' * 5_000, '{"a": [], "b": []}', "[1]", ""])
-def test_what_holds_no_list_of_quotes(answer: str) -> None:
+def test_responses_without_a_list_of_quotes_are_rejected(answer: str) -> None:
     with pytest.raises(DataError, match="expected a JSON list of quotes"):
         parse_response(answer)
 
 
-def test_nothing_found_is_an_answer() -> None:
+def test_an_empty_list_is_a_valid_response() -> None:
     assert parse_response("```\n[]\n```") == ([], 0)

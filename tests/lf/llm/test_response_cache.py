@@ -16,7 +16,7 @@ REQUEST = {"model": "toy", "messages": [{"role": "user", "content": "Zoë"}]}
 
 
 @given(content=st.text(st.characters()), tokens=st.integers(0, 10**9))
-def test_an_answer_is_found_again(content: str, tokens: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_stored_response_is_found(content: str, tokens: int, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("answers")
     answer = Response(content, tokens, 1)
     ResponseCache(folder).put(REQUEST, answer)
@@ -25,7 +25,7 @@ def test_an_answer_is_found_again(content: str, tokens: int, tmp_path_factory: p
 
 
 @pytest.mark.parametrize("raw", [b"", b"{", b"[]", b"{}", b"3", b'{"content": 3}', b"\xff", b'{"x": 1}'])
-def test_a_broken_file_is_no_answer(tmp_path: Path, raw: bytes) -> None:
+def test_a_damaged_file_is_ignored(tmp_path: Path, raw: bytes) -> None:
     answers = ResponseCache(tmp_path)
     answers.put(REQUEST, Response("x"))
     answers.path(REQUEST).write_bytes(raw)
@@ -34,7 +34,7 @@ def test_a_broken_file_is_no_answer(tmp_path: Path, raw: bytes) -> None:
     assert answers.get(REQUEST) == Response("y")
 
 
-def test_many_at_once_leave_whole_files_and_nothing_else(tmp_path: Path) -> None:
+def test_concurrent_writes_leave_only_complete_files(tmp_path: Path) -> None:
     answers = ResponseCache(tmp_path)
     requests = [{**REQUEST, "seed": number % 10} for number in range(60)]
     with ThreadPoolExecutor(6) as pool:
@@ -43,7 +43,7 @@ def test_many_at_once_leave_whole_files_and_nothing_else(tmp_path: Path) -> None
     assert len([file for file in tmp_path.rglob("*") if file.is_file()]) == 10
 
 
-def test_a_disk_that_takes_nothing_is_told(tmp_path: Path) -> None:
+def test_a_write_error_is_a_warning(tmp_path: Path) -> None:
     (tmp_path / "answers").write_text("a file where the folder should be")
-    with pytest.warns(ConvenerWarning, match="answer not kept"):
+    with pytest.warns(ConvenerWarning, match="response not cached"):
         ResponseCache(tmp_path).put(REQUEST, Response("x"))

@@ -1,4 +1,4 @@
-"""Sparse-CHMM as a model: its start, its stages, its settings, and what it finds."""
+"""Sparse-CHMM as a model: initialization, stages, settings, quality."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import convener as cv
+from convener.models.sparse_chmm import training
 from convener.models.sparse_chmm.model import SparseCHMM
 from convener.models.sparse_chmm.training import StageBuilder
 from convener.neural.training import Stage
@@ -18,12 +19,12 @@ QUICK = {"encoder": "hashing", "epochs": 2}
 PLAIN = {"silence": 1.0, "edge": 0.0}
 
 
-def names(monkeypatch: pytest.MonkeyPatch, toy: cv.Dataset, **settings: object) -> list[Stage]:
-    kept: list[Stage] = []
-    real = StageBuilder.build
-    monkeypatch.setattr(StageBuilder, "build", lambda self: kept.extend(real(self)) or kept)
+def stages_of_fit(monkeypatch: pytest.MonkeyPatch, toy: cv.Dataset, **settings: object) -> list[Stage]:
+    built: list[Stage] = []
+    build = StageBuilder.build
+    monkeypatch.setattr(StageBuilder, "build", lambda self: built.extend(build(self)) or built)
     SparseCHMM(**(QUICK | settings)).fit(toy, toy)
-    return kept
+    return built
 
 
 @pytest.mark.parametrize(
@@ -39,30 +40,54 @@ def names(monkeypatch: pytest.MonkeyPatch, toy: cv.Dataset, **settings: object) 
 def test_stages_are_a_setting(
     monkeypatch: pytest.MonkeyPatch, toy: cv.Dataset, stages: str, expected: list[str]
 ) -> None:
-    found = names(monkeypatch, toy, stages=stages)
-    assert [stage.name for stage in found] == expected
+    built = stages_of_fit(monkeypatch, toy, stages=stages)
+    assert [stage.name for stage in built] == expected
     if "addon prior" in expected:
-        trained = found[2].trains
+        trained = built[2].trains
         assert ("transition_layer" in trained) == (stages == "1-23")
         assert "reliability_layer" not in trained
 
 
-def test_the_start_is_exact_where_it_can_be(toy: cv.Dataset) -> None:
+def test_pretraining_by_squared_error_keeps_its_last_weights(monkeypatch: pytest.MonkeyPatch, toy: cv.Dataset) -> None:
+    built = stages_of_fit(monkeypatch, toy, pretraining=True)
+    assert [stage.name for stage in built if not stage.early_stopping] == ["pre-training", "addon prior, start"]
+
+
+def test_pretraining_is_not_undone_by_the_validation_score(monkeypatch: pytest.MonkeyPatch, toy: cv.Dataset) -> None:
+    scores = iter(range(0, -1000, -1))  # every epoch is worse than the one before
+    monkeypatch.setattr(SparseCHMM, "_validation_score", lambda *_: lambda: float(next(scores)))
+    model = SparseCHMM(**QUICK, pretraining=True, stages="1-2").fit(toy, toy)
+    for layer in ("transition_layer.bias", "reliability_layer.bias", "addon_layer.weight"):
+        assert model.fitted.params[layer].any()
+
+
+def test_a_refit_starts_stage_1_without_addon_prior(monkeypatch: pytest.MonkeyPatch, toy: cv.Dataset) -> None:
+    model = SparseCHMM(**QUICK, turn=0.5, later_turn=0.1).fit(toy, toy)
+    num_labels = len(toy.tags)
+    assert model.fitted.params["wxor"].any()
+    assert model.fitted.params["g_r"] == pytest.approx(0.1 / num_labels)
+    monkeypatch.setattr(training, "STAGE_PLANS", {"1-2-3": (1,)})
+    refit = model.fit(toy, toy).fitted.params
+    assert not refit["wxor"].any()
+    assert refit["g_r"] == pytest.approx(0.5 / num_labels)
+
+
+def test_the_initialization_is_exact_without_softmax(toy: cv.Dataset) -> None:
     model = SparseCHMM(encoder="hashing", epochs=1, lr=0, initial_lr=0, stages="1", start="paper",
                        softmax=False, decay=0)  # fmt: skip
     model.fit(toy, toy)
-    emissions = model.fitted.params["emissions"]
+    emissions = model.diagnostics().emission
     np.testing.assert_allclose(emissions[:, 0, 0], 0.9, atol=1e-4)
     np.testing.assert_allclose(np.einsum("kii->ki", emissions)[:, 1:], 0.7, atol=1e-4)
 
 
-def test_without_addon_the_table_is_zero_and_with_it_is_not(toy: cv.Dataset) -> None:
+def test_wxor_scores_are_zero_without_stage_2_and_nonzero_with_it(toy: cv.Dataset) -> None:
     without = SparseCHMM(**QUICK, stages="1-3").fit(toy, toy).fitted.params["wxor"]
-    with_it = SparseCHMM(**QUICK).fit(toy, toy).fitted.params["wxor"]
+    with_stage_2 = SparseCHMM(**QUICK).fit(toy, toy).fitted.params["wxor"]
     assert not without.any()
-    assert with_it.any()
-    assert not with_it[:, 0].any()
-    assert not with_it[:, :, 0].any()
+    assert with_stage_2.any()
+    assert not with_stage_2[:, 0].any()
+    assert not with_stage_2[:, :, 0].any()
 
 
 ABLATIONS = [
@@ -89,23 +114,23 @@ ABLATIONS = [
 
 @pytest.mark.parametrize("setting", ABLATIONS, ids=str)
 def test_every_ablation_is_one_setting_and_changes_the_result(toy: cv.Dataset, setting: dict[str, object]) -> None:
-    usual = SparseCHMM(**QUICK).fit(toy, toy[:15]).predict(toy)
-    other = SparseCHMM(**(QUICK | setting)).fit(toy, toy[:15]).predict(toy)
-    assert other.probabilities is not None
-    assert usual.probabilities is not None
-    assert np.isfinite(other.probabilities).all()
-    assert not np.array_equal(usual.probabilities, other.probabilities)
+    default = SparseCHMM(**QUICK).fit(toy, toy[:15]).predict(toy)
+    changed = SparseCHMM(**(QUICK | setting)).fit(toy, toy[:15]).predict(toy)
+    assert changed.probabilities is not None
+    assert default.probabilities is not None
+    assert np.isfinite(changed.probabilities).all()
+    assert not np.array_equal(default.probabilities, changed.probabilities)
 
 
 def test_a_single_source_and_a_single_type_work(toy: cv.Dataset) -> None:
-    alone = toy.select_sources(["good"])
-    labels = SparseCHMM(**QUICK).fit(alone, alone).predict(alone)
+    single = toy.select_sources(["good"])
+    labels = SparseCHMM(**QUICK).fit(single, single).predict(single)
     assert len(labels.spans)
     people = cv.Dataset.from_spans(["PER"], [["Ada", "sang"]] * 12, {"a": [[(0, 1, "PER")]] * 12, "b": [[]] * 12})
     assert len(SparseCHMM(**QUICK).fit(people).predict(people).spans) == 12
 
 
-def test_it_is_better_than_the_poor_sources_it_learns_from() -> None:
+def test_it_is_better_than_each_of_its_sources() -> None:
     corpus = cv.demo.load_corpus()
     model = SparseCHMM(encoder="hashing", epochs=15).fit(corpus.train, corpus.valid)
     result = cv.evaluate(model.predict(corpus.test), corpus.test)
@@ -116,7 +141,7 @@ def test_it_is_better_than_the_poor_sources_it_learns_from() -> None:
     assert result.f1 > max(sources)
 
 
-def test_scores_and_emissions_can_be_asked_for(toy: cv.Dataset) -> None:
+def test_reliability_scores_and_emissions_are_available(toy: cv.Dataset) -> None:
     model = SparseCHMM(**QUICK).fit(toy, toy)
     scores = model.reliability_scores(toy)
     assert scores.shape == (len(toy), len(toy.sources), len(toy.tags))
@@ -127,35 +152,35 @@ def test_scores_and_emissions_can_be_asked_for(toy: cv.Dataset) -> None:
     np.testing.assert_allclose(sums, 1, atol=1e-5)
 
 
-def test_gold_of_valid_decides_only_if_allowed(toy: cv.Dataset) -> None:
-    how = {"encoder": "hashing", "epochs": 6, "lr": 0.05, "stages": "1"}
-    late = SparseCHMM(**how, patience=6).fit(toy, toy).predict(toy).labels
-    nothing = np.zeros_like(toy.gold)
+def test_gold_of_valid_matters_only_if_allowed(toy: cv.Dataset) -> None:
+    settings = {"encoder": "hashing", "epochs": 6, "lr": 0.05, "stages": "1"}
+    late = SparseCHMM(**settings, patience=6).fit(toy, toy).predict(toy).labels
+    all_o = np.zeros_like(toy.gold)
 
     def probabilities(gold: np.ndarray, *, use_gold: bool) -> bytes:
         valid = toy.with_gold(gold)
-        model = SparseCHMM(**how).fit(toy, valid, use_valid_gold=use_gold)
-        found = model.predict(toy).probabilities
-        assert found is not None
-        return found.tobytes()
+        model = SparseCHMM(**settings).fit(toy, valid, use_valid_gold=use_gold)
+        result = model.predict(toy).probabilities
+        assert result is not None
+        return result.tobytes()
 
-    assert probabilities(late, use_gold=False) == probabilities(nothing, use_gold=False)
-    assert probabilities(late, use_gold=True) != probabilities(nothing, use_gold=True)
+    assert probabilities(late, use_gold=False) == probabilities(all_o, use_gold=False)
+    assert probabilities(late, use_gold=True) != probabilities(all_o, use_gold=True)
 
 
-def test_a_killed_fit_goes_on_from_its_journal(toy: cv.Dataset, tmp_path: Path) -> None:
-    straight = SparseCHMM(**QUICK).fit(toy, toy).predict(toy).probabilities
+def test_a_killed_fit_resumes_from_its_checkpoint(toy: cv.Dataset, tmp_path: Path) -> None:
+    uninterrupted = SparseCHMM(**QUICK).fit(toy, toy).predict(toy).probabilities
     with killed_at(4):
         SparseCHMM(**QUICK).fit(toy, toy, checkpoint_dir=tmp_path)
     assert any(tmp_path.iterdir())
-    again = SparseCHMM(**QUICK).fit(toy, toy, checkpoint_dir=tmp_path).predict(toy).probabilities
-    assert straight is not None
-    assert again is not None
-    assert straight.tobytes() == again.tobytes()
+    resumed = SparseCHMM(**QUICK).fit(toy, toy, checkpoint_dir=tmp_path).predict(toy).probabilities
+    assert uninterrupted is not None
+    assert resumed is not None
+    assert uninterrupted.tobytes() == resumed.tobytes()
     assert not any(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("bad", [{"turn": 0}, {"base": 0}, {"precision": 2}, {"stages": "3"}])
-def test_bad_settings_are_refused(bad: dict[str, object]) -> None:
+def test_invalid_settings_raise_an_error(bad: dict[str, object]) -> None:
     with pytest.raises(cv.ConfigError):
         SparseCHMM(**bad)

@@ -1,4 +1,4 @@
-"""The network of Sparse-CHMM against the definitions of the paper, written out."""
+"""The network of Sparse-CHMM against the equations of the paper, written out."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def batch_of(data: cv.Dataset):  # type: ignore[no-untyped-def]
 
 
 def emission(net: SparseCHMMNetwork, row: torch.Tensor, k: int, i: int, j: int) -> float:
-    """One entry of Omega / sum(Omega), from the paper's formulas with plain numbers."""
+    """One entry of Omega / sum(Omega), computed with scalars from the equations of the paper."""
     size, prior = net.num_labels, net.prior
     count = net.num_sources
     logits = net.reliability_layer(row).view(count, net.num_scores)
@@ -86,7 +86,7 @@ def test_emissions_are_those_of_the_definition(encoded: cv.Dataset) -> None:
                 assert abs(float(found[k, i, j]) - emission(net, row, k, i, j)) < 1e-6
 
 
-def test_evidence_is_the_product_over_sources_that_speak(encoded: cv.Dataset) -> None:
+def test_evidence_is_the_product_over_sources_that_do_not_abstain(encoded: cv.Dataset) -> None:
     net, batch = net_for(encoded), batch_of(encoded)
     net.wxor.uniform_()
     net.wxor[:, 0] = net.wxor[:, :, 0] = 0
@@ -96,13 +96,13 @@ def test_evidence_is_the_product_over_sources_that_speak(encoded: cv.Dataset) ->
     expected = np.zeros_like(found.numpy())
     for m in range(len(encoded)):
         for t in range(encoded.offsets[m], encoded.offsets[m + 1]):
-            for k, said in enumerate(encoded.votes[t]):
-                if said >= 0:
-                    expected[t] += emissions[m, k, :, said]
+            for k, vote in enumerate(encoded.votes[t]):
+                if vote >= 0:
+                    expected[t] += emissions[m, k, :, vote]
     np.testing.assert_allclose(found, expected, atol=1e-9)
 
 
-def test_the_whole_gradient_is_right(encoded: cv.Dataset) -> None:
+def test_the_gradient_with_respect_to_all_weights_is_right(encoded: cv.Dataset) -> None:
     data = encoded[3:9]
     net, batch = net_for(data), batch_of(data)
     net.wxor.uniform_()
@@ -122,20 +122,20 @@ def test_mean_emissions_are_averaged_over_sentences(encoded: cv.Dataset, monkeyp
     assert not net.mean_emission(rows[:0]).any()
 
 
-def test_draws_depend_on_the_generator_and_have_the_right_mean(encoded: cv.Dataset) -> None:
+def test_samples_depend_on_the_generator_and_have_the_right_mean(encoded: cv.Dataset) -> None:
     net, batch = net_for(encoded, nu_expan=2000), batch_of(encoded)
     with torch.no_grad():
-        draws = [net.log_evidence(batch, torch.Generator().manual_seed(seed)) for seed in (1, 1, 2)]
+        samples = [net.log_evidence(batch, torch.Generator().manual_seed(seed)) for seed in (1, 1, 2)]
         mean = torch.stack([net.log_evidence(batch, torch.Generator().manual_seed(seed)) for seed in range(200)]).mean(
             0
         )
         exact = net.log_evidence(batch)
-    assert torch.equal(draws[0], draws[1])
-    assert not torch.equal(draws[0], draws[2])
-    assert float((mean - exact).abs().mean()) < 0.1 * float((draws[0] - exact).abs().mean()) + 0.2
+    assert torch.equal(samples[0], samples[1])
+    assert not torch.equal(samples[0], samples[2])
+    assert float((mean - exact).abs().mean()) < 0.1 * float((samples[0] - exact).abs().mean()) + 0.2
 
 
-def test_the_naive_prior_is_even(encoded: cv.Dataset) -> None:
+def test_the_naive_prior_is_uniform_off_the_diagonal(encoded: cv.Dataset) -> None:
     net, batch = net_for(encoded, naive=True, nu_base=1e-6), batch_of(encoded)
     with torch.no_grad():
         found, scores = net.emission(batch.sentences), net.reliability_scores(batch.sentences)

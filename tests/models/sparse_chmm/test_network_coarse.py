@@ -1,4 +1,4 @@
-"""Coarse votes in networks: the evidence is a sum over what they allow, and so is its gradient."""
+"""Coarse votes in networks: evidence and gradient are sums over the labels that a vote allows."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ import torch
 import convener as cv
 from convener.models.chmm import CHMMNetwork
 from convener.models.chmm_fe import FixedEmissionNetwork
-from tests.nets import test_chmm, test_sparse
+from tests.models import test_chmm_network as test_chmm
+from tests.models.sparse_chmm import test_network as test_sparse
 from tests.neural.gradients import gradient_is_right
 
 
 @pytest.fixture(scope="module")
 def coarse(encoded: cv.Dataset) -> cv.Dataset:
-    """Some sentences in which sources also say "some entity" and "not PER"."""
+    """Some sentences in which sources also vote "some entity" and "not PER"."""
     data = encoded[:6].with_coarse({"ENT": "any", "NOT-PER": "not PER"})
     rng = np.random.default_rng(0)
     votes = np.where(rng.random(data.votes.shape) < 0.4, rng.integers(5, 9, data.votes.shape), 0)
@@ -27,7 +28,7 @@ def coarse(encoded: cv.Dataset) -> cv.Dataset:
 
 
 @pytest.mark.parametrize("kind", [CHMMNetwork, FixedEmissionNetwork])
-def test_evidence_of_chmm_is_a_sum_over_what_votes_allow(coarse: cv.Dataset, kind: Any) -> None:
+def test_evidence_of_chmm_is_a_sum_over_the_allowed_labels(coarse: cv.Dataset, kind: Any) -> None:
     net, batch = test_chmm.net_for(coarse.without_coarse(), kind), test_chmm.batch_of(coarse)
     with torch.no_grad():
         found = net.log_evidence(batch)
@@ -36,13 +37,13 @@ def test_evidence_of_chmm_is_a_sum_over_what_votes_allow(coarse: cv.Dataset, kin
             for i in range(5):
                 expected = 0.0
                 for k, vote in enumerate(row):
-                    meant = np.flatnonzero(allowed[vote]) if vote >= 0 else []
-                    each = [test_chmm.emission_of(net, batch.tokens[t], k, i, j) for j in meant]
+                    members = np.flatnonzero(allowed[vote]) if vote >= 0 else []
+                    each = [test_chmm.emission_of(net, batch.tokens[t], k, i, j) for j in members]
                     expected += np.log(sum(each)) if each else 0
                 assert float(found[t, i]) == pytest.approx(expected, abs=1e-8)
 
 
-def test_evidence_of_sparse_chmm_is_a_sum_over_what_votes_allow(coarse: cv.Dataset) -> None:
+def test_evidence_of_sparse_chmm_is_a_sum_over_the_allowed_labels(coarse: cv.Dataset) -> None:
     net, batch = test_sparse.net_for(coarse.without_coarse()), test_sparse.batch_of(coarse)
     with torch.no_grad():
         net.wxor.uniform_(0, 0.2)
@@ -56,12 +57,12 @@ def test_evidence_of_sparse_chmm_is_a_sum_over_what_votes_allow(coarse: cv.Datas
         torch.testing.assert_close(found[t], expected)
 
 
-@pytest.mark.parametrize("draws", [False, True])
-def test_gradients_pass_through_coarse_votes(coarse: cv.Dataset, draws: bool) -> None:
+@pytest.mark.parametrize("sample", [False, True])
+def test_gradients_pass_through_coarse_votes(coarse: cv.Dataset, sample: bool) -> None:
     data = coarse.take([0, 1])
     for test in (test_chmm, test_sparse):
         net, batch = test.net_for(data.without_coarse()), test.batch_of(data)  # type: ignore[attr-defined]
-        if draws:
+        if sample:
             net.log_evidence(batch, torch.Generator().manual_seed(0)).sum().backward()
             grads = [p.grad for p in net.parameters() if p.grad is not None]
             assert grads
@@ -74,12 +75,12 @@ def test_a_batch_of_some_sentences_is_a_view(coarse: cv.Dataset) -> None:
     from convener.neural.batch import PackedDataset
 
     net = test_sparse.net_for(coarse.without_coarse()).float()
-    packing = PackedDataset.from_dataset(coarse)
+    packed = PackedDataset.from_dataset(coarse)
     with torch.no_grad():
-        whole = net.log_evidence(packing.batch())
-        parts = [net.log_evidence(packing.batch(at, min(at + 2, len(coarse)))) for at in (0, 2, 4)]
-    torch.testing.assert_close(torch.cat(parts), whole)
-    silent = packing.replace_votes(np.full_like(packing.votes, -1))
+        complete = net.log_evidence(packed.batch())
+        parts = [net.log_evidence(packed.batch(at, min(at + 2, len(coarse)))) for at in (0, 2, 4)]
+    torch.testing.assert_close(torch.cat(parts), complete)
+    abstaining = packed.replace_votes(np.full_like(packed.votes, -1))
     with torch.no_grad():
-        assert not net.log_evidence(silent.batch()).any()
-    assert replace(packing, coarse_cells=None).batch().coarse_cells is None
+        assert not net.log_evidence(abstaining.batch()).any()
+    assert replace(packed, coarse_cells=None).batch().coarse_cells is None

@@ -1,4 +1,4 @@
-"""Scores and priors against their definitions, and the properties that the paper asks of them."""
+"""Reliability scores and priors against their definitions, and the properties that the paper requires."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from convener.models.sparse_chmm.prior import (
 from tests.inference.test_vote_cells import crowds, random_crowd
 
 scalings = st.fixed_dictionaries({"h_n": st.floats(0.5, 4), "h_s": st.floats(0.5, 4), "h_r": st.floats(0.05, 0.95)})
-# The paper's values on its five data sets: steepness, root, sources.
+# The paper's values on its five data sets: h_n, h_s, number of sources.
 PAPER = [(1.2, 1.5, 16), (1.2, 3.0, 6), (0.9, 1.1, 9), (0.8, 1.5, 4), (1.1, 1.0, 17)]
-# The turn as a share of 1/(L-1), up to which all is well whatever the exponent.
+# L, g_n, and g_r as a multiple of 1/(L-1), up to which g is never negative.
 expansions = st.tuples(st.sampled_from([3, 5, 9, 37]), st.floats(1, 6), st.floats(0.01, 1))
 double = torch.float64
 
@@ -78,8 +78,8 @@ def test_h_is_continuous_smooth_and_monotonic(how: dict[str, float]) -> None:
 
 
 @given(scalings)
-def test_ends_are_flat_only_where_exponents_allow(how: dict[str, float]) -> None:
-    """Towards 0 the slope is as u^(n-s), towards 1 as (1-u)^(n-1): flat, level or infinite."""
+def test_the_slope_of_h_at_0_and_1_depends_on_the_exponents(how: dict[str, float]) -> None:
+    """The slope is proportional to u^(h_n - h_s) near 0 and to (1 - u)^(h_n - 1) near 1: zero, finite or infinite."""
     steepness, root = how["h_n"], how["h_s"]
     for side, power in ((lambda u: u, steepness - root), (lambda u: 1 - u, steepness - 1)):
         near = [side(u) ** root for u in (2e-6, 1e-5)]
@@ -103,10 +103,10 @@ def test_h_has_an_inverse(how: dict[str, float]) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"h_n": 0.0}, {"h_s": -1.0}, {"h_r": 0.0}, {"h_r": 1.0}])
-def test_h_refuses_what_has_no_meaning(wrong: dict[str, float]) -> None:
+def test_h_rejects_invalid_parameters(wrong: dict[str, float]) -> None:
     how = {"h_n": 1.0, "h_s": 1.0, "h_r": 0.5} | wrong
     for function in (scale_reliability, unscale_reliability):
-        with pytest.raises(ValueError, match="expected steepness > 0, root > 0 and turn in"):
+        with pytest.raises(ValueError, match="expected h_n > 0, h_s > 0 and 0 < h_r < 1, got h_n="):
             function(torch.ones(1), **how)
 
 
@@ -136,33 +136,35 @@ def test_g_is_continuous_smooth_and_monotonic(how: tuple[int, float, float]) -> 
     assert (values.diff() <= 1e-12).all()
     assert values[[0, -1]].tolist() == [1, 0]
     first = slopes(function, [0.0])[0]
-    # With exponent 1, g is 1 - a: nothing is left for other labels.
+    # With g_n = 1, g(a) = 1 - a: the other labels have weight 0.
     assert first == pytest.approx(1 - labels if exponent > 1 else -1)
 
 
 @pytest.mark.parametrize(
     ("labels", "exponent", "turn", "message"),
     [
-        (2, 4.0, 0.1, "labels >= 3"),
-        (5, 0.9, 0.1, "exponent >= 1"),
-        (5, 4.0, 0.0, r"turn in \(0, 1\)"),
-        (5, 4.0, 1.0, r"turn in \(0, 1\)"),
-        (9, 4.0, 0.6, "a turn of 0.6 makes g negative"),
+        (2, 4.0, 0.1, "L >= 3"),
+        (5, 0.9, 0.1, "g_n >= 1"),
+        (5, 4.0, 0.0, "0 < g_r < 1"),
+        (5, 4.0, 1.0, "0 < g_r < 1"),
+        (9, 4.0, 0.6, r"g_r=0\.6 makes g negative; values up to 1/\(L-1\) = 0\.125"),
     ],
 )
-def test_g_refuses_what_breaks_the_rows(labels: int, exponent: float, turn: float, message: str) -> None:
+def test_g_rejects_parameters_for_which_rows_are_no_distributions(
+    labels: int, exponent: float, turn: float, message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         emit_to_o(torch.ones(1), num_labels=labels, g_n=exponent, g_r=turn)
 
 
-def test_the_figure_of_the_paper_is_allowed() -> None:
+def test_the_parameters_of_the_figure_in_the_paper_are_valid() -> None:
     scores = torch.linspace(0, 1, 101).repeat(5, 1).T
     prior = base_prior(scores, g_n=2, g_r=0.3)
     assert (prior >= 0).all()
 
 
 def random_scores(seed: int, *shape: int) -> Tensor:
-    """Scores in [0, 1], the ends among them."""
+    """Scores in [0, 1], including 0 and 1."""
     rng = np.random.default_rng(seed)
     values = rng.random(shape) ** rng.choice([0.1, 1, 20], shape)
     return torch.tensor(np.where(rng.random(shape) < 0.1, rng.integers(0, 2, shape), values))
@@ -201,7 +203,7 @@ def test_rows_are_distributions(seed: int, how: tuple[int, float, float]) -> Non
 
 
 @given(crowds, st.booleans())
-def test_columns_are_those_of_the_whole(crowd: tuple[int, list[int], int, int], naive: bool) -> None:
+def test_priors_at_cells_are_entries_of_the_dense_priors(crowd: tuple[int, list[int], int, int], naive: bool) -> None:
     votes, offsets, said = random_crowd(*crowd)
     sources, labels = votes.shape[1], crowd[3]
     shape = len(offsets) - 1, sources, labels
@@ -219,7 +221,7 @@ def test_columns_are_those_of_the_whole(crowd: tuple[int, list[int], int, int], 
     torch.testing.assert_close(addon_row_sums(scales, table), addon.sum(-1))
 
 
-def test_gradients_of_columns() -> None:
+def test_gradients_of_priors_at_cells() -> None:
     _, _, said = random_crowd(2, [4, 6, 2], 3, 5)
     scores = torch.rand(3, 3, 5, dtype=double) * 0.8 + 0.1
     scales, table = torch.rand(3, 3, 5, dtype=double), torch.rand(3, 5, 5, dtype=double)
@@ -231,7 +233,7 @@ def test_gradients_of_columns() -> None:
     assert torch.autograd.gradcheck(columns, (scores.requires_grad_(), scales.requires_grad_()))
 
 
-def test_gradients_are_finite_at_the_ends() -> None:
+def test_gradients_are_finite_at_0_and_1() -> None:
     for exponent in (1.0, 1.5, 4.0, 60.0):
         scores = torch.tensor([[0.0, 0.0, 1.0], [1.0, 1e-20, 0.5]], requires_grad=True)
         (slope,) = torch.autograd.grad((base_prior(scores, g_n=exponent, g_r=0.01) ** 2).sum(), scores)
@@ -269,19 +271,19 @@ def test_the_best_source_always_has_a_high_score(steepness: float, root: float, 
     assert (scores[..., 1:].amax(-2) >= 1 / sources - 1e-6).all()
 
 
-def test_types_share_the_scores_of_their_labels() -> None:
+def test_labels_of_a_type_share_a_score() -> None:
     scores = torch.rand(2, 3, 5)
     found = expand_to_labels(scores, 9)
     assert found.shape == (2, 3, 9)
     for label in range(9):
         assert torch.equal(found[..., label], scores[..., (label + 1) // 2])
     assert expand_to_labels(scores, 5) is scores
-    with pytest.raises(ValueError, match="expected 7 or 4 scores, got 5"):
+    with pytest.raises(ValueError, match=r"expected 7 scores \(by label\) or 4 \(by entity type\), got 5"):
         expand_to_labels(scores, 7)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.booleans(), st.sampled_from(PAPER))
-def test_logits_give_back_every_score_that_can_be_had(
+def test_reliability_logits_invert_reachable_scores(
     seed: int, sources: int, softmax: bool, how: tuple[float, float, int]
 ) -> None:
     logits = torch.tensor(np.random.default_rng(seed).normal(0, 1.5, (sources, 4)))
@@ -293,7 +295,7 @@ def test_logits_give_back_every_score_that_can_be_had(
 
 
 @pytest.mark.parametrize("total", [0.3, 2.5])
-def test_scores_out_of_reach_are_missed_evenly(total: float) -> None:
+def test_unreachable_scores_are_normalized_over_the_sources(total: float) -> None:
     how: Any = {"h_n": 1.2, "h_s": 1.5, "h_r": 0.25}
     shares = total * torch.tensor([0.1, 0.2, 0.3, 0.4], dtype=double)
     shares = shares.clamp(max=0.99)
@@ -306,7 +308,7 @@ def test_scores_out_of_reach_are_missed_evenly(total: float) -> None:
 @pytest.mark.parametrize("sources", [1, 3])
 @pytest.mark.parametrize("softmax", [True, False])
 @pytest.mark.parametrize("root", [1.0, 3.0])
-def test_logits_are_finite_at_the_ends(sources: int, softmax: bool, root: float) -> None:
+def test_logits_are_finite_at_0_and_1(sources: int, softmax: bool, root: float) -> None:
     wanted = torch.tensor([[0.0, 0.0, 1.0], [1.0, 1.0, 0.0], [0.5, 0.0, 0.0]])[:sources]
     logits = reliability_logits(wanted, h_n=1.2, h_s=root, softmax=softmax)
     assert logits.dtype == torch.float32

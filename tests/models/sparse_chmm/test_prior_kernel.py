@@ -1,4 +1,4 @@
-"""The base prior straight from logits, against the functions in torch that define it."""
+"""The compiled base prior against the reference in torch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from convener.models.sparse_chmm.prior_kernel import PriorParams, base_prior_at, prior_rows
 from tests.inference.test_vote_cells import crowds, random_crowd
 
-# The paper's pairs, one without h, and shapes with sharp ends.
+# h_n, h_s: two pairs of the paper, one without h, and one with infinite slopes.
 SCALINGS = [(1.2, 1.5), (0.8, 1.5), (1.0, 1.0), (3.0, 0.5)]
 laws = st.builds(
     lambda how, exponent, share, softmax, naive: (how, exponent, share, softmax, naive),
@@ -23,7 +23,7 @@ laws = st.builds(
 
 
 @given(crowds, laws, st.booleans(), st.sampled_from([0.5, 4.0, 40.0]))
-def test_columns_and_gradients_are_those_of_the_twin(
+def test_values_and_gradients_equal_the_reference(
     crowd: tuple[int, list[int], int, int],
     how: tuple[tuple[float, float], float, float, bool, bool],
     by_type: bool,
@@ -65,7 +65,7 @@ def test_gradcheck(size: int, sources: int, softmax: bool, naive: bool) -> None:
     assert torch.autograd.gradcheck(lambda x: base_prior_at(x, 5, said, law), logits)
 
 
-def test_a_slice_stands_alone() -> None:
+def test_a_slice_of_sentences_has_the_same_values() -> None:
     _, _, said = random_crowd(6, [4, 0, 5, 7, 3], 3, 5)
     logits, law = torch.randn(5, 3, 3), PriorParams(1.2, 1.5, 4.0, 0.1)
     whole = base_prior_at(logits, 5, said, law)
@@ -73,12 +73,12 @@ def test_a_slice_stands_alone() -> None:
     assert torch.equal(base_prior_at(logits[2:4], 5, said[2:4], law), whole[first:last])
 
 
-def test_parameters_that_make_no_prior_are_refused() -> None:
+def test_invalid_parameters_raise_an_error() -> None:
     _, _, said = random_crowd(6, [4], 3, 5)
     logits = torch.randn(1, 3, 5)
-    with pytest.raises(ValueError, match=r"a turn of 0\.9 makes g negative"):
+    with pytest.raises(ValueError, match=r"g_r=0\.9 makes g negative"):
         base_prior_at(logits, 5, said, PriorParams(1.2, 1.5, 4.0, 0.9))
-    with pytest.raises(ValueError, match="expected steepness > 0"):
+    with pytest.raises(ValueError, match="expected h_n > 0"):
         base_prior_at(logits, 5, said, PriorParams(0.0, 1.5, 4.0, 0.1))
-    with pytest.raises(ValueError, match="expected 5 or 3 scores, got 4"):
+    with pytest.raises(ValueError, match=r"expected 5 scores \(by label\) or 3 \(by entity type\), got 4"):
         base_prior_at(logits[..., :4], 5, said, PriorParams(1.2, 1.5, 4.0, 0.1))

@@ -1,4 +1,4 @@
-"""The weighted XOR table against nested loops."""
+"""WXOR scores against nested loops."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
 
 def summed(votes: Votes, offsets: Offsets, scores: Floats, *, published: bool) -> tuple[Floats, Floats]:
-    """W before it is divided, and how often each label is said."""
+    """W before the division, and the number of votes of each source for each label."""
     sources, labels = scores.shape[1:]
     sums, counts = np.zeros((sources, labels, labels)), np.zeros((sources, labels))
     for m, (first, last) in enumerate(pairwise(offsets)):
@@ -25,9 +25,9 @@ def summed(votes: Votes, offsets: Offsets, scores: Floats, *, published: bool) -
                 continue
             counts[k, q] += 1
             for target in range(1, labels):
-                trust = [scores[m, j, target] for j in range(sources) if votes[t, j] == target]
-                if target != q and trust:
-                    weight = np.mean(trust) if published else np.sum(trust)
+                opposing = [scores[m, j, target] for j in range(sources) if votes[t, j] == target]
+                if target != q and opposing:
+                    weight = np.mean(opposing) if published else np.sum(opposing)
                     sums[k, q, target] += (1 - scores[m, k, q]) * weight
     return sums, counts
 
@@ -55,7 +55,7 @@ def published_table(sums: Floats, counts: Floats) -> Floats:
 
 
 @given(crowds, st.booleans(), st.sampled_from([np.float32, np.float64]))
-def test_the_table_is_the_nested_loops(crowd: tuple[int, list[int], int, int], published: bool, dtype: type) -> None:
+def test_scores_equal_nested_loops(crowd: tuple[int, list[int], int, int], published: bool, dtype: type) -> None:
     votes, offsets, _ = random_crowd(*crowd)
     rng = np.random.default_rng(crowd[0])
     scores = rng.random((len(offsets) - 1, votes.shape[1], crowd[3])).astype(dtype)
@@ -68,7 +68,7 @@ def test_the_table_is_the_nested_loops(crowd: tuple[int, list[int], int, int], p
 
 
 @given(crowds, st.integers(0, 6))
-def test_parts_add_up(crowd: tuple[int, list[int], int, int], cut: int) -> None:
+def test_sums_of_parts_add_up(crowd: tuple[int, list[int], int, int], cut: int) -> None:
     votes, offsets, _ = random_crowd(*crowd)
     cut = min(cut, len(offsets) - 1)
     scores = np.random.default_rng(0).random((len(offsets) - 1, votes.shape[1], crowd[3]))
@@ -80,38 +80,38 @@ def test_parts_add_up(crowd: tuple[int, list[int], int, int], cut: int) -> None:
     np.testing.assert_allclose(parts.scores(), whole.scores(), rtol=1e-9, atol=1e-12)
 
 
-def test_columns_are_distributions_over_what_the_source_says() -> None:
+def test_columns_are_distributions_over_the_labels_a_source_votes() -> None:
     votes, offsets, _ = random_crowd(5, [9] * 20, 4, 5)
     votes[:, 3] = np.where(votes[:, 3] > 2, 0, votes[:, 3])
     table = wxor_sums(votes, offsets, np.full((20, 4, 5), 0.7)).scores()
     assert (table[:, 0] == 0).all()
     assert (table[:, :, 0] == 0).all()
     assert (table[3, 3:] == 0).all()
-    said = [(votes[:, k] == q).any() for k in range(4) for q in range(5)]
+    voted = [(votes[:, k] == q).any() for k in range(4) for q in range(5)]
     for k, target in product(range(4), range(1, 5)):
-        others = [q for q in range(1, 5) if q != target and said[5 * k + q]]
+        others = [q for q in range(1, 5) if q != target and voted[5 * k + q]]
         assert table[k, :, target].sum() == pytest.approx(1.0 if others else 0.0)
         assert table[k, target, target] == 0
 
 
 @pytest.mark.parametrize("published", [True, False])
 @pytest.mark.parametrize("votes", [np.zeros((6, 3)), np.full((6, 3), -1), np.zeros((0, 3))])
-def test_without_marks_the_table_is_empty(votes: Votes, published: bool) -> None:
+def test_scores_are_zero_without_entity_votes(votes: Votes, published: bool) -> None:
     offsets = np.array([0, 0, len(votes)])
     scores = np.full((2, 3, 3), 0.5, np.float32)
     found = wxor_sums(votes.astype(np.int16), offsets, scores, published=published)
     np.testing.assert_array_equal(found.scores(), np.zeros((3, 3, 3)))
 
 
-def test_a_lone_source_disagrees_with_nobody() -> None:
+def test_a_single_source_has_no_disagreement() -> None:
     votes = np.array([[1], [2], [0], [3]], np.int16)
     found = wxor_sums(votes, np.array([0, 4]), np.full((1, 1, 5), 0.5))
     assert found.sums.sum() == 0
-    # Its softmax is even over what it says.
+    # The softmax of zeros is uniform over the labels it votes.
     np.testing.assert_allclose(found.scores()[0, :, 4], [0, 1 / 3, 1 / 3, 1 / 3, 0])
 
 
-def test_forms_do_not_mix() -> None:
+def test_published_and_printed_sums_cannot_be_added() -> None:
     zeros = np.zeros((1, 3, 3)), np.zeros((1, 3), np.int64)
-    with pytest.raises(ValueError, match="sums of one form"):
+    with pytest.raises(ValueError, match="sums of the same form"):
         WXORSums(*zeros) + WXORSums(*zeros, published=True)

@@ -1,4 +1,4 @@
-"""From a dataset or predictions to the rows of a long table."""
+"""Conversion between the rows of a long table and datasets or predictions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from convener.io.table.rows import EMPTY_CELL, GOLD, PREDICTIONS, ListColumn, Sp
 
 
 def rows_to_dataset(rows: SpanRows, options: ReadOptions, issues: Issues) -> LabeledData:
-    """The dataset of a table, or the predictions where it has aggregated labels."""
+    """Return the predictions of a table if it has any, else its dataset."""
     with error_location(rows.path):
         if rows.metadata is None:
             return _TableReader(rows, options, issues).build()
@@ -29,8 +29,41 @@ def rows_to_dataset(rows: SpanRows, options: ReadOptions, issues: Issues) -> Lab
     return apply_read_options(rows.metadata.restore(content), options, rows.path)
 
 
+def dataset_to_rows(content: LabeledData) -> SpanRows:
+    """Return rows in the order of the text: for each unit its text row, then the rows of its spans by source."""
+    data = get_dataset(content)
+    for name in (GOLD, PREDICTIONS, ""):
+        if name in data.sources:
+            raise FormatError(f"a table cannot store a source named {name!r}; rename it")
+    check_unicode(data)
+    text = data.text
+    in_tokens = text is not None and bool(misordered_tokens(text, data.offsets).any())
+    complete_sources = [
+        name
+        for column, name in enumerate(data.sources)
+        if data.silence[column] == "O" and not (data.votes[:, column] == ABSTAIN).any()
+    ]
+    extra = {"sees_all": complete_sources} | ({"offsets": "tokens"} if in_tokens else {})
+    rows_by_source = {"": _SourceRows(Spans.from_rows([]), np.arange(len(data)))}
+    for column, name in enumerate(data.sources):
+        rows_by_source[name] = _source_rows(data, data.votes[:, column], include_unmarked=name not in complete_sources)
+    if data.gold is not None:
+        rows_by_source[GOLD] = _source_rows(data, data.gold)
+    if isinstance(content, Predictions):
+        rows_by_source[PREDICTIONS] = _source_rows(data, content.labels, content.spans.score)
+    return SpanRows(
+        path="",
+        metadata=Metadata.from_content(content, **extra),
+        units=_units(content),
+        sources=tuple(rows_by_source)[1:],
+        types=data.tags.types,
+        location=str,
+        **_columns(data, list(rows_by_source.values()), in_characters=not in_tokens),
+    )
+
+
 class _TableReader:
-    """One table on its way to a dataset."""
+    """Converts the rows of one table."""
 
     def __init__(self, rows: SpanRows, options: ReadOptions, issues: Issues) -> None:
         rows.check()
@@ -63,16 +96,16 @@ class _TableReader:
         )
 
     def build(self) -> LabeledData:
-        """The dataset, or the predictions."""
+        """Return the dataset, or the predictions."""
         path, probabilities = self.rows.path, self.rows.units.probabilities
         gold = self._complete_labels(GOLD)[0] if GOLD in self.rows_by_source else None
         data = self._dataset_with_votes()
         if PREDICTIONS not in self.rows_by_source and self.metadata.model is None:
             if probabilities is not None:
-                self.issues.add("ignored", path, "columns", "probabilities without labels")
+                self.issues.add("ignored", path, "columns", "probabilities without predictions")
             return data if gold is None else data.with_gold(gold)
         if gold is not None:
-            self.issues.add("ignored", path, GOLD, "left out beside aggregated labels")
+            self.issues.add("ignored", path, GOLD, "gold labels in a table of predictions")
         labels, scores = self._complete_labels(PREDICTIONS)
         return Predictions(
             data=data,
@@ -84,10 +117,11 @@ class _TableReader:
         )
 
     def _dataset_with_votes(self) -> Dataset:
+        """Return the dataset with the votes of the selected sources."""
         rows, metadata = self.rows, self.metadata
         complete_sources = metadata.extra.get("sees_all") or []
         if not isinstance(complete_sources, list):
-            raise DataError("convener's facts: sees_all must list sources")
+            raise DataError("convener metadata: 'sees_all' must be a list of sources")
         observed = [name for name in self.rows_by_source if name not in (GOLD, PREDICTIONS)]
         available = tuple(dict.fromkeys([*(metadata.sources or ()), *observed]))
         names = select_sources(available, self.options, rows.path)
@@ -100,20 +134,20 @@ class _TableReader:
         if rows.score is not None:
             source_rows = [self.rows_by_source[name] for name in names if name in self.rows_by_source]
             if any(not np.isnan(rows.score[index]).all() for index in source_rows):
-                self.issues.add("ignored", rows.path, "scores", "kept only for source 'labels'")
+                self.issues.add("ignored", rows.path, "scores", "only scores of source 'labels' are read")
         silence = metadata.silences(names, self.options, default="abstain")
         return self.data.with_sources(names, votes, silence)
 
     def _complete_labels(self, name: str) -> tuple[NDArray[np.int16], NDArray[np.float32]]:
-        """Labels of gold or of the aggregation, which must speak of every unit."""
+        """Return labels and span scores of gold or predictions, which must cover every unit."""
         labels, scores, has_row = self._labels(name)
         if not has_row.all():
             unit = self.rows.units.describe(int(np.flatnonzero(~has_row)[0]))
-            raise DataError(f"{name} is known for only a part: {unit} has no row of it")
+            raise DataError(f"{name!r} must cover every document; {unit} has no {name} row")
         return labels, scores
 
     def _labels(self, name: str) -> tuple[NDArray[np.int16], NDArray[np.float32], NDArray[np.bool_]]:
-        """Labels of a source's spans, their scores, and the units it has a row for."""
+        """Return the labels of a source, its span scores, and the units it has rows for.  -> (N,), (S,), (M,)"""
         rows = self.rows
         row_ids = self.rows_by_source.get(name, np.zeros(0, np.int64))
         has_row = np.zeros(len(self.data), bool)
@@ -131,6 +165,7 @@ class _TableReader:
         return labels, rows.score[row_ids[kept]], has_row
 
     def _type_indices(self, row_ids: NDArray[np.int64]) -> NDArray[np.int16]:
+        """Return the entity type of each row."""
         tags = self.data.tags
         type_indices = [tags.type_index(name) if name in tags.types else -1 for name in self.rows.types]
         row_types = np.array([*type_indices, -1], np.int16)[self.rows.label[row_ids]]
@@ -141,13 +176,14 @@ class _TableReader:
         return row_types
 
     def _scores(self, scores: NDArray[np.float32]) -> NDArray[np.float32] | None:
+        """Return the scores of predicted spans; None unless all spans have one."""
         if self.is_native and "scores" not in self.metadata.contents:
-            return None  # those in the file follow from the probabilities
+            return None  # they follow from the probabilities
         missing = np.isnan(scores)
         if missing.all():
             return None
         if missing.any():
-            detail = f"{missing.sum()} of {len(scores)} labels have none, so none is kept"
+            detail = f"{missing.sum()} of {len(scores)} predicted spans have no score"
             self.issues.add("ignored", self.rows.path, "scores", detail)
             return None
         return scores
@@ -165,43 +201,10 @@ class _TableReader:
 
 
 class _SourceRows(NamedTuple):
-    """Rows of one source: of its spans, and without one of the units where it marked nothing."""
+    """Rows of one source: one per span, and one per unit that it annotated without marking a span."""
 
     spans: Spans
     unmarked_units: NDArray[np.int64]
-
-
-def dataset_to_rows(content: LabeledData) -> SpanRows:
-    """Rows in the order of the text: the document's, then those of its spans by source."""
-    data = get_dataset(content)
-    for name in (GOLD, PREDICTIONS, ""):
-        if name in data.sources:
-            raise FormatError(f"a table cannot hold a source named {name!r}; rename it")
-    check_unicode(data)
-    text = data.text
-    in_tokens = text is not None and bool(misordered_tokens(text, data.offsets).any())
-    complete_sources = [
-        name
-        for column, name in enumerate(data.sources)
-        if data.silence[column] == "O" and not (data.votes[:, column] == ABSTAIN).any()
-    ]
-    extra = {"sees_all": complete_sources} | ({"offsets": "tokens"} if in_tokens else {})
-    rows_by_source = {"": _SourceRows(Spans.from_rows([]), np.arange(len(data)))}
-    for column, name in enumerate(data.sources):
-        rows_by_source[name] = _source_rows(data, data.votes[:, column], include_unmarked=name not in complete_sources)
-    if data.gold is not None:
-        rows_by_source[GOLD] = _source_rows(data, data.gold)
-    if isinstance(content, Predictions):
-        rows_by_source[PREDICTIONS] = _source_rows(data, content.labels, content.spans.score)
-    return SpanRows(
-        path="",
-        metadata=Metadata.from_content(content, **extra),
-        units=_units(content),
-        sources=tuple(rows_by_source)[1:],
-        types=data.tags.types,
-        location=str,
-        **_columns(data, list(rows_by_source.values()), in_characters=not in_tokens),
-    )
 
 
 def _source_rows(
@@ -211,9 +214,9 @@ def _source_rows(
     *,
     include_unmarked: bool = True,
 ) -> _SourceRows:
-    """Rows of one source; `said` adds one for each unit it saw and marked nothing in."""
+    """Return the rows of one source; `include_unmarked` adds a row for each unit without spans."""
     if score is not None and not np.isfinite(score).all():
-        raise FormatError("a table cannot hold scores that are not numbers")
+        raise FormatError("a table cannot store scores that are not finite")
     spans = data.tags.spans(labels, data.offsets)
     is_unmarked = (data.lengths == 0) & include_unmarked
     if include_unmarked:
@@ -223,7 +226,7 @@ def _source_rows(
 
 
 def _columns(data: Dataset, source_rows: list[_SourceRows], *, in_characters: bool) -> dict[str, Any]:
-    """The columns of all rows, those of one unit together."""
+    """Return the columns of all rows, grouped by unit."""
 
     def column(name: str, fill: Any, dtype: Any) -> Any:
         parts = [np.zeros(0, dtype)]
@@ -256,12 +259,13 @@ def _columns(data: Dataset, source_rows: list[_SourceRows], *, in_characters: bo
 
 
 def _units(content: LabeledData) -> TextUnits:
+    """Return the sentences as units of a table."""
     data = get_dataset(content)
     text = data.text
     sentence_ids = StringArray.from_list(map(str, range(len(data))))
     probabilities = content.probabilities if isinstance(content, Predictions) else None
     if probabilities is not None and not np.isfinite(probabilities).all():
-        raise FormatError("a table cannot hold probabilities that are not numbers")
+        raise FormatError("a table cannot store probabilities that are not finite")
     return TextUnits(
         doc_ids=sentence_ids if data.doc_ids is None else data.doc_ids,
         sentence_ids=None if data.doc_ids is None else sentence_ids,

@@ -1,4 +1,4 @@
-"""Long tables as CSV: any of , ; and tab, quoted as usual, lists as JSON in a cell."""
+"""Long tables as CSV: separated by comma, semicolon or tab; lists are JSON in a cell."""
 
 from __future__ import annotations
 
@@ -20,18 +20,16 @@ from convener.data.issues import Issues
 from convener.data.ragged import StringArray, lengths_to_offsets
 from convener.errors import DataError
 from convener.io.metadata import Metadata
-from convener.io.table.rows import EMPTY_CELL, REQUIRED, ListColumn, SpanRows, TextUnits, check_columns
+from convener.io.table.rows import EMPTY_CELL, LIST_COLUMNS, REQUIRED, ListColumn, SpanRows, TextUnits, check_columns
 from convener.storage import decode_utf8
 
 METADATA_DOC_ID = "#convener"
-"""What stands for a document id in the row that holds the facts."""
-LIST_COLUMNS = {"tokens": "tokens", "chars": "token_offsets", "probabilities": "probabilities"}
-"""Columns of lists, and the fields of `TextUnits` that hold them."""
+"""Document id of the row that contains the metadata."""
 INTEGER_PATTERN = re.compile(r"[+-]?[0-9]{1,15}(?:\.0*)?", re.ASCII)
 
 
 def read_csv(path: Path, issues: Issues) -> SpanRows:
-    """The rows of a CSV file."""
+    """Read the rows of a CSV file."""
     where = str(path)
     text = decode_utf8(path.read_bytes(), where)
     header = text.split("\n", 1)[0].strip()
@@ -49,11 +47,12 @@ def read_csv(path: Path, issues: Issues) -> SpanRows:
                     raise DataError(f"{location}: expected {len(names)} cells, got {len(cells)}")
                 collector.add(dict(zip(names, cells, strict=True)), reader.line_num)
         except csv.Error as error:
-            raise DataError(f"{where}:{reader.line_num}: not CSV: {error}") from None
+            raise DataError(f"{where}:{reader.line_num}: not valid CSV: {error}") from None
     return collector.build(has_scores="score" in names)
 
 
 def _delimiter(header: str) -> str:
+    """Return the delimiter that separates the column `doc_id` from others."""
     for delimiter in ",;\t":
         if "doc_id" in (cell.strip(' "') for cell in header.split(delimiter)):
             return delimiter
@@ -62,7 +61,7 @@ def _delimiter(header: str) -> str:
 
 @contextmanager
 def _unlimited_cell_size() -> Iterator[None]:
-    """Lets cells be longer than the csv module's 128 KiB: a document is one cell."""
+    """Lift the 128 KiB limit of the csv module: a cell may contain a whole document."""
     old_limit = csv.field_size_limit(2**31 - 1)
     try:
         yield
@@ -88,9 +87,9 @@ class _RowCollector:
         self.has_sentences = False
 
     def add(self, row: dict[str, str], line: int) -> None:
-        """One row."""
+        """Add one row."""
         location = f"{self.path}:{line}"
-        if not any(row.values()):  # as spreadsheets leave them at the end
+        if not any(row.values()):  # spreadsheets may end with empty rows
             return
         if not self.line_numbers and self.metadata is None and row["doc_id"] == METADATA_DOC_ID:
             self.metadata = Metadata.from_json(row.get("text", ""), location)
@@ -116,16 +115,16 @@ class _RowCollector:
                 self._set_unit_value(name, parse, unit, cell, location)
 
     def _set_unit_value(self, name: str, parse: Callable[[str, str], Any], unit: int, cell: str, location: str) -> None:
-        """Keep what a row says of its unit; another row may repeat it, not change it."""
+        """Record a cell that describes the unit; other rows of the unit may repeat the value, but not change it."""
         if unit not in self.raw_cells[name]:
             self.raw_cells[name][unit] = cell
             self.parsed_cells[name][unit] = parse(cell, location)
         elif self.raw_cells[name][unit] != cell:
             document = next(key[0] for key, number in self.units.items() if number == unit)
-            raise DataError(f"{location}: another {name} of document {document!r} than before")
+            raise DataError(f"{location}: conflicting {name!r} for document {document!r}")
 
     def build(self, *, has_scores: bool) -> SpanRows:
-        """All rows, as arrays."""
+        """Return all rows as arrays."""
         keys = list(self.units)
         line_numbers = self.line_numbers
         return SpanRows(
@@ -149,6 +148,7 @@ class _RowCollector:
         )
 
     def _unit_columns(self, num_units: int) -> dict[str, Any]:
+        """Return the fields of `TextUnits` that the cells fill."""
         columns: dict[str, Any] = {}
         if texts := self.parsed_cells["text"]:
             columns["text"] = StringArray.from_list(texts.get(unit, "") for unit in range(num_units))
@@ -167,11 +167,12 @@ class _RowCollector:
             return StringArray.from_list(token for array in arrays for token in array)
         non_empty = [array for array in arrays if len(array)]
         if len({array.shape[1] for array in non_empty}) > 1:
-            raise DataError(f"{self.path}: {name} have rows of different lengths")
+            raise DataError(f"{self.path}: {name}: rows have different lengths")
         return np.concatenate(non_empty) if non_empty else arrays[0]
 
 
 def _parse_integer(cell: str, name: str, location: str) -> int:
+    """Return the integer in a cell, EMPTY_CELL for an empty one; "3.0" is accepted, as pandas writes it."""
     if not cell:
         return EMPTY_CELL
     if not INTEGER_PATTERN.fullmatch(cell.strip()):
@@ -197,7 +198,7 @@ def _parse_list(cell: str, name: str, location: str) -> list[Any]:
     except (ValueError, RecursionError):
         values = None
     if not isinstance(values, list):
-        raise DataError(f"{location}: {name}: expected a list as JSON, got {cell!r:.60}")
+        raise DataError(f"{location}: {name}: expected a JSON list, got {cell!r:.60}")
     return values
 
 
@@ -227,21 +228,22 @@ def _parse_probabilities(cell: str, location: str) -> Any:
     if not values:
         return np.zeros((0, 0), np.float32)
     if rows.ndim != 2 or not np.isfinite(rows).all():
-        raise DataError(f"{location}: probabilities: expected a list of numbers for each token")
+        raise DataError(f"{location}: probabilities: expected one list of numbers per token")
     return rows
 
 
 _CELL_PARSERS: dict[str, Callable[[str, str], Any]] = {
-    "text": lambda cell, place: cell,
+    "text": lambda cell, location: cell,
     "tokens": _parse_tokens,
     "chars": _parse_token_offsets,
-    "char_start": lambda cell, place: _parse_integer(cell, "char_start", place),
+    "char_start": lambda cell, location: _parse_integer(cell, "char_start", location),
     "probabilities": _parse_probabilities,
 }
+"""Parsers of the columns that describe a unit."""
 
 
 def write_csv(rows: SpanRows, path: Path) -> None:
-    """Rows as a CSV file; the first row after the header holds the facts."""
+    """Write rows as CSV; the first row after the header contains the metadata."""
     units, metadata = rows.units, rows.metadata
     names = [*REQUIRED, "text"]
     cells: dict[str, list[str]] = {}
@@ -266,7 +268,7 @@ def write_csv(rows: SpanRows, path: Path) -> None:
 
 
 def _json_cells(lists: ListColumn) -> list[str]:
-    """The list of each unit as JSON."""
+    """Return the list of each unit as JSON."""
     values = lists.values.to_list() if isinstance(lists.values, StringArray) else lists.values.tolist()
     bounds = lengths_to_offsets(lists.lengths).tolist()
     return [json.dumps(values[a:b], ensure_ascii=False) for a, b in pairwise(bounds)]

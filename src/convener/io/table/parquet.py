@@ -1,4 +1,4 @@
-"""Long tables as Parquet: read and written as whole columns, the facts in the schema."""
+"""Long tables as Parquet, converted column by column; the metadata is in the schema."""
 
 from __future__ import annotations
 
@@ -13,14 +13,24 @@ from convener.data.ragged import StringArray, lengths_to_offsets
 from convener.errors import DataError
 from convener.io import arrow
 from convener.io.metadata import Metadata
-from convener.io.table.rows import EMPTY_CELL, OPTIONAL, REQUIRED, ListColumn, SpanRows, TextUnits, check_columns
+from convener.io.table.rows import (
+    EMPTY_CELL,
+    LIST_COLUMNS,
+    OPTIONAL,
+    REQUIRED,
+    ListColumn,
+    SpanRows,
+    TextUnits,
+    check_columns,
+)
 from convener.storage import decode_utf8
 
 METADATA_KEY = b"convener"
+"""Key of the metadata in the schema."""
 
 
 def read_parquet(path: Path, issues: Issues) -> SpanRows:
-    """The rows of a Parquet file."""
+    """Read the rows of a Parquet file."""
     where = str(path)
     pq = arrow.import_pyarrow("pyarrow.parquet")
     schema = arrow.read_parquet_schema(path)
@@ -40,14 +50,14 @@ def read_parquet(path: Path, issues: Issues) -> SpanRows:
 
 
 class _Reader:
-    """Turns the columns of one table into arrays."""
+    """Converts the columns of one Arrow table to arrays."""
 
     def __init__(self, table: Any, path: str) -> None:
         self.table, self.path = table, path
         self.names = table.column_names
 
     def build(self, metadata: Metadata | None) -> SpanRows:
-        """All rows."""
+        """Return all rows."""
         doc_codes, distinct_doc_ids = self._dictionary_codes("doc_id", allow_integers=True)
         if (doc_codes < 0).any():
             row = int(np.flatnonzero(doc_codes < 0)[0])
@@ -60,7 +70,9 @@ class _Reader:
         label, types = self._factorize_names("label")
         sentence_ids = None
         if distinct_sentence_ids is not None:
-            padded = StringArray.concat([distinct_sentence_ids, StringArray.from_list([""])])  # the last is for null
+            padded = StringArray.concat(
+                [distinct_sentence_ids, StringArray.from_list([""])]
+            )  # -1 (null) selects the last
             sentence_ids = padded.take(sentence_codes[first_rows] % len(padded))
         has_text_row = np.zeros(len(first_rows), bool)
         has_text_row[unit[source < 0]] = True
@@ -83,7 +95,7 @@ class _Reader:
             label=label,
             types=types,
             score=self._scores(),
-            location=lambda row: f"{path}: row {row}",  # keeps the path, not the table
+            location=lambda row: f"{path}: row {row}",  # captures the path, not the table
         )
 
     def _type_error(self, name: str, expected: str, hint: str = "") -> DataError:
@@ -91,7 +103,7 @@ class _Reader:
         return DataError(f"{self.path}: column {name}: expected {expected}, got {arrow_type}{hint}")
 
     def _dictionary_codes(self, name: str, *, allow_integers: bool) -> tuple[NDArray[np.int64], StringArray]:
-        """Numbers of the distinct values, -1 for null, and the values as strings."""
+        """Return the code of each value (-1 = null) and the distinct values as strings.  -> (R,), (C,)"""
         pa, types = arrow.import_pyarrow(), arrow.import_pyarrow("pyarrow.types")
         column = self.table.column(name)
         if types.is_null(column.type):
@@ -101,7 +113,7 @@ class _Reader:
         return arrow.dictionary_codes(column)
 
     def _factorize_names(self, name: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-        """Numbers of the distinct names by first appearance, -1 for an empty cell."""
+        """Return the index of each name (-1 = empty cell) and the names by first appearance.  -> (R,), names"""
         codes, values = self._dictionary_codes(name, allow_integers=False)
         names = values.to_list()
         codes[np.isin(codes, [k for k, text in enumerate(names) if not text])] = -1
@@ -118,7 +130,7 @@ class _Reader:
     def _integers(self, name: str) -> Any:
         pa, types = arrow.import_pyarrow(), arrow.import_pyarrow("pyarrow.types")
         column = self.table.column(name)
-        if types.is_floating(column.type):  # as pandas writes whole numbers with gaps
+        if types.is_floating(column.type):  # pandas writes integer columns with missing values as floats
             values = column.to_numpy()
             is_integer = np.isnan(values) | (np.trunc(values) == values)
             if not is_integer.all():
@@ -145,7 +157,7 @@ class _Reader:
         return scores
 
     def _unit_columns(self) -> dict[str, Any]:
-        """What the table says of its units."""
+        """Return the fields of `TextUnits` that the table fills."""
         columns: dict[str, Any] = {}
         text, has_value = self._value_per_unit("text")
         if text is not None:
@@ -163,8 +175,7 @@ class _Reader:
             self._integers("char_start")
             columns["doc_offsets"] = np.zeros(self.num_units, np.int64)
             columns["doc_offsets"][has_value] = arrow.to_numpy(doc_offsets, np.int64)
-        list_fields = {"tokens": "tokens", "chars": "token_offsets", "probabilities": "probabilities"}
-        for name, field_name in list_fields.items():
+        for name, field_name in LIST_COLUMNS.items():
             column, has_value = self._value_per_unit(name)
             if column is not None:
                 list_lengths, values = arrow.flatten_lists(column, f"{self.path}: {name}")
@@ -174,7 +185,7 @@ class _Reader:
         return columns
 
     def _list_values(self, name: str, values: Any) -> Any:
-        """The values of a column of lists: strings, or rows of numbers."""
+        """Return the values of a list column: strings, or a matrix with one row per token."""
         if name == "tokens":
             if len(values) and not arrow.is_string(values.type):
                 raise self._type_error("tokens", "lists of strings")
@@ -191,9 +202,9 @@ class _Reader:
         return array
 
     def _value_per_unit(self, name: str) -> tuple[Any, NDArray[np.bool_]]:
-        """The one value of each unit that has any, in the order of the units, and which have.
+        """Return the values of the units that have one, in the order of units, and whether each unit has one.
 
-        Several rows of a unit may repeat the value; another value is refused.
+        Several rows of a unit may repeat the value; different values are an error.
         """
         has_value = np.zeros(self.num_units, bool)
         if name not in self.names or self.table.column(name).null_count == self.table.num_rows:
@@ -216,20 +227,20 @@ class _Reader:
         for row, other in zip(rows.tolist(), first_rows.tolist(), strict=True):
             if column[row] != column[other]:
                 document = self.table.column("doc_id")[row].as_py()
-                raise DataError(f"{self.path}: row {row}: another {name} of document {document!r} than before")
+                raise DataError(f"{self.path}: row {row}: conflicting {name!r} for document {document!r}")
 
 
 def _equal(left: Any, right: Any) -> bool:
-    """Whether two columns hold the same values, compared without Python objects."""
+    """Whether two columns have equal values, compared without Python objects."""
     return bool(left.combine_chunks().equals(right.combine_chunks()))
 
 
 def _factorize_pairs(
     first_codes: NDArray[np.int64], second_codes: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Numbers the distinct pairs by first appearance; and where each appears first.
+    """Number the distinct pairs by first appearance; returns the number of each row and the first row of each pair.
 
-    Rows of one unit mostly stand together, so only the first row of each run is sorted.
+    Rows of a unit are mostly consecutive, so only the first row of each run is sorted.
     """
     if not len(first_codes):
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -245,7 +256,7 @@ def _factorize_pairs(
 
 
 def write_parquet(rows: SpanRows, path: Path) -> None:
-    """Rows as a Parquet file; only rows of documents hold text and tokens."""
+    """Write rows as Parquet; only text rows contain text and tokens."""
     pa, pq = arrow.import_pyarrow(), arrow.import_pyarrow("pyarrow.parquet")
     units = rows.units
     is_text_row = rows.source < 0
@@ -265,12 +276,8 @@ def write_parquet(rows: SpanRows, path: Path) -> None:
         text_unit_indices = pa.array(rows.unit, mask=~is_text_row)
         columns["text"] = arrow.from_strings(units.text).take(text_unit_indices)
         columns["char_start"] = pa.array(units.doc_offsets).take(text_unit_indices)
-    lists = {
-        "tokens": units.tokens,
-        "chars": units.token_offsets,
-        "probabilities": units.probabilities,
-    }
-    for name, list_column in lists.items():
+    for name, field_name in LIST_COLUMNS.items():
+        list_column: ListColumn | None = getattr(units, field_name)
         if list_column is None:
             continue
         if name == "tokens":

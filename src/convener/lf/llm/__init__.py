@@ -1,4 +1,4 @@
-"""Language models as sources."""
+"""Large language models as sources."""
 
 from convener.lf.llm.client import ClientConfig
 from convener.lf.llm.prompt import Prompt

@@ -1,18 +1,14 @@
-"""A server that speaks OpenAI's protocol: asked politely, again if need be, and not for ever."""
+"""Client of an OpenAI-compatible server: concurrent requests, retries, a circuit breaker and a response cache."""
 
 from __future__ import annotations
 
 import json
 import os
-import random
 import threading
-import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,113 +19,66 @@ from convener.storage import atomic_write, compute_digest
 
 RESPONSES_DIR = "answers"
 VERSION = "1"
+BASE_URL_ENV = "OPENAI_BASE_URL"
+PLACEHOLDER_KEY = "none"
+"""Key sent if none is set: local servers need none, but the openai client requires one."""
+RETRY_COUNT_HEADER = "x-stainless-retry-count"
+"""Request header in which the openai client counts its retries."""
+SKIPPED = "skipped after too many consecutive failures"
+NO_CONTENT = "response without content"
+
+Request = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClientConfig:
+    """Server, concurrency and error handling of a client."""
+
+    base_url: str | None = None
+    """URL of the server; default: the variable OPENAI_BASE_URL, else OpenAI's own server."""
+    api_key_env: str = "OPENAI_API_KEY"
+    """Environment variable that holds the API key. The key itself is never a setting."""
+    concurrency: int = 4
+    """Maximum number of concurrent requests."""
+    timeout: float = 60.0
+    """Seconds to wait for the server before a request fails."""
+    max_attempts: int = 5
+    """Maximum number of requests per text; 1 disables retries. The openai client repeats requests
+    after rate limits, server errors, timeouts and connection errors. It waits as long as the server
+    demands (Retry-After) or up to 8 seconds, and gives up if the server demands minutes."""
+    max_consecutive_failures: int = 10
+    """Circuit breaker: after this many failed texts in a row the remaining texts are skipped."""
+
+    def __post_init__(self) -> None:
+        check_min(self, 1, "concurrency", "max_attempts", "max_consecutive_failures")
+        if not self.timeout > 0:
+            raise ConfigError(f"timeout must be above 0, got {self.timeout}")
 
 
 class Response(NamedTuple):
-    """What a model said, and how many tokens were read and written for it."""
+    """Text of a model's response, and the number of tokens read and written."""
 
     content: str
     prompt_tokens: int = 0
     completion_tokens: int = 0
 
 
-class ResponseCache:
-    """One file for each answer, under a digest of the whole request.
-
-    The request holds the model's name, what it is told and how it is set, and the text; neither
-    the endpoint nor the key to it.
-    """
-
-    def __init__(self, cache_dir: Path) -> None:
-        self.cache_dir = cache_dir
-
-    def path(self, request: Mapping[str, Any]) -> Path:
-        """The file of a request's answer, there or not."""
-        key = compute_digest(VERSION, request)[:32]
-        return self.cache_dir / RESPONSES_DIR / key[:2] / f"{key}.json"
-
-    def get(self, request: Mapping[str, Any]) -> Response | None:
-        """The answer, if it is there and whole."""
-        try:
-            response = Response(**json.loads(self.path(request).read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError):
-            return None
-        return response if isinstance(response.content, str) else None
-
-    def put(self, request: Mapping[str, Any], response: Response) -> None:
-        """Keep an answer; a disk that takes none is no reason to lose it."""
-        try:
-            with atomic_write(self.path(request)) as draft:
-                # Escaped: an answer may hold halves of characters, which no file can.
-                draft.write_text(json.dumps(response._asdict()), encoding="utf-8")
-        except DataError as error:
-            warnings.warn(f"answer not kept: {error}", ConvenerWarning, stacklevel=2)
-
-
-Request = Mapping[str, Any]
 OnResponse = Callable[[Request, Response], None]
-BASE_URL_ENV = "OPENAI_BASE_URL"
-PLACEHOLDER_KEY = "none"
-"""Said where no key is set: servers of one's own want none, the client wants something."""
-RETRYABLE_STATUS = (408, 409, 429)
-"""Errors below 500 that may pass."""
-QUOTA_ERROR_CODE = "insufficient_quota"
-"""A rate limit that does not."""
-SKIPPED = "not asked: too many failures in a row"
-NO_CONTENT = "an answer without content"
-
-
-@dataclass(frozen=True, kw_only=True)
-class ClientConfig:
-    """Where a model is asked, and how patiently."""
-
-    base_url: str | None = None
-    """The server; by default what OPENAI_BASE_URL says, or OpenAI's own."""
-    api_key_env: str = "OPENAI_API_KEY"
-    """The environment variable that holds the key. The key itself is never a setting."""
-    concurrency: int = 4
-    """Requests under way at the same time, at most."""
-    timeout: float = 60.0
-    """Seconds that the server may be silent."""
-    max_attempts: int = 5
-    """Requests for one text, at most: rate limits, errors of the server and silence may pass."""
-    backoff: float = 1.0
-    """Seconds before the second request, twice as many before each further one; where the server
-    says when to come back, that is kept to."""
-    max_wait: float = 60.0
-    """Seconds before any request, at most; a server that wants more time is given up for the
-    text."""
-    max_consecutive_failures: int = 10
-    """So many texts in a row without an answer, and the others are not asked for."""
-
-    def __post_init__(self) -> None:
-        check_min(self, 1, "concurrency", "max_attempts", "max_consecutive_failures")
-        check_min(self, 0, "backoff", "max_wait")
-        if not self.timeout > 0:
-            raise ConfigError(f"timeout must be above 0, got {self.timeout}")
 
 
 class RequestResult(NamedTuple):
-    """An answer, or why there is none, and how many requests it took."""
+    """A response, or the error if there is none, and the number of requests sent."""
 
     response: Response | None
     num_requests: int
     error: str = ""
 
 
-class RequestFailure(NamedTuple):
-    """Why there is no answer, whether that may pass, and when the server wants to be asked."""
-
-    reason: str
-    retryable: bool = False
-    retry_after: float | None = None
-
-
 class Client:
-    """Asks an endpoint many things at once.
+    """Sends requests concurrently.
 
-    After `give_up` failures in a row the rest is not asked for; each further call of `ask` begins
-    with requests that are not repeated, to see whether the endpoint is back.
+    After `max_consecutive_failures` the remaining requests are skipped; each further call of `send`
+    starts with requests that are not retried, to test whether the server is available again.
     """
 
     def __init__(self, config: ClientConfig) -> None:
@@ -138,9 +87,10 @@ class Client:
         self._lock = threading.Lock()
 
     def send(self, requests: Sequence[Request], on_response: OnResponse) -> Iterator[RequestResult]:
-        """Replies in the order of the requests; nothing that a server does raises.
+        """Yield results in the order of the requests; failures of the server do not raise.
 
-        `keep` is called with each answer as it comes: who stops the run has what was paid for.
+        `on_response` is called with each response on arrival, so that an interrupted run keeps the
+        responses it has paid for.
         """
         if not requests:
             return
@@ -156,54 +106,77 @@ class Client:
         max_failures = self.config.max_consecutive_failures
         if self._consecutive_failures >= max_failures:
             return RequestResult(None, 0, SKIPPED)
-        # The last one before the rest is given up decides quickly.
-        attempts = self.config.max_attempts if self._consecutive_failures < max(1, max_failures - 1) else 1
-        result = self._send_with_retries(openai, openai_client, request, attempts)
+        # One failure before the circuit breaker opens, requests are not retried.
+        if self._consecutive_failures >= max(1, max_failures - 1):
+            openai_client = openai_client.with_options(max_retries=0)
+        result = _complete(openai, openai_client, request)
         with self._lock:
             self._consecutive_failures = self._consecutive_failures + 1 if result.response is None else 0
         if result.response is not None:
             on_response(request, result.response)
         return result
 
-    def _send_with_retries(self, openai: Any, openai_client: Any, request: Request, attempts: int) -> RequestResult:
-        attempt, failure = 0, RequestFailure("")
-        while attempt < attempts:
-            attempt += 1
-            try:
-                return _parse_completion(openai_client.chat.completions.create(**_request_arguments(request)), attempt)
-            except Exception as error:  # of any kind: what was sent may be no HTTP at all
-                failure = _classify_error(openai, error)
-            delay = self._retry_delay(attempt, failure)
-            if not failure.retryable or delay > self.config.max_wait:
-                break
-            if attempt < attempts:
-                time.sleep(delay)
-        return RequestResult(None, attempt, failure.reason)
 
-    def _retry_delay(self, attempt: int, failure: RequestFailure) -> float:
-        """Seconds until the next request: as asked, or longer each time.
+class ResponseCache:
+    """Stores one file per response, named by a digest of the request.
 
-        Never quite the same, so that requests that failed together do not return together.
-        """
-        if failure.retry_after is not None:
-            return failure.retry_after
-        delay = self.config.backoff * 2.0 ** min(attempt - 1, 30)
-        return min(delay, self.config.max_wait) * random.uniform(0.5, 1)  # noqa: S311
+    The request holds the model's name, the messages and the sampling options, but neither the URL
+    of the server nor the key.
+    """
+
+    def __init__(self, cache_dir: Path) -> None:
+        self.cache_dir = cache_dir
+
+    def path(self, request: Request) -> Path:
+        """Return the file of a response, which need not exist."""
+        key = compute_digest(VERSION, request)[:32]
+        return self.cache_dir / RESPONSES_DIR / key[:2] / f"{key}.json"
+
+    def get(self, request: Request) -> Response | None:
+        """Return the stored response, or None if it is missing or damaged."""
+        try:
+            response = Response(**json.loads(self.path(request).read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            return None
+        return response if isinstance(response.content, str) else None
+
+    def put(self, request: Request, response: Response) -> None:
+        """Store a response; a write error is only a warning, so that the response is still used."""
+        try:
+            with atomic_write(self.path(request)) as draft:
+                # ASCII only: a response may contain lone surrogates, which UTF-8 cannot encode.
+                draft.write_text(json.dumps(response._asdict()), encoding="utf-8")
+        except DataError as error:
+            warnings.warn(f"response not cached: {error}", ConvenerWarning, stacklevel=2)
 
 
 def _make_openai_client(openai: Any, config: ClientConfig) -> Any:
-    """A client; what it does of its own about failures is switched off, so that all is counted."""
     url = config.base_url or os.environ.get(BASE_URL_ENV)
     key = os.environ.get(config.api_key_env, "").strip()
     if not key and not url:
         raise ConfigError(
-            f"no key: set the environment variable {config.api_key_env}, or base_url to a server that wants none"
+            f"no API key: set the environment variable {config.api_key_env}, or base_url for a server without keys"
         )
-    return openai.OpenAI(base_url=url, api_key=key or PLACEHOLDER_KEY, timeout=config.timeout, max_retries=0)
+    return openai.OpenAI(
+        base_url=url, api_key=key or PLACEHOLDER_KEY, timeout=config.timeout, max_retries=config.max_attempts - 1
+    )
+
+
+def _complete(openai: Any, openai_client: Any, request: Request) -> RequestResult:
+    """Send one request, with the retries of the openai client."""
+    num_requests = 1
+    try:
+        raw = openai_client.chat.completions.with_raw_response.create(**_request_arguments(request))
+        num_requests += raw.retries_taken
+        return _parse_completion(raw.parse(), num_requests)
+    except Exception as error:  # of any kind: the server may not even speak HTTP
+        if isinstance(error, openai.APIError) and error.request is not None:
+            num_requests = 1 + int(error.request.headers.get(RETRY_COUNT_HEADER, 0))
+        return RequestResult(None, num_requests, _describe_failure(openai, error))
 
 
 def _request_arguments(request: Request) -> dict[str, Any]:
-    """A request as the client takes it: fields it may not know go as they are."""
+    """Return the arguments of the openai client; fields it may not know go into `extra_body`."""
     standard = {name: request[name] for name in ("model", "messages")}
     return {
         **standard,
@@ -212,7 +185,7 @@ def _request_arguments(request: Request) -> dict[str, Any]:
 
 
 def _parse_completion(completion: Any, num_requests: int) -> RequestResult:
-    """What a server said; anything may stand where an answer should."""
+    """Return the first choice of a completion; any part of it may be missing or of another type."""
     choices = getattr(completion, "choices", None) or [None]
     content = getattr(getattr(choices[0], "message", None), "content", None)
     if not isinstance(content, str):
@@ -225,28 +198,12 @@ def _parse_completion(completion: Any, num_requests: int) -> RequestResult:
     return RequestResult(Response(content, prompt_tokens, completion_tokens), num_requests)
 
 
-def _classify_error(openai: Any, error: Exception) -> RequestFailure:
-    """Why there was no answer; not in the server's words, which may repeat the key."""
+def _describe_failure(openai: Any, error: Exception) -> str:
+    """Describe a failure without the server's message, which may repeat the key."""
     if isinstance(error, openai.APIStatusError):
-        retryable = error.status_code in RETRYABLE_STATUS or error.status_code >= 500
-        return RequestFailure(
-            f"HTTP {error.status_code}",
-            retryable=retryable and error.code != QUOTA_ERROR_CODE,
-            retry_after=_retry_after(error.response.headers),
-        )
+        return f"HTTP {error.status_code}"
     if isinstance(error, openai.APITimeoutError):
-        return RequestFailure("timeout", retryable=True)
+        return "timeout"
     if isinstance(error, openai.APIConnectionError):
-        return RequestFailure("no connection", retryable=True)
-    return RequestFailure(type(error).__name__)
-
-
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds that a server wants to be left alone, if it says so: as a number or as a date."""
-    for name, unit in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
-        with suppress(KeyError, ValueError):
-            return max(0.0, float(headers[name]) / unit)
-    with suppress(KeyError, ValueError, TypeError, OverflowError):
-        when = parsedate_to_datetime(headers["retry-after"]).timestamp()
-        return max(0.0, when - time.time())
-    return None
+        return "no connection"
+    return type(error).__name__

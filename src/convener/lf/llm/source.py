@@ -1,7 +1,7 @@
-"""A language model as a source: any endpoint that speaks OpenAI's protocol.
+"""A language model behind an OpenAI-compatible API as a labeling function.
 
-`prompt` writes the request, `endpoint` sends it, `answers` keeps what came, `reading` finds the
-quotes in it and `quotes` their places in the text; `counts` tells what happened.
+`prompt` builds the request and parses the response, `client` sends the request and caches the
+response, `quotes` aligns the quotes with the tokens of the text.
 """
 
 from __future__ import annotations
@@ -27,71 +27,8 @@ from convener.lf.llm.quotes import Quote, QuoteFinder, align_quotes
 from convener.lf.workers import ERROR
 from convener.storage import compute_digest
 
-
-def _count(description: str) -> Any:
-    return field(default=0, metadata={"says": description})
-
-
-@dataclass(frozen=True, kw_only=True)
-class Usage:
-    """Requests, tokens and quotes of some texts; counts of more texts can be added.
-
-    >>> one = Usage(texts=2, requests=3, failures={"HTTP 500": 1})
-    >>> (one + one).requests, (one + one).failures, one.failed
-    (6, {'HTTP 500': 2}, 1)
-    """
-
-    texts: int = _count("texts asked about")
-    cache_hits: int = _count("answers that were there already")
-    requests: int = _count("requests, with those made again")
-    prompt_tokens: int = _count("tokens read by the model")
-    completion_tokens: int = _count("tokens written by the model")
-    malformed_responses: int = _count("answers that hold no list of quotes: the text abstains")
-    quotes: int = _count("quotes")
-    invalid_entries: int = _count("entries without a text and a type: refused")
-    unknown_types: int = _count("quotes of no known type: refused")
-    not_in_text: int = _count("quotes that are not in the text: refused")
-    overlapped: int = _count("quotes inside longer ones: refused")
-    spans: int = _count("spans")
-    failures: Mapping[str, int] = field(default_factory=dict)
-    """Texts without an answer, which abstain, by reason."""
-
-    @property
-    def failed(self) -> int:
-        """Texts without an answer."""
-        return sum(self.failures.values())
-
-    def __add__(self, other: Usage) -> Usage:
-        sums = {name: getattr(self, name) + getattr(other, name) for name in _DESCRIPTIONS}
-        reasons = Counter(self.failures) + Counter(other.failures)
-        return Usage(**sums, failures=dict(sorted(reasons.items())))
-
-    def table(self, title: str = "Language model") -> Table:
-        """All of it, one row each."""
-        rows = [(description, getattr(self, name)) for name, description in _DESCRIPTIONS.items()]
-        rows.append(("texts without an answer: they abstain", self.failed))
-        rows += [(f"  {reason}", count) for reason, count in self.failures.items()]
-        return Table(title=title, columns=("", "count"), rows=rows)
-
-    def __str__(self) -> str:
-        return str(self.table())
-
-
-_DESCRIPTIONS = {item.name: item.metadata["says"] for item in fields(Usage) if item.metadata}
 MALFORMED, REJECTED = "malformed", "refused"
-"""Kinds of notes, beside errors."""
-
-
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class LLMSource(LabelingFunction):
-    """A labeling function that counts what it asks."""
-
-    annotator: _Annotator
-
-    @property
-    def usage(self) -> Usage:
-        """What happened so far: requests, tokens, quotes that were refused, texts that failed."""
-        return self.annotator.usage
+"""Kinds of issues beside errors: unusable responses, and quotes that were rejected."""
 
 
 def llm(
@@ -102,15 +39,15 @@ def llm(
     cache: bool | str | Path = True,
     **settings: Any,
 ) -> LLMSource:
-    """A source that asks a language model for entities, as quotes that are found in the text.
+    """Return a labeling function that asks a language model for entities as quotes from the text.
 
-    model: its name at the endpoint. types: the entity types, with a description each or by name
-    only. cache: keep answers on disk, in a folder of one's own if it is named; a text is then
-    asked for once. Settings are those of `Prompt` (what is asked), `Endpoint` (where, and how
-    patiently) and `LabelingFunction`.
+    model     name of the model at the server
+    types     entity types: a mapping to descriptions, or a list of names
+    cache     cache folder of the responses; True uses the default folder, False stores nothing
+    settings  fields of `Prompt` (the request), `ClientConfig` (the server) and `LabelingFunction`
 
-    A text without a usable answer abstains. `counts` tells how many did and why, how many quotes
-    were not in the text, and what was paid.
+    The function abstains on texts without a usable response. `usage` counts these texts by reason,
+    rejected quotes, requests and tokens.
 
     >>> people = llm("some-model", {"PER": "names of people"}, base_url="http://127.0.0.1:9/v1")
     >>> people.usage.requests
@@ -131,8 +68,72 @@ def llm(
     )
 
 
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class LLMSource(LabelingFunction):
+    """A labeling function that queries a language model and counts its usage."""
+
+    annotator: _Annotator
+
+    @property
+    def usage(self) -> Usage:
+        """Requests, tokens, rejected quotes and failed texts so far."""
+        return self.annotator.usage
+
+
+def _count(description: str) -> Any:
+    return field(default=0, metadata={"description": description})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Usage:
+    """Counts of requests, tokens and quotes; instances can be added.
+
+    >>> one = Usage(texts=2, requests=3, failures={"HTTP 500": 1})
+    >>> (one + one).requests, (one + one).failures, one.failed
+    (6, {'HTTP 500': 2}, 1)
+    """
+
+    texts: int = _count("texts")
+    cache_hits: int = _count("cache hits")
+    requests: int = _count("requests, retries included")
+    prompt_tokens: int = _count("prompt tokens")
+    completion_tokens: int = _count("completion tokens")
+    malformed_responses: int = _count("malformed responses (abstains)")
+    quotes: int = _count("quotes")
+    invalid_entries: int = _count("rejected: entry without text and type")
+    unknown_types: int = _count("rejected: unknown type")
+    not_in_text: int = _count("rejected: not in the text")
+    overlapped: int = _count("rejected: inside a longer quote")
+    spans: int = _count("spans")
+    failures: Mapping[str, int] = field(default_factory=dict)
+    """Number of texts without a response, by reason; the source abstains on them."""
+
+    @property
+    def failed(self) -> int:
+        """Number of texts without a response."""
+        return sum(self.failures.values())
+
+    def __add__(self, other: Usage) -> Usage:
+        sums = {name: getattr(self, name) + getattr(other, name) for name in _DESCRIPTIONS}
+        reasons = Counter(self.failures) + Counter(other.failures)
+        return Usage(**sums, failures=dict(sorted(reasons.items())))
+
+    def table(self, title: str = "Language model") -> Table:
+        """Return all counts, one row each."""
+        rows = [(description, getattr(self, name)) for name, description in _DESCRIPTIONS.items()]
+        rows.append(("texts without a response (abstains)", self.failed))
+        rows += [(f"  {reason}", count) for reason, count in self.failures.items()]
+        return Table(title=title, columns=("", "count"), rows=rows)
+
+    def __str__(self) -> str:
+        return str(self.table())
+
+
+_DESCRIPTIONS = {item.name: item.metadata["description"] for item in fields(Usage) if item.metadata}
+
+
 def _split_settings(settings: Mapping[str, Any]) -> dict[type, dict[str, Any]]:
-    """Settings by the class they belong to."""
+    """Group settings by the class they belong to."""
     owners = {
         field.name: owner
         for owner in (LabelingFunction, ClientConfig, Prompt)
@@ -148,7 +149,7 @@ def _split_settings(settings: Mapping[str, Any]) -> dict[type, dict[str, Any]]:
 
 
 class _Annotator:
-    """Asks a model about texts and makes votes of its answers."""
+    """Queries a model about texts and turns its responses into spans."""
 
     def __init__(self, prompt: Prompt, client: Client, response_cache: ResponseCache | None) -> None:
         self.prompt, self.client, self.response_cache = prompt, client, response_cache
@@ -157,18 +158,18 @@ class _Annotator:
         self._label_by_name = casefolded | {label: label for label in prompt.labels}
 
     def fingerprint(self) -> str:
-        """By what is asked; who wants no answers kept wants no votes kept, either."""
+        """Return a digest of the request; without a response cache the votes are not cached either."""
         if self.response_cache is None:
-            raise NotFingerprintable("answers are not to be kept")
+            raise NotFingerprintable("the response cache is off")
         return compute_digest(self.prompt.request(""))
 
     def find_batch(self, docs: Sequence[Doc]) -> list[RawOutput]:
-        """The spans of each text, or that it abstains."""
+        """Return the spans of each text, or ABSTAIN."""
         results = self._get_results(doc.text for doc in docs if doc.tokens)
-        return [self._to_output(view, results) if view.tokens else [] for view in docs]
+        return [self._to_output(doc, results) if doc.tokens else [] for doc in docs]
 
     def _get_results(self, texts: Iterable[str]) -> dict[str, RequestResult]:
-        """What is answered to each text: from the disk, else by the endpoint, and kept then."""
+        """Return the result for each text, from the cache or else from the server."""
         requests = {text: self.prompt.request(text) for text in texts}
         results: dict[str, RequestResult] = {}
         if self.response_cache is not None:
@@ -184,13 +185,13 @@ class _Annotator:
             self.response_cache.put(request, response)
 
     def _to_output(self, doc: Doc, results: dict[str, RequestResult]) -> RawOutput:
-        """The votes of a reply; all that happened is counted, and noted where it is a loss."""
+        """Return the spans of a response; update the counts and report issues."""
         response, num_requests, error = results[doc.text]
-        results[doc.text] = RequestResult(response, 0, error)  # the same text again costs nothing
+        results[doc.text] = RequestResult(response, 0, error)  # a repeated text counts as a cache hit
         self.usage += Usage(texts=1, requests=num_requests)
         if response is None:
             self.usage += Usage(failures={error: 1})
-            doc.report_issue(ERROR, f"no answer: {error}")
+            doc.report_issue(ERROR, f"no response: {error}")
             return ABSTAIN
         if num_requests:
             self.usage += Usage(prompt_tokens=response.prompt_tokens, completion_tokens=response.completion_tokens)
@@ -217,15 +218,15 @@ class _Annotator:
             spans=len(aligned.spans),
         )
         for rejected, reason in (
-            (unknown_quotes, "of no known type"),
+            (unknown_quotes, "of unknown type"),
             (aligned.not_in_text, "not in the text"),
-            (aligned.overlapped, "inside a longer one"),
+            (aligned.overlapped, "inside a longer quote"),
         ):
             for quote in rejected:
                 doc.report_issue(REJECTED, f"{short_repr(quote.text)} {short_repr(quote.type)} is {reason}")
         return aligned.spans
 
     def _match_label(self, kind: str) -> str | None:
-        """The type that a model means, whatever its case."""
+        """Return the entity type that a model names: an exact match, or else regardless of case; None if unknown."""
         kind = kind.strip()
         return self._label_by_name.get(kind, self._label_by_name.get(kind.casefold()))

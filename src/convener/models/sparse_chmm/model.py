@@ -1,8 +1,9 @@
-"""Sparse conditional hidden Markov model: reliabilities by sentence, transitions by token."""
+"""Sparse conditional hidden Markov model: reliability scores by sentence, transitions by token."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -10,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 
 from convener.config import check_fraction, check_min
-from convener.data import diagnostics
 from convener.data.dataset import Dataset
+from convener.data.diagnostics import Diagnostics
 from convener.data.ragged import hold_out
 from convener.models.base import warn_unused_sources
 from convener.models.fitted import Params
@@ -30,53 +31,53 @@ class SparseCHMMConfig(WeakSupervisionConfig):
     """Settings of Sparse-CHMM; the paper's symbols in brackets."""
 
     level: Literal["label", "entity"] | None = None
-    """One reliability per label or per entity type; by default per label where one type is all."""
+    """One reliability score per label or per entity type; by default per label if there is only one type."""
     steepness: float = 1.2
-    """Of the scaling function [h_n]. With `root`, 1 and 1 leave it out."""
+    """Exponent n of the scaling function h, Eq. (2) [h_n]; positive. If `root` is 1, too, 1 switches h off."""
     root: float = 3.0
-    """Of the scaling function [h_s]."""
+    """Exponent s of the scaling function h, Eq. (2) [h_s]; positive."""
     exponent: float = 4.0
-    """Of the expansion function [g_n]."""
+    """Exponent n of the expansion function g, Eq. (4) [g_n]; at least 1."""
     turn: float = 0.05
-    """Turning point of the expansion function in stage 1, as a share of 1/L [g_r (S1)]."""
+    """Split point r of the expansion function g in stage 1, as a multiple of 1/L, in (0, 1] [g_r (S1)]."""
     later_turn: float | None = None
-    """The same in later stages [g_r (S2,3)]; as in stage 1 unless set."""
+    """The same in stages 2 and 3 [g_r (S2,3)]; by default as in stage 1."""
     base: float | None = None
-    """Least concentration of the Dirichlet laws [nu_base]: how much a mark is worth at most. By
-    default estimated, see `kernels.priors.least_concentration`."""
+    """Minimum concentration of the Dirichlet distributions [nu_base]: it bounds the evidence of a single vote. By
+    default estimated from the votes, see `models.initialization.estimate_nu_base`."""
     expand: float = 1000.0
-    """Concentration that the priors are given [nu_expan]."""
+    """Scale of the priors in the concentration [nu_expan]; a larger one gives less variance."""
     tau: float = 1.0
-    """Objective log p(x) - tau H(z|x): 0 is plain likelihood, 1 the published objective."""
+    """Weight of the posterior entropy in the objective log p(x) - tau H(z|x): 0 is maximum likelihood, 1 the published
+    objective, Eq. (8)."""
     stages: Literal["1", "1-2", "1-3", "1-2-3", "1-23"] = "1-2-3"
-    """Which stages are trained: 1 transition and reliability, 2 addon prior, 3 transition; 23 is
-    both at once."""
+    """Stages of training: 1 transition and reliability, 2 addon prior, 3 transition; 23 is 2 and 3 at once."""
     patience: int = 5
-    """Epochs without a better score before a stage ends; in stage 2 a quarter of it."""
+    """Epochs without a better validation score before a stage stops; in stage 2 a quarter of it."""
     smooth: int = 1
-    """Epochs over which scores of stage 1 are averaged before they are compared."""
+    """Number of epochs over which validation scores of stage 1 are averaged before they are compared."""
     lr: float = 5e-4
+    """Learning rate of stages 1 and 3."""
     expansion_lr: float = 2e-4
     """Learning rate of stage 2."""
     use_mv: bool = False
-    """Add a majority-vote source for stages 1 and 2."""
+    """Add a majority-vote source in stages 1 and 2; it abstains in stage 3 and in prediction."""
     precision: float = 0.97
-    """Share of a source's marks that are presumed right where the start is estimated and the
-    source's own precision is not known."""
+    """Assumed precision of sources whose own is not known, for initial matrices estimated from the votes; in (0, 1]."""
     pretraining: bool = False
-    """Reach the starting matrices by the paper's epochs of squared error instead of at once."""
+    """Approach the initial matrices by five epochs of mean squared error, Eq. (7), instead of setting them directly."""
     uniform_start: bool = False
-    """Start p(z0) uniform instead of almost surely O."""
+    """Initialize p(z0) as uniform instead of almost surely O."""
     dirichlet: bool = True
-    """Draw emissions from Dirichlet laws while training; otherwise take their mean."""
+    """Sample emissions from Dirichlet distributions in training; otherwise use their mean."""
     softmax: bool = True
-    """Let sources share their reliability for a label; otherwise each has a sigmoid."""
+    """Softmax over the sources, Eq. (1); otherwise a sigmoid for each."""
     naive: bool = False
-    """Spread what is wrong evenly, without the expansion function."""
+    """Distribute the off-diagonal probability evenly, without the expansion function, Eq. (3)."""
     wxor: Literal["both", "train", "valid"] = "both"
-    """Sentences from which the weighted XOR is counted."""
+    """Splits from which the WXOR scores, Eq. (5), are computed."""
     published_wxor: bool = False
-    """The weighted XOR as in the published code."""
+    """Compute the WXOR scores as the authors' code does: see `sparse_chmm.wxor`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -86,7 +87,7 @@ class SparseCHMMConfig(WeakSupervisionConfig):
         check_fraction(self, "turn", "later_turn", "precision")
 
     def prior(self) -> SparsePrior:
-        """How scores become emissions."""
+        """Parameters of the emission prior."""
         return SparsePrior(
             h_n=self.steepness,
             h_s=self.root,
@@ -99,14 +100,15 @@ class SparseCHMMConfig(WeakSupervisionConfig):
 
 
 class SparseCHMM(NeuralChainModel):
-    """A chain whose moves are read off each token, and whose sources are trusted by sentence.
+    """Hidden Markov model with transitions predicted from tokens and source reliability predicted from sentences.
 
-    Psi[t] = softmax(Linear(e[t])); scores A~ = h(softmax_k(Linear(e0))); emissions
-    Phi[k,i] ~ Dirichlet(nu_expan (Lambda(A~) + Delta) + nu_base), where Lambda gives what is not
-    right mostly to O, and Delta to what others say instead (weighted XOR). Stages train
-    transition and reliability, then Delta's scales, then the transition, by gradient ascent on
-    log p(x) - tau H(z|x). Li et al. 2022, "Sparse Conditional Hidden Markov Model for Weakly
-    Supervised Named Entity Recognition". By default silence is read as in `train.neural.Reading`.
+    Transitions Psi[t] = softmax(Linear(e[t])); reliability scores A~ = h(softmax over sources(Linear(e0))); emissions
+    Phi[k,i] ~ Dirichlet(nu_expan (Lambda(A~) + Delta) + nu_base). The base prior Lambda gives errors mostly to O; the
+    addon prior Delta gives them to labels on which sources disagree (weighted XOR). Three stages train transition and
+    reliability, then the scales of Delta, then the transition, by gradient ascent on log p(x) - tau H(z|x).
+    docs/paper.md maps each equation to a function. For unmarked tokens see `models.vote_evidence.VoteEvidence`.
+
+    Li, Song, Zhang: Sparse Conditional Hidden Markov Model for Weakly Supervised Named Entity Recognition. KDD 2022.
 
     >>> data = Dataset.from_spans(
     ...     ["PER"],
@@ -120,11 +122,12 @@ class SparseCHMM(NeuralChainModel):
     Config = SparseCHMMConfig
     summary = "neural transitions by token, source reliabilities by sentence (KDD 2022)"
 
-    def _fit(self, train: Dataset, valid: Dataset | None, previous: Params | None) -> Params:
-        """Three stages from starting matrices, or on from an earlier fit."""
+    def _train(
+        self, train: Dataset, valid: Dataset | None, previous: Params | None, checkpoint_dir: Path | None
+    ) -> tuple[Params, Diagnostics]:
+        """Train all stages from the initial matrices, or from the weights of an earlier fit."""
         config = self.config
         warn_unused_sources(train, self.name)
-        torch.set_num_threads(config.threads)
         train, valid = hold_out(train, valid, config.seed)
         fine = train.without_coarse()
         labels = initial_labels(fine)
@@ -145,13 +148,16 @@ class SparseCHMM(NeuralChainModel):
             initial.initialize(net)
         stages = StageBuilder(config, net, initial, train, valid).build()
         sentences = sentence_features(train)
-        initial_diagnostics = diagnostics.initial_emission(net.mean_emission(sentences).numpy())
-        history = train_network(net, stages, self._training_run(net, train, valid))
-        emission = net.mean_emission(sentences).double().numpy()
-        return weights_to_arrays(net) | {"emissions": emission} | initial_diagnostics | learning_curves(history)
+        initial_emission = net.mean_emission(sentences).numpy()
+        history = train_network(net, stages, self._training_run(net, train, valid, checkpoint_dir))
+        return weights_to_arrays(net), Diagnostics(
+            emission=net.mean_emission(sentences).double().numpy(),
+            initial_emission=initial_emission,
+            learning_curves=learning_curves(history),
+        )
 
     def reliability_scores(self, data: Dataset) -> NDArray[np.float32]:
-        """Reliability scores of every source heard for every label, by sentence.  -> (M, K, L)"""
+        """Reliability scores A~ of every source the model uses, by sentence and label.  -> (M, K, L)"""
         data = self._prepare_features(self.fitted.selection.apply(self._match(data)))
         net, _ = self._load_network(self.fitted.params, data)
         with torch.no_grad():
@@ -164,7 +170,7 @@ class SparseCHMM(NeuralChainModel):
         return len(data.fine_tags) if level == "label" else 1 + types
 
     def _load_network(self, params: Params, data: Dataset) -> tuple[SparseCHMMNetwork, Dataset]:
-        """The network, and data with the sources it knows."""
+        """The fitted network, and the data with the sources that it expects."""
         if self.config.use_mv:
             data = add_majority_source(data, np.full(len(data.tokens), -1, np.int16))
         net = build_network(self.config, data, self._num_scores(data))

@@ -1,4 +1,4 @@
-"""The network of Sparse-CHMM: transitions by token, reliabilities and addon scales by sentence."""
+"""Network of Sparse-CHMM: transitions from token features, reliability and addon scale from sentence features."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from convener.models.sparse_chmm import prior, prior_kernel
 from convener.neural.transition import NO_CONTEXT, ContextConfig, TransitionNetwork, zero_linear
 
 CHUNK_SENTENCES = 256
-"""Sentences whose emissions are computed together."""
+"""Number of sentences whose emission matrices are held in memory at once."""
 
 
 class CellBatch(Protocol):
-    """What of a batch matters here."""
+    """The part of a batch that the emissions use."""
 
     @property
     def sentences(self) -> Tensor: ...
@@ -30,28 +30,30 @@ class CellBatch(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class SparsePrior:
-    """How scores become emissions; symbols as in the paper."""
+    """Parameters of the emission prior; symbols as in the paper."""
 
     h_n: float
-    """h_n"""
+    """Exponent n of the scaling function h, Eq. (2)."""
     h_s: float
-    """h_s"""
+    """Exponent s of the scaling function h, Eq. (2)."""
     g_n: float
-    """g_n"""
+    """Exponent n of the expansion function g, Eq. (4)."""
     nu_base: float
-    """nu_base"""
+    """Minimum concentration of the Dirichlet distributions."""
     nu_expan: float
-    """nu_expan"""
+    """Scale of the priors in the concentration."""
     softmax: bool = True
+    """Softmax over the sources, Eq. (1); otherwise a sigmoid for each."""
     naive: bool = False
+    """Distribute 1 - a evenly instead of by Eq. (3)."""
 
 
 class SparseCHMMNetwork(TransitionNetwork):
-    """Reliabilities and addon scales of sentences beside the moves.
+    """Transitions, reliability scores A~ and addon scales C, each a linear function of the features.
 
-    `columns` of reliability per source: L by label, 1 + E by entity type. `wxor` is zero, and with
-    it the addon prior, until it is computed; `target` is what the addon prior starts near.
-    `turn` is g_r, which changes between stages, and `base` nu_base, which may be estimated.
+    num_scores: reliability scores per source, L by label or 1 + E by entity type. Buffers: `wxor`, the WXOR scores W~,
+    0 until stage 2, and with it the addon prior; `addon_target`, the emissions on which the addon prior is
+    pre-trained; `g_r`, which changes between stages; `nu_base`, which may be estimated from the votes.
     """
 
     def __init__(
@@ -78,20 +80,23 @@ class SparseCHMMNetwork(TransitionNetwork):
         self.g_r: Tensor
 
     def reliability_scores(self, sentences: Tensor) -> Tensor:
-        """Reliability scores A~ by label.  (M, D) -> (M, K, L)"""
+        """Reliability scores A~ by label, Eq. (1) and (2).  (M, D) -> (M, K, L)"""
         return self.base_prior(sentences).diagonal
 
     def addon_scale(self, sentences: Tensor) -> Tensor:
-        """Scales C of the addon prior.  (M, D) -> (M, K, L)"""
+        """Scales C of the addon prior, sigmoid(FC(e0)).  (M, D) -> (M, K, L)"""
         logits: Tensor = self.addon_layer(sentences)
         return logits.sigmoid().view(-1, self.num_sources, self.num_labels)
 
     def base_prior(self, sentences: Tensor) -> prior.PriorRows:
-        """The base prior of these sentences, or its naive stand-in."""
+        """Base prior Lambda of each sentence by rows, Eq. (3), or the naive prior.  (M, D) -> rows of (M, K, L)"""
         return prior_kernel.prior_rows(self._reliability_logits(sentences), self.num_labels, self._prior_params())
 
     def concentration(self, sentences: Tensor, cells: VoteCells) -> tuple[Tensor, Tensor]:
-        """Omega of the labels said (C, L) [cell, latent], and its rows' sums (P, L)."""
+        """Omega = nu_expan (Lambda + Delta) + nu_base of the votes that occur, and its row sums.
+
+        -> (C, L) [cell, latent], (P, L) [sentence and source, latent] or what broadcasts to it
+        """
         logits = self._reliability_logits(sentences)
         prior_at_cells = prior_kernel.base_prior_at(logits, self.num_labels, cells, self._prior_params())
         row_sums = sentences.new_ones(1, 1)
@@ -103,7 +108,7 @@ class SparseCHMMNetwork(TransitionNetwork):
         return nu_expan * prior_at_cells + nu_base, nu_expan * row_sums + self.num_labels * nu_base
 
     def _reliability_logits(self, sentences: Tensor) -> Tensor:
-        """(M, D) -> (M, K, Q) logits"""
+        """Reliability logits A = FC(e0).  (M, D) -> (M, K, Q)"""
         logits: Tensor = self.reliability_layer(sentences)
         return logits.view(-1, self.num_sources, self.num_scores)
 
@@ -112,7 +117,10 @@ class SparseCHMMNetwork(TransitionNetwork):
         return prior_kernel.PriorParams(prior.h_n, prior.h_s, prior.g_n, g_r, prior.softmax, prior.naive)
 
     def log_evidence(self, batch: CellBatch, generator: Generator | None = None) -> Tensor:
-        """Log evidence, with emissions drawn by a generator, else their mean.  -> (N, L)"""
+        """Log evidence, Eq. (10), with emissions Phi ~ Dirichlet(Omega) if a generator is given, else their mean.
+
+        -> (N, L)
+        """
         cells = batch.cells if batch.coarse_cells is None else batch.coarse_cells.cells
         concentration, row_sums = self.concentration(batch.sentences, cells)
         if generator is None:
@@ -125,14 +133,14 @@ class SparseCHMMNetwork(TransitionNetwork):
         )
 
     def emission(self, sentences: Tensor) -> Tensor:
-        """Mean emissions, all of them.  (M, D) -> (M, K, L, L) [sentence, source, latent, said]"""
+        """Mean emissions Omega / sum(Omega).  (M, D) -> (M, K, L, L) [sentence, source, latent, vote]"""
         omega = self.base_prior(sentences).dense()
         omega = omega + prior.addon_prior(self.addon_scale(sentences), self.wxor)
         omega = self.prior.nu_expan * omega + self.nu_base
         return omega / omega.sum(-1, keepdim=True)
 
     def mean_emission(self, sentences: Tensor) -> Tensor:
-        """Mean emissions, averaged over sentences.  (M, D) -> (K, L, L)"""
+        """Mean emissions, averaged over the sentences.  (M, D) -> (K, L, L) [source, latent, vote]"""
         total = torch.zeros_like(self.wxor)
         with torch.no_grad():
             for chunk in torch.split(sentences, CHUNK_SENTENCES):

@@ -1,7 +1,8 @@
-"""From reliability scores to emissions: the functions h and g, the base and the addon prior.
+"""Reference implementation of the emission prior in torch: Eq. (1) to (4) and (6) of the paper.
 
-A score a = A~[k, i] is how surely source k says label i where it is true; a prior spreads what is
-left of each row over the other labels, most of it over O.
+A score a = A~[k, i] estimates the probability that source k votes label i where i is true. The base prior Lambda puts
+the score on the diagonal of an emission matrix and distributes 1 - a over the other labels, most of it to O. The addon
+prior Delta adds weight where other sources disagree. `prior_kernel` is the compiled form that training uses.
 """
 
 from __future__ import annotations
@@ -14,22 +15,22 @@ from torch import Tensor
 from convener.inference.vote_cells import VoteCells
 
 SCORE_EPS = 1e-6
-"""u of the scaling function stays this far from 0 and 1, where slopes may be infinite."""
+"""Bound of the argument u of h, which is clamped to [SCORE_EPS, 1 - SCORE_EPS]: slopes at 0 and 1 may be infinite."""
 
 
 def scale_reliability(probs: Tensor, *, h_n: float, h_s: float, h_r: float) -> Tensor:
-    """The scaling function h: scores from shares in [0, 1], of any shape.
+    """Reliability scores h(a) of probabilities a in [0, 1], Eq. (2).  Any shape
 
-    With u = a^(1/root), h(a) = u^n / r^(n-1) below the turn and 1 - (1-u)^n / (1-r)^(n-1) above.
-    steepness n > 0 is the paper's h_n: above 1, small values get smaller and large ones larger;
-    root > 0 is its h_s: above 1, all get larger; turn r in (0, 1), on the scale of u, is its h_r.
-    u is held within [1e-6, 1 - 1e-6], and its gradient is 0 beyond.
+    With u = a^(1/h_s), h(a) = u^h_n / h_r^(h_n-1) if u < h_r, else 1 - (1-u)^h_n / (1-h_r)^(h_n-1).  The paper prints
+    a instead of u^h_n in the first case, which is not continuous: see docs/paper.md.  h_n > 1 decreases small values
+    and increases large ones; h_s > 1 increases all values; h_r in (0, 1) is the split point on the scale of u.
+    u is clamped to [1e-6, 1 - 1e-6]; the gradient is 0 outside.
 
     >>> scale_reliability(torch.tensor([0.04, 0.25, 0.49]), h_n=2, h_s=2, h_r=0.5)
     tensor([0.0800, 0.5000, 0.8200])
     """
     check_scale_params(h_n, h_s, h_r)
-    # The slope of a root at 0 is infinite, and nan after the clamp.
+    # The slope of a root at 0 is infinite, and infinity times the clamp's 0 would be nan.
     u = probs.clamp(min=torch.finfo(probs.dtype).tiny).pow(1 / h_s).clamp(SCORE_EPS, 1 - SCORE_EPS)
     low = h_r ** (1 - h_n) * u.pow(h_n)
     high = 1 - (1 - h_r) ** (1 - h_n) * (1 - u).pow(h_n)
@@ -37,7 +38,7 @@ def scale_reliability(probs: Tensor, *, h_n: float, h_s: float, h_r: float) -> T
 
 
 def unscale_reliability(scores: Tensor, *, h_n: float, h_s: float, h_r: float) -> Tensor:
-    """The inverse of `scaled`: shares from scores in [0, 1], of any shape."""
+    """Inverse of `scale_reliability`, Eq. (2): probabilities from scores in [0, 1].  Any shape"""
     check_scale_params(h_n, h_s, h_r)
     low = (h_r ** (h_n - 1) * scores).pow(1 / h_n)
     high = 1 - ((1 - h_r) ** (h_n - 1) * (1 - scores)).pow(1 / h_n)
@@ -46,9 +47,9 @@ def unscale_reliability(scores: Tensor, *, h_n: float, h_s: float, h_r: float) -
 
 
 def check_scale_params(h_n: float, h_s: float, h_r: float) -> None:
-    """Refuse parameters that h does not have."""
+    """Raise an error if h is not defined for these parameters."""
     if not (h_n > 0 and h_s > 0 and 0 < h_r < 1):
-        raise ValueError(f"expected steepness > 0, root > 0 and turn in (0, 1), got {h_n}, {h_s} and {h_r}")
+        raise ValueError(f"expected h_n > 0, h_s > 0 and 0 < h_r < 1, got h_n={h_n}, h_s={h_s}, h_r={h_r}")
 
 
 def reliability_scores(
@@ -59,11 +60,11 @@ def reliability_scores(
     h_r: float | None = None,
     softmax: bool = True,
 ) -> Tensor:
-    """Reliability scores A~.  logits (..., K, 1+C) -> (..., K, 1+C), O and then the other columns
+    """Reliability scores A~, Eq. (1) and (2).  logits (..., K, Q) -> (..., K, Q), O in the first column
 
-    O: sigmoid.  Others: softmax over the K sources, then h, whose turn is 1/K if not given.  With
-    steepness and root 1, h changes nothing (the ablation "without h"); without softmax, a sigmoid
-    stands in its place.  A single source has sigmoids and no h.
+    O: sigmoid.  Others: softmax over the K sources, Eq. (1), then h, Eq. (2), with h_r = 1/K by default.  With
+    h_n = h_s = 1, h is the identity (the ablation "without h"); without softmax, a sigmoid replaces it.  A single
+    source uses sigmoids and no h.
     """
     num_sources = logits.shape[-2]
     o_scores, entity_scores = logits[..., :1].sigmoid(), logits[..., 1:]
@@ -82,13 +83,12 @@ def reliability_logits(
     h_r: float | None = None,
     softmax: bool = True,
 ) -> Tensor:
-    """Logits whose reliability scores are these, or near them.  (..., K, 1+C) -> the same
+    """Logits that give these reliability scores, the inverse of Eq. (1) and (2).  (..., K, Q) -> (..., K, Q)
 
-    O, a single source, and all without softmax: exact within [1e-6, 1 - 1e-6].  Otherwise h is
-    inverted, and the logits are the logs of the shares a found, up to the constant that a softmax
-    does not see: exact where the shares of all sources sum to 1.  Where they do not, all are
-    divided by their sum.  Of all shares that sum to 1 these have the smallest largest error of
-    log a, and keep the order of the sources and the ratios of their shares.
+    Sigmoids (O, a single source, or no softmax) are inverted exactly within [1e-6, 1 - 1e-6].  Otherwise h is inverted
+    to probabilities a, and the logits are log a.  The result is exact if the probabilities of all sources sum to 1.
+    If they do not, the softmax divides them by their sum: this minimizes the largest error of log a and preserves the
+    ratios between sources.
     """
     num_sources = scores.shape[-2]
     target = scores.double()
@@ -104,9 +104,9 @@ def reliability_logits(
 
 
 def expand_to_labels(scores: Tensor, num_labels: int) -> Tensor:
-    """Scores of labels from those of O and entity types; B-x and I-x share.  (..., 1+E) -> (..., L)
+    """Scores by label from scores of O and each entity type; B-x and I-x share a score.  (..., 1+E) -> (..., L)
 
-    Scores that are by label already stay as they are.
+    Scores that are already by label are returned unchanged.
 
     >>> expand_to_labels(torch.tensor([0.9, 0.5, 0.7]), num_labels=5)
     tensor([0.9000, 0.5000, 0.5000, 0.7000, 0.7000])
@@ -118,31 +118,33 @@ def expand_to_labels(scores: Tensor, num_labels: int) -> Tensor:
 
 
 def check_num_scores(num_scores: int, num_labels: int) -> None:
-    """Refuse scores that are neither by label nor by entity type."""
+    """Raise an error if scores are neither by label nor by entity type."""
     if num_scores not in (num_labels, (num_labels + 1) / 2):
-        raise ValueError(f"expected {num_labels} or {num_labels // 2 + 1} scores, got {num_scores}")
+        raise ValueError(
+            f"expected {num_labels} scores (by label) or {num_labels // 2 + 1} (by entity type), got {num_scores}"
+        )
 
 
 class PriorRows(NamedTuple):
-    """A prior in which all wrong labels but O are alike: three numbers for each row (..., K, L)."""
+    """A base prior as three numbers per row, each (..., K, L): all labels but O and the row's own have equal weight."""
 
     diagonal: Tensor
-    """What the row gives to its own label."""
+    """Weight of the row's own label."""
     to_o: Tensor
-    """What it gives to O; nothing of it is used in the row of O itself."""
+    """Weight of O; not used in the row of O itself."""
     to_other: Tensor
-    """What it gives to each label that is neither."""
+    """Weight of each other label."""
 
     def dense(self) -> Tensor:
-        """All of the prior.  -> (..., K, L, L) [source, latent, said]"""
+        """The complete matrices.  -> (..., K, L, L) [source, latent, vote]"""
         num_labels = self.diagonal.shape[-1]
         spread = self.to_other[..., None].expand(*self.to_other.shape, num_labels - 1)
-        whole = torch.cat([self.to_o[..., None], spread], -1)
-        is_diagonal = torch.eye(num_labels, dtype=torch.bool, device=whole.device)
-        return torch.where(is_diagonal, self.diagonal[..., None], whole)
+        off_diagonal = torch.cat([self.to_o[..., None], spread], -1)
+        is_diagonal = torch.eye(num_labels, dtype=torch.bool, device=off_diagonal.device)
+        return torch.where(is_diagonal, self.diagonal[..., None], off_diagonal)
 
     def at_cells(self, cells: VoteCells) -> Tensor:
-        """Only the labels that are said, for scores (M, K, L).  -> (C, L) [cell, latent]"""
+        """The prior of the votes that occur, for scores (M, K, L).  -> (C, L) [cell, latent]"""
         source_row, label = _cell_index(cells, self.diagonal)
         num_labels = self.diagonal.shape[-1]
         off_diagonal = torch.cat([x.reshape(-1, num_labels) for x in (self.to_o, self.to_other)])
@@ -152,16 +154,15 @@ class PriorRows(NamedTuple):
 
 
 def _cell_index(cells: VoteCells, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Pair and label of each cell, as indices where `like` is."""
+    """Row (sentence and source) and label of each cell, on the device of `like`."""
     source_row = torch.as_tensor(cells.source_row, device=like.device)
     return source_row, torch.as_tensor(cells.label, device=like.device).long()
 
 
 def base_prior_rows(scores: Tensor, *, g_n: float, g_r: float) -> PriorRows:
-    """The base prior Lambda by rows.  scores (..., K, L) in [0, 1]; g's parameters as in `outside`
+    """Base prior Lambda by rows, Eq. (3).  scores (..., K, L) in [0, 1]; g_n and g_r as in `emit_to_o`
 
-    Rows are non-negative and sum to 1, whatever the scores, for all parameters that `outside`
-    accepts.
+    Rows are non-negative and sum to 1 for all scores and all parameters that `emit_to_o` accepts.
     """
     num_labels = scores.shape[-1]
     to_o, to_other = _split_row(scores[..., 1:], num_labels, g_n, g_r)
@@ -174,13 +175,13 @@ def base_prior_rows(scores: Tensor, *, g_n: float, g_r: float) -> PriorRows:
 
 
 def uniform_prior_rows(scores: Tensor) -> PriorRows:
-    """The prior of the ablation "naive emission": what is wrong is uniform.  scores (..., K, L)"""
+    """Prior of the ablation "naive emission": 1 - a is distributed evenly.  scores (..., K, L)"""
     off_diagonal = (1 - scores) / (scores.shape[-1] - 1)
     return PriorRows(scores, off_diagonal, off_diagonal)
 
 
 def base_prior(scores: Tensor, *, g_n: float, g_r: float) -> Tensor:
-    """The base prior Lambda.  scores (..., K, L) -> (..., K, L, L) [source, latent, said]
+    """Base prior Lambda, Eq. (3).  scores (..., K, L) -> (..., K, L, L) [source, latent, vote]
 
     >>> base_prior(torch.tensor([[0.9, 0.6, 0.0]]), g_n=4, g_r=0.1)
     tensor([[[0.9000, 0.0500, 0.0500],
@@ -191,22 +192,21 @@ def base_prior(scores: Tensor, *, g_n: float, g_r: float) -> Tensor:
 
 
 def emit_to_o(scores: Tensor, *, num_labels: int, g_n: float, g_r: float) -> Tensor:
-    """The function g: how much of a row with score a in [0, 1] goes to O.  Of any shape
+    """Weight g(a) of a vote for O in a row with score a in [0, 1], Eq. (4).  Any shape
 
-    g(a) = c a^n + (1-L) a + 1 up to the turn r, with the c that makes it smooth there, and a
-    straight line to g(1) = 0 from there on.  exponent n >= 1 is the paper's g_n: the larger, the
-    less goes to O; turn r in (0, 1) is its g_r, as such and not as a share of 1/L.  What is left
-    for other labels, 1 - a - g(a), is never negative; g itself is not if g(r) >= 0, as it is for
-    every r <= 1/(L-1).  Other parameters, and fewer than 3 labels, are refused.
+    g(a) = c a^g_n + (1-L) a + 1 for a <= g_r, with the c that makes it smooth at g_r; for a > g_r a straight line to
+    g(1) = 0.  g_n >= 1: the larger, the smaller g; g_r in (0, 1), not divided by L.  The remainder for other labels,
+    1 - a - g(a), is never negative.  g is non-negative if g(g_r) >= 0, which holds for all g_r <= 1/(L-1).  Other
+    parameters and fewer than 3 labels raise an error.
     """
     return _split_row(scores, num_labels, g_n, g_r)[0]
 
 
 def _split_row(a: Tensor, num_labels: int, g_n: float, g_r: float) -> tuple[Tensor, Tensor]:
-    """g(a), and 1 - a - g(a).
+    """g(a), Eq. (4), and the remainder 1 - a - g(a).
 
-    With x = a/r and d = n - (n-1) r, which is 1 or more, the latter is (L-2) r (x - x^n / d) up to
-    the turn: so written, no digits are lost and no sign.
+    With x = a / g_r and d = g_n - (g_n-1) g_r >= 1, the remainder is (L-2) g_r (x - x^g_n / d) for a <= g_r.  In this
+    form no digits are cancelled, and the remainder cannot become negative.
     """
     d, slope = g_coefficients(num_labels, g_n, g_r)
     x = (a / g_r).clamp(max=1)
@@ -217,29 +217,33 @@ def _split_row(a: Tensor, num_labels: int, g_n: float, g_r: float) -> tuple[Tens
 
 
 def g_coefficients(num_labels: int, g_n: float, g_r: float) -> tuple[float, float]:
-    """The d of g, and what others get per 1 - a beyond the turn; parameters are checked."""
+    """Coefficients of g, Eq. (4): d, and the share of 1 - a that labels other than O receive for a > g_r.
+
+    Raises an error if g is not defined, or negative, for these parameters.
+    """
     if not (num_labels >= 3 and g_n >= 1 and 0 < g_r < 1):
-        raise ValueError(f"expected labels >= 3, exponent >= 1 and turn in (0, 1), got {num_labels}, {g_n} and {g_r}")
+        raise ValueError(f"expected L >= 3, g_n >= 1 and 0 < g_r < 1, got L={num_labels}, g_n={g_n}, g_r={g_r}")
     d = g_n - (g_n - 1) * g_r
-    others_at_g_r = (num_labels - 2) * g_r * (1 - 1 / d)  # for others, at the turn
+    others_at_g_r = (num_labels - 2) * g_r * (1 - 1 / d)
     if 1 - g_r - others_at_g_r < 0:
         raise ValueError(
-            f"with {num_labels} labels and exponent {g_n}, a turn of {g_r} makes g negative; "
-            f"1/(labels-1) and less never does"
+            f"with L={num_labels} and g_n={g_n}, g_r={g_r} makes g negative; values up to 1/(L-1) = "
+            f"{1 / (num_labels - 1):.4g} never do"
         )
     return d, others_at_g_r / (1 - g_r)
 
 
 def addon_prior(scales: Tensor, wxor_scores: Tensor) -> Tensor:
-    """The addon prior Delta.  -> (..., K, L, L) [source, latent, said]
+    """Addon prior Delta, Eq. (6).  -> (..., K, L, L) [source, latent, vote]
 
-    scales C (..., K, L) [source, query]; table W~ (K, L, L) [source, query, target].
+    scales C (..., K, L) [source, query]; wxor_scores W~ (K, L, L) [source, query, target].  The target is the latent
+    label and the query the vote, hence the transpose.
     """
     return (scales[..., None] * wxor_scores).transpose(-1, -2)
 
 
 def addon_prior_at(scales: Tensor, wxor_scores: Tensor, cells: VoteCells) -> Tensor:
-    """Only the labels that are said, for scales (M, K, L).  -> (C, L) [cell, latent]"""
+    """Addon prior Delta, Eq. (6), of the votes that occur, for scales (M, K, L).  -> (C, L) [cell, latent]"""
     source_row, label = _cell_index(cells, scales)
     num_sources, num_labels = scales.shape[-2:]
     cell_scales = scales.reshape(-1).index_select(0, source_row * num_labels + label)
@@ -247,5 +251,5 @@ def addon_prior_at(scales: Tensor, wxor_scores: Tensor, cells: VoteCells) -> Ten
 
 
 def addon_row_sums(scales: Tensor, wxor_scores: Tensor) -> Tensor:
-    """What Delta adds to each row, sum_j Delta[k, i, j].  (..., K, L) -> (..., K, L)"""
+    """Row sums of the addon prior, sum over j of Delta[k, i, j].  scales (..., K, L) -> (..., K, L)"""
     return torch.einsum("...kq,kqi->...ki", scales, wxor_scores)

@@ -1,7 +1,7 @@
-"""The base prior of the labels said, straight from a network's logits: one kernel, one gradient.
+"""Compiled form of the base prior, Eq. (1) to (4): from logits to the votes that occur, with an analytic gradient.
 
-The functions of `expansion` in torch are the twin: some sixty small operations, and as many for
-their gradients, which cost several times the work.
+`prior` is the reference in torch: about sixty small operations, and as many for their gradients, which take several
+times as long. A test compares both.
 """
 
 from __future__ import annotations
@@ -30,33 +30,33 @@ from convener.models.sparse_chmm.prior import (
 
 
 class PriorParams(NamedTuple):
-    """How logits become a prior; symbols as in the paper."""
+    """Parameters of the base prior; symbols as in the paper."""
 
     h_n: float
-    """h_n"""
+    """Exponent n of the scaling function h, Eq. (2)."""
     h_s: float
-    """h_s"""
+    """Exponent s of the scaling function h, Eq. (2)."""
     g_n: float
-    """g_n"""
+    """Exponent n of the expansion function g, Eq. (4)."""
     g_r: float
-    """g_r, as such and not as a share of 1/L"""
+    """Split point r of the expansion function g, Eq. (4); not divided by L."""
     softmax: bool = True
+    """Softmax over the sources, Eq. (1); otherwise a sigmoid for each."""
     naive: bool = False
+    """Distribute 1 - a evenly instead of by Eq. (3)."""
 
 
 def base_prior_at(logits: Tensor, num_labels: int, cells: VoteCells, params: PriorParams) -> Tensor:
-    """The base prior of the labels said, with gradient.  -> (C, L) [cell, latent]
+    """Base prior of the votes that occur, Eq. (1) to (4), with gradient.  -> (C, L) [cell, latent]
 
-    logits (M, K, Q): Q = L by label, 1 + E by entity type.  The kernel on CPU, the twin elsewhere.
+    logits (M, K, Q) on CPU: Q = L by label, 1 + E by entity type.
     """
-    if logits.device.type != "cpu":
-        return prior_rows(logits, num_labels, params).at_cells(cells)
     prior: Tensor = _BasePriorAt.apply(logits, num_labels, cells, params)  # type: ignore[no-untyped-call]
     return prior
 
 
 def prior_rows(logits: Tensor, num_labels: int, params: PriorParams) -> PriorRows:
-    """All of it by rows, in torch: the base prior or its naive stand-in.  logits (M, K, Q)"""
+    """Base prior by rows, Eq. (1) to (4), or the naive prior; the reference in torch.  logits (M, K, Q)"""
     scores = reliability_scores(logits, h_n=params.h_n, h_s=params.h_s, softmax=params.softmax)
     scores = expand_to_labels(scores, num_labels)
     if params.naive:
@@ -65,7 +65,7 @@ def prior_rows(logits: Tensor, num_labels: int, params: PriorParams) -> PriorRow
 
 
 class _BasePriorAt(torch.autograd.Function):
-    """Slopes come with the values, each of the shape of the logits."""
+    """Computes the derivatives together with the values; each has the shape of the logits."""
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, num_labels: int, cells: VoteCells, params: PriorParams) -> Tensor:
@@ -78,7 +78,7 @@ class _BasePriorAt(torch.autograd.Function):
         )
         if use_scaling:
             check_scale_params(params.h_n, params.h_s, 1 / num_sources)
-        # In the network's precision, or all would be computed in double.
+        # Scalars in the precision of the network: with doubles, everything would be computed in double precision.
         probs, scores, slopes = (np.empty_like(logits_array) for _ in range(3))
         _softmax_over_sources(logits_array, use_softmax, probs, slopes)
         _scale_scores(probs, scalar_type(params.h_n), scalar_type(params.h_s), use_scaling, scores, slopes)
@@ -113,7 +113,7 @@ class _BasePriorAt(torch.autograd.Function):
 
 @jit(REASSOCIATE)
 def _softmax_over_sources(logits, shared, shares, logs):  # type: ignore[no-untyped-def]
-    """Softmax over the sources, or sigmoid (always for O), and its logarithm."""
+    """Softmax over the sources, Eq. (1), or sigmoid (always for O), and its logarithm."""
     M, K, Q = logits.shape
     one, zero, deep = logits.dtype.type(1), logits.dtype.type(0), logits.dtype.type(MIN_EXPONENT)
     begin = 1 if shared else Q
@@ -151,7 +151,7 @@ def _softmax_over_sources(logits, shared, shares, logs):  # type: ignore[no-unty
 
 @jit(REASSOCIATE)
 def _scale_scores(shares, n, root, scaled, scores, slopes):  # type: ignore[no-untyped-def]
-    """Scores A~ = h(share), O's as they are; the logs in slopes become slopes by the logs."""
+    """Scores A~ = h(a), Eq. (2), with O unchanged; `slopes` holds log a and receives dA~ / dlog a."""
     M, K, Q = shares.shape
     flat, logs, out = shares.reshape(-1), slopes.reshape(-1), scores.reshape(-1)
     number, count = shares.dtype.type, shares.size
@@ -185,7 +185,7 @@ def _scale_scores(shares, n, root, scaled, scores, slopes):  # type: ignore[no-u
 
 @jit(REASSOCIATE)
 def _uniform_rows(scores, L, outside, others, by_outside, by_others):  # type: ignore[no-untyped-def]
-    """Rows of the ablation "naive emission", and their slopes by the scores."""
+    """Rows of the ablation "naive emission", and their derivatives with respect to the scores."""
     one = scores.dtype.type(1)
     share = one / scores.dtype.type(L - 1)
     outside[:] = (one - scores) * share
@@ -195,7 +195,7 @@ def _uniform_rows(scores, L, outside, others, by_outside, by_others):  # type: i
 
 @jit(REASSOCIATE)
 def _expand_rows(scores, L, n, turn, d, fall, outside, others, by_outside, by_others):  # type: ignore[no-untyped-def]
-    """Rows of the base prior, as in `expansion`, and their slopes by the scores."""
+    """Rows of the base prior, Eq. (3) and (4), as in `prior`, and their derivatives with respect to the scores."""
     number = scores.dtype.type
     one, first, size = number(1), number(1 / (L - 1)), number(L - 2)
     M, K, Q = scores.shape
@@ -220,6 +220,7 @@ def _expand_rows(scores, L, n, turn, d, fall, outside, others, by_outside, by_ot
 
 @jit(REASSOCIATE)
 def _gather_cells(bounds, label, scores, outside, others, columns):  # type: ignore[no-untyped-def]
+    """Base prior of the votes that occur, Eq. (3), from the rows of `_expand_rows`."""
     K, Q, L = scores.shape[1], scores.shape[2], columns.shape[1]
     for p in range(len(bounds) - 1):
         m, k = p // K, p % K
@@ -239,7 +240,7 @@ def _gather_cells(bounds, label, scores, outside, others, columns):  # type: ign
 
 @jit(REASSOCIATE)
 def _scatter_grad(bounds, label, grad, by_outside, by_others, out):  # type: ignore[no-untyped-def]
-    """Gradients by the scores: what a row gives to its own label is the score itself."""
+    """Gradient with respect to the scores; on the diagonal the prior is the score itself."""
     K, Q, L = out.shape[1], out.shape[2], grad.shape[1]
     out[:] = 0
     for p in range(len(bounds) - 1):
@@ -260,7 +261,7 @@ def _scatter_grad(bounds, label, grad, by_outside, by_others, out):  # type: ign
 
 @jit(REASSOCIATE)
 def _softmax_backward(shared, shares, slopes, out):  # type: ignore[no-untyped-def]
-    """From gradients by the scores to gradients by the logits."""
+    """Turn the gradient with respect to the scores into that with respect to the logits, in place."""
     M, K, Q = out.shape
     begin = 1 if shared else Q
     total = np.empty(Q, out.dtype)

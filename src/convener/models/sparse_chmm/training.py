@@ -1,4 +1,4 @@
-"""How Sparse-CHMM is trained: its starting point and its stages."""
+"""Training of Sparse-CHMM: initial matrices and the three stages of the paper."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ from convener.models.initialization import (
     WeightedLabels,
     add_source,
     emission_counts,
-    initialize_chain,
     network_sizes,
     normalize_rows,
     paper_emission,
     paper_transition,
     transition_from_votes,
 )
-from convener.models.neural_chain import chain_loss
+from convener.models.neural_chain import chain_loss, initialize_chain
 from convener.models.sparse_chmm.network import SparseCHMMNetwork
 from convener.models.sparse_chmm.prior import reliability_logits
 from convener.models.sparse_chmm.wxor import WXORSums, wxor_sums
@@ -34,30 +33,39 @@ from convener.neural.training import Stage
 from convener.neural.transition import MIN_PROBABILITY, floored_log
 
 STAGE_PLANS = {"1": (1,), "1-2": (1, 2), "1-3": (1, 3), "1-2-3": (1, 2, 3), "1-23": (1, 23)}
+"""Stages by setting; 23 trains the addon prior and the transitions at once."""
 PRETRAINING_EPOCHS, PRETRAINING_LEARNING_RATE = 5, 5e-4
-"""Of the paper's pre-training by squared error."""
+"""Of the pre-training by mean squared error, Eq. (7); values of the paper."""
 INITIAL_EMISSION_WEIGHT = 0.2
-"""Share of the starting emissions in what the addon prior is pre-trained on."""
+"""lambda of the paper: weight of Phi* in the emissions on which the addon prior is pre-trained."""
 ADDON_SCALE_INIT = -4.0
-"""Logit of the addon prior's scales at first: to be raised where the emissions ask for it."""
+"""Initial logit of the addon scales C. Starting at 1/2 would reduce every diagonal by a third."""
 MAJORITY_SOURCE = "majority-vote"
 TRANSITION_PARAMETERS = ("initial_logits", "transition_layer", "context_weight")
 
 
 def add_majority_source(data: Dataset, labels: NDArray[np.int16]) -> Dataset:
-    """The data with these labels as the votes of one more source."""
+    """The data with these labels as the votes of an additional, last source."""
     return add_source(data, MAJORITY_SOURCE, labels, "O")
 
 
 def mask_last_source(votes: NDArray[np.int16]) -> NDArray[np.int16]:
-    """Votes with the last source silenced.  -> (N, K)"""
+    """Votes in which the last source abstains.  (N, K) -> (N, K)"""
     votes = votes.copy()
     votes[:, -1] = ABSTAIN
     return votes
 
 
+def mse_loss(predicted: Tensor, target: Tensor) -> Tensor:
+    """Mean squared difference of matrices (..., L, L) from a target that broadcasts to them: one term of Eq. (7).
+
+    The paper sums over the entries of a matrix; the mean is smaller by a factor of L * L.
+    """
+    return functional.mse_loss(predicted, target.expand_as(predicted))
+
+
 class SparseInitialMatrices:
-    """Starting matrices: moves (L, L) and, by source, scores (K, C) and emissions (K, L, L)."""
+    """Initial matrices: transition Psi* (L, L), emission Phi* (K, L, L) and reliability scores (K, Q)."""
 
     def __init__(
         self,
@@ -81,7 +89,7 @@ class SparseInitialMatrices:
             self.emission = normalize_rows(smoothed)
             precision = data.prior_precision_or(config.precision)
             scores = initialization.initial_reliability(counts, counts.sum(axis=1), precision=precision)
-        # An emission is its prior, diluted: ask for the prior that gives the wanted one.
+        # nu_base moves emissions towards uniform: choose the prior whose mean emission is the wanted one.
         total = config.expand + num_labels * nu_base
         target = np.clip((scores * total - nu_base) / config.expand, MIN_PROBABILITY, 1 - MIN_PROBABILITY)
         if num_scores != num_labels:
@@ -90,7 +98,10 @@ class SparseInitialMatrices:
         self.reliability = target
 
     def initialize(self, net: SparseCHMMNetwork) -> None:
-        """Set the network's biases, so that with zero weights it starts here."""
+        """Set the biases of a network with zero weights, so that it starts at these matrices.
+
+        Transitions are exact; reliability is as close as the softmax over sources, Eq. (1), allows.
+        """
         prior = net.prior
         logits = reliability_logits(
             torch.from_numpy(self.reliability).float(),
@@ -105,7 +116,7 @@ class SparseInitialMatrices:
 
 
 class StageBuilder:
-    """The stages of one fit: values for `train.loop.run`."""
+    """Builds the stages of one fit for `neural.training.train_network`."""
 
     def __init__(
         self,
@@ -124,12 +135,16 @@ class StageBuilder:
             self.without_majority = self.packed.replace_votes(mask_last_source(self.packed.votes))
 
     def build(self) -> list[Stage]:
-        """As the settings have it."""
+        """Pre-training if the settings ask for it, then the stages of the paper."""
         stages = [self._pretraining_stage()] if self.config.pretraining else []
         for number in STAGE_PLANS[self.config.stages]:
             if number == 1:
                 trains = (*TRANSITION_PARAMETERS, "reliability_layer")
-                stages.append(self._stage("reliability", trains, score_window=self.config.smooth))
+                stages.append(
+                    self._stage(
+                        "reliability", trains, score_window=self.config.smooth, on_start=self._start_without_addon
+                    )
+                )
             elif number == 3:
                 stages.append(self._stage("transition", TRANSITION_PARAMETERS, data=self.without_majority))
             else:
@@ -145,35 +160,33 @@ class StageBuilder:
             "max_epochs": config.epochs,
             "patience": config.patience,
             "learning_rates": {"initial_logits": config.initial_lr},
-            "on_start": self._set_g_r if name == "transition" else None,
+            "on_start": self._start_later_stage,
         }
         return Stage(name=name, trains=trains, **(defaults | overrides))
 
     def _addon_stages(self, *, with_transition: bool) -> list[Stage]:
-        """Stage 2: the table of weighted XOR, scales near the emissions so far, then the scales."""
+        """Stage 2: compute the WXOR scores, pre-train the addon scales C by Eq. (7), then train them."""
         config, net = self.config, self.net
 
         def on_start() -> None:
-            self._set_g_r()
+            self._start_later_stage()
             mean_emission = net.mean_emission(self.packed.sentences)
             initial = torch.from_numpy(self.initial.emission).float()
             net.addon_target.copy_(INITIAL_EMISSION_WEIGHT * initial + (1 - INITIAL_EMISSION_WEIGHT) * mean_emission)
             net.wxor.copy_(torch.from_numpy(self._wxor_scores()))
 
-        def mse_loss(batch: Batch, _: Generator) -> Tensor:
-            emission = net.emission(batch.sentences)
-            return functional.mse_loss(emission, net.addon_target.expand_as(emission))
+        def loss(batch: Batch, _: Generator) -> Tensor:
+            return mse_loss(net.emission(batch.sentences), net.addon_target)
 
         trained = ("initial_logits", "addon_layer")
         return [
             self._stage(
                 "addon prior, start",
                 ("addon_layer",),
-                loss=mse_loss,
+                loss=loss,
                 learning_rate=PRETRAINING_LEARNING_RATE,
                 max_epochs=PRETRAINING_EPOCHS,
-                patience=PRETRAINING_EPOCHS,
-                score_window=PRETRAINING_EPOCHS + 1,
+                early_stopping=False,
                 on_start=on_start,
             ),
             self._stage(
@@ -184,13 +197,18 @@ class StageBuilder:
             ),
         ]
 
-    def _set_g_r(self) -> None:
-        """The turning point of later stages."""
+    def _start_without_addon(self) -> None:
+        """Stage 1: no addon prior and the first g_r, also if the network was trained before."""
+        self.net.wxor.zero_()
+        self.net.g_r.fill_(self.config.turn / self.net.num_labels)
+
+    def _start_later_stage(self) -> None:
+        """Stages 2 and 3: the second g_r, if there is one."""
         if self.config.later_turn is not None:
             self.net.g_r.fill_(self.config.later_turn / self.net.num_labels)
 
     def _wxor_scores(self) -> NDArray[np.float64]:
-        """Weighted XOR over the sentences that the settings name."""
+        """WXOR scores W~, Eq. (5), of the splits that the settings name.  -> (K, L, L)"""
         splits = {"both": (self.train, self.valid), "train": (self.train,), "valid": (self.valid,)}
         total: WXORSums | None = None
         for data in (data.without_coarse() for data in splits[self.config.wxor]):
@@ -201,16 +219,13 @@ class StageBuilder:
         return np.zeros(tuple(self.net.wxor.shape)) if total is None else total.scores()
 
     def _pretraining_stage(self) -> Stage:
-        """The paper's way to the starting matrices."""
+        """Pre-training of the paper: mean squared error to the initial matrices, Eq. (7)."""
         transition = torch.from_numpy(self.initial.transition).float()
         emission = torch.from_numpy(self.initial.emission).float()
 
         def loss(batch: Batch, _: Generator) -> Tensor:
             psi = self.net.transition_logits(batch).softmax(-1)
-            phi = self.net.emission(batch.sentences)
-            return functional.mse_loss(psi, transition.expand_as(psi)) + functional.mse_loss(
-                phi, emission.expand_as(phi)
-            )
+            return mse_loss(psi, transition) + mse_loss(self.net.emission(batch.sentences), emission)
 
         return self._stage(
             "pre-training",
@@ -218,13 +233,13 @@ class StageBuilder:
             loss=loss,
             learning_rate=PRETRAINING_LEARNING_RATE,
             max_epochs=PRETRAINING_EPOCHS,
-            patience=PRETRAINING_EPOCHS,
-            score_window=PRETRAINING_EPOCHS + 1,
+            early_stopping=False,
+            on_start=self._start_without_addon,
         )
 
 
 def build_network(config: Any, data: Dataset, num_scores: int) -> SparseCHMMNetwork:
-    """A network for these sources and labels, as it is before it knows anything."""
+    """A network for the sources and labels of the data, with zero weights."""
     net = SparseCHMMNetwork(
         *network_sizes(data),
         num_scores,

@@ -1,4 +1,4 @@
-"""Weighted XOR: how often a source says a label where others, who are trusted more, say another.
+"""Weighted XOR scores, Eq. (5): how often a source votes one label where more reliable sources vote another.
 
 For query q and target l, both not O and different, with the scores A~ of the token's sentence,
     W[k,q,l] = sum over tokens of (1 - A~[k,q]) x[k,q] * sum over k' of A~[k',l] x[k',l].
@@ -16,33 +16,33 @@ from convener.inference._numba import Array, jit
 
 @dataclass(frozen=True, eq=False)
 class WXORSums:
-    """Sums of weighted XOR over some sentences; the values of several parts add up."""
+    """Sums of the weighted XOR, Eq. (5), over some sentences; sums of several datasets can be added."""
 
     sums: NDArray[np.float64]
     """(K, L, L) [source, query, target]"""
     counts: NDArray[np.int64]
-    """(K, L) how often each source says each label, O left out."""
+    """(K, L) votes of each source for each label; 0 for O."""
     published: bool = False
-    """Whether as in the authors' code: see `disagreement`."""
+    """Whether the sums are those of the authors' code: see `wxor_sums`."""
 
     def __add__(self, other: WXORSums) -> WXORSums:
         if self.published != other.published:
-            raise ValueError("expected sums of one form, got one as published and one as printed")
+            raise ValueError(f"expected sums of the same form, got published={self.published} and {other.published}")
         return WXORSums(self.sums + other.sums, self.counts + other.counts, self.published)
 
     def scores(self) -> NDArray[np.float64]:
-        """The table W~.  -> (K, L, L) [source, query, target]
+        """WXOR scores W~.  -> (K, L, L) [source, query, target]
 
-        W over how often k says q, then a softmax over the queries q of each (k, l).  O, the
-        diagonal and labels that k never says are left out of it and are 0; so is all of an empty
-        column.  As published: each (k, q) is normalised over the targets l, and then pairs that
-        differ in both type and prefix count half.
+        W divided by the number of votes of k for q, then a softmax over the queries q of each (k, l).  O, the diagonal
+        and labels that k never votes are excluded from the softmax and have score 0; columns without queries are 0.
+        As in the authors' code (`published`): W is normalized over the targets l of each (k, q), and pairs that differ
+        in both type and prefix are halved.
         """
         counts = self.counts[:, :, None]
         means = _safe_divide(self.sums, counts)
         if self.published:
             shares = _safe_divide(means, means.sum(axis=2, keepdims=True))
-            shares[:, _unlike(means.shape[1])] *= 0.5
+            shares[:, _differ_in_both(means.shape[1])] *= 0.5
             return shares
         weights = np.exp(means - means.max(axis=1, keepdims=True, initial=0.0))
         weights *= (counts > 0) & ~np.eye(means.shape[1], dtype=bool)
@@ -57,16 +57,16 @@ def wxor_sums(
     *,
     published: bool = False,
 ) -> WXORSums:
-    """Sums of weighted XOR over these sentences, to be added to others and made a table.
+    """Sums of the weighted XOR, Eq. (5), over these sentences.
 
-    votes (N, K), -1 = abstain; offsets (M+1,); scores A~ (M, K, L), by label.  As published, the
-    scores of the sources that say the target are averaged, not summed.
+    votes (N, K), -1 = abstain; offsets (M+1,); scores A~ (M, K, L), by label.  With `published`, the scores of the
+    sources that vote for the target are averaged instead of summed, as in the authors' code.
 
     >>> votes, offsets = np.array([[1, 3], [1, 0]], np.int16), np.array([0, 2])
-    >>> found = wxor_sums(votes, offsets, np.full((1, 2, 5), 0.8))
-    >>> float(found.sums[0, 1, 3].round(6)), found.counts[0].tolist()
+    >>> wxor = wxor_sums(votes, offsets, np.full((1, 2, 5), 0.8))
+    >>> float(wxor.sums[0, 1, 3].round(6)), wxor.counts[0].tolist()
     (0.16, [0, 2, 0, 0, 0])
-    >>> (found + found).scores()[0, :, 3].tolist()
+    >>> (wxor + wxor).scores()[0, :, 3].tolist()
     [0.0, 1.0, 0.0, 0.0, 0.0]
     """
     num_sources, num_labels = scores.shape[1:]
@@ -79,23 +79,23 @@ def wxor_sums(
     return WXORSums(sums, counts, published)
 
 
-def _safe_divide(part: NDArray[np.float64], whole: Array) -> NDArray[np.float64]:
-    """Part by whole, 0 where the whole is."""
-    ratio: NDArray[np.float64] = np.divide(part, whole, out=np.zeros_like(part), where=whole > 0)
+def _safe_divide(numerator: NDArray[np.float64], denominator: Array) -> NDArray[np.float64]:
+    """The ratio, 0 where the denominator is 0."""
+    ratio: NDArray[np.float64] = np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)
     return ratio
 
 
-def _unlike(labels: int) -> Array:
-    """Which labels differ in both type and prefix; O, which has neither, is not asked.  (L, L)"""
-    label = np.arange(labels)
-    kind, prefix = (label + 1) // 2, label % 2
-    unlike: Array = (kind[:, None] != kind) & (prefix[:, None] != prefix)
-    return unlike
+def _differ_in_both(num_labels: int) -> Array:
+    """Pairs of labels that differ in both type and prefix; entries of O are not used.  -> (L, L)"""
+    label = np.arange(num_labels)
+    entity_type, prefix = (label + 1) // 2, label % 2
+    differ: Array = (entity_type[:, None] != entity_type) & (prefix[:, None] != prefix)
+    return differ
 
 
 @jit()
 def _accumulate(votes, offsets, scores, averaged, sums, counts):  # type: ignore[no-untyped-def]
-    """Tokens where fewer than two sources mark anything, nearly all, cost only a look."""
+    """Sums of Eq. (5). Tokens marked by fewer than two sources, which are nearly all, are skipped."""
     K, L = counts.shape
     said, speaker = np.empty(K, np.int64), np.empty(K, np.int64)
     voices = np.zeros(L, np.int64)

@@ -1,13 +1,12 @@
-"""The paper's own figures (Li et al. 2022, KDD), in percent: what ours stand beside.
+"""The paper's own results (Li et al. 2022, KDD), in percent, for comparison with ours.
 
 Encoders there: bert-base-uncased on CoNLL, LaptopReview and OntoNotes, bioBERT on NCBI-Disease,
-SciBERT on BC5CDR. Means of five trials. Of its plots only captions can be read here.
+SciBERT on BC5CDR. Means of five trials. The values of its plots are not available.
 """
 
 from __future__ import annotations
 
-NAMES = ("LaptopReview", "NCBI-Disease", "BC5CDR", "CoNLL")
-"""Data sets that can be had here; OntoNotes cannot."""
+import math
 
 Figures = dict[str, tuple[float, float, float]]
 
@@ -99,7 +98,7 @@ def _line(*values: float | None) -> dict[str, float | None]:
 
 
 ABLATION: dict[str, dict[str, float | None]] = {
-    "whole": _line(71.53, 82.24, 86.63, 75.90, 64.85),
+    "full": _line(71.53, 82.24, 86.63, 75.90, 64.85),
     "after-stage-1": _line(69.73, 77.89, 86.15, 73.59, 64.15),
     "after-stage-2": _line(70.79, 79.18, 86.04, 74.42, 64.92),
     "naive": _line(33.02, 77.32, None, 71.77, None),
@@ -187,7 +186,7 @@ PUBLISHED: dict[tuple[str, str], float] = {
     ("LaptopReview", "mpnet"): 73.77,
     ("NCBI-Disease", "mpnet"): 77.77,
 }
-"""Not the paper's: its published code on our features, learning rates raised for it (one seed)."""
+"""Not the paper's: its published code on our features, with raised learning rates (one seed)."""
 
 YARDSTICK: dict[tuple[str, str], float] = {
     ("LaptopReview", "minilm"): 75.0,
@@ -197,4 +196,27 @@ YARDSTICK: dict[tuple[str, str], float] = {
     ("NCBI-Disease", "mpnet"): 82.6,
     ("BC5CDR", "mpnet"): 85.6,
 }
-"""Not the paper's: the union of spans, and what an MLP trained on it finds where all are silent."""
+"""Not the paper's: the union of spans, and an MLP trained on it for tokens that no source marks."""
+
+
+def main_scores(model: str, data: str) -> tuple[float | None, float | None, float | None]:
+    """F1, precision and recall of a model in the paper; None where it has no such result."""
+    return MAIN.get(model, {}).get(data, (None, None, None))
+
+
+def gain(data: str) -> float:
+    """Gain of Sparse-CHMM over the strongest baseline of the paper; NaN where unknown."""
+    if data not in MAIN["Sparse-CHMM"]:
+        return math.nan
+    return MAIN["Sparse-CHMM"][data][0] - max(MAIN[model][data][0] for model in WEAK)
+
+
+def ablation_f1(variant: str, data: str) -> float:
+    """F1 of an ablation; infinite where training failed, NaN where unknown."""
+    value = ABLATION[variant].get(data, math.nan)
+    return math.inf if value is None else value
+
+
+def epoch_time(stage: str, data: str) -> tuple[float, int] | tuple[None, None]:
+    """Seconds an epoch and epochs needed by a stage; None where unknown."""
+    return TIMES.get(stage, {}).get(data, (None, None))
