@@ -51,9 +51,7 @@ def test_python_blocks_run(page: Path, demo_folder: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
-def test_console_commands_run(
-    page: Path, demo_folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_console_commands_run(page: Path, demo_folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(demo_folder)
     monkeypatch.setattr(sys, "argv", ["convener"])
     for block in CONSOLE_BLOCK.findall(page.read_text(encoding="utf-8")):
@@ -105,7 +103,8 @@ def test_parameter_tables_list_all_settings_with_their_defaults(name: str) -> No
     assert documented.keys() == defaults.keys()
     for setting, (default, allowed, meaning, _) in documented.items():
         assert matches_default(default, defaults[setting]), f"{setting}: {default}, but {defaults[setting]!r}"
-        assert allowed and meaning, setting
+        assert allowed, setting
+        assert meaning, setting
 
 
 def matches_default(text: str, default: object) -> bool:

@@ -22,9 +22,7 @@ WINDOW = 0.1
 own threads (one step of dynamax was measured as 0.14 ms of CPU in 1.5 ms of wall time)."""
 
 
-def median_times(
-    steps: Mapping[str, Callable[[], object]], rounds: int, *, window: float = WINDOW
-) -> dict[str, float]:
+def median_times(steps: Mapping[str, Callable[[], object]], rounds: int, *, window: float = WINDOW) -> dict[str, float]:
     """Median CPU milliseconds of each step; the steps alternate, so that all see the same machine."""
     times: dict[str, list[float]] = {name: [] for name in steps}
     repeats = {}

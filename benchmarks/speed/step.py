@@ -180,9 +180,7 @@ def _our_step(problem: Problem, net: SparseCHMMNetwork, tau: float) -> Step:
         max_epochs=1,
         patience=1,
     )
-    run_settings = TrainingRun(
-        name="step", seed=0, batch_size=problem.shape.batch, weight_decay=problem.weight_decay
-    )
+    run_settings = TrainingRun(name="step", seed=0, batch_size=problem.shape.batch, weight_decay=problem.weight_decay)
     optimizer = _build_optimizer(net, stage, run_settings)
     generator = Generator().manual_seed(0)
 
@@ -217,9 +215,7 @@ def _layer_step(problem: Problem) -> Step:
     """
     tokens = problem.batch.tokens
     layer = nn.Linear(tokens.shape[1], problem.shape.labels**2)
-    optimizer = torch.optim.Adam(
-        layer.parameters(), lr=LEARNING_RATE, weight_decay=problem.weight_decay, fused=True
-    )
+    optimizer = torch.optim.Adam(layer.parameters(), lr=LEARNING_RATE, weight_decay=problem.weight_decay, fused=True)
     gradient = torch.randn(len(tokens), problem.shape.labels**2)
 
     def run() -> float:

@@ -132,7 +132,9 @@ def product(votes: Tensor, phi: Tensor) -> Tensor:
     return torch.einsum("btkj,bkij->bti", votes, phi.log())
 
 
-def filled_objective(log_initial: Tensor, log_trans: Tensor, log_evidence: Tensor, lengths: Tensor, tau: float) -> Tensor:
+def filled_objective(
+    log_initial: Tensor, log_trans: Tensor, log_evidence: Tensor, lengths: Tensor, tau: float
+) -> Tensor:
     """log p(x) for tau = 0, Q for tau = 1, of each sentence; tensors filled in place.  -> (B,)
 
     log_trans (B, T, L, L), log_evidence (B, T, L).
@@ -158,7 +160,9 @@ def filled_objective(log_initial: Tensor, log_trans: Tensor, log_evidence: Tenso
     return _mixed(log_initial, log_trans, log_evidence, inside, tau, alpha + beta, log_xi, log_p)
 
 
-def listed_objective(log_initial: Tensor, log_trans: Tensor, log_evidence: Tensor, lengths: Tensor, tau: float) -> Tensor:
+def listed_objective(
+    log_initial: Tensor, log_trans: Tensor, log_evidence: Tensor, lengths: Tensor, tau: float
+) -> Tensor:
     """The same with care for autograd, whose backward then fills no whole tensor for each step."""
     batch, steps, labels = log_evidence.shape
     inside = torch.arange(steps) < lengths[:, None]

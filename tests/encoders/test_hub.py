@@ -76,8 +76,8 @@ class Handler(BaseHTTPRequestHandler):
             self.answer(200, json.dumps(rows).encode())
         else:
             names = [{"rfilename": file.name} for file in files]
-            facts = {"id": "lab/tiny", "modelId": "lab/tiny", "sha": SHA, "siblings": names}
-            self.answer(200, json.dumps(facts).encode())
+            metadata = {"id": "lab/tiny", "modelId": "lab/tiny", "sha": SHA, "siblings": names}
+            self.answer(200, json.dumps(metadata).encode())
 
     def answer(self, code: int, raw: bytes, headers: dict[str, str] | None = None, body: bool = True) -> None:
         self.send_response(code)

@@ -302,9 +302,9 @@ def test_damage_is_detected(written: Path, damage: Callable[[Path], object], mes
         open_features(written)
 
 
-def changed(folder: Path, **facts: Any) -> None:
+def changed(folder: Path, **metadata: Any) -> None:
     path = folder / "facts.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | facts))
+    path.write_text(json.dumps(json.loads(path.read_text()) | metadata))
 
 
 class Crooked(Lengths):

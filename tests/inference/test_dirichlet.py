@@ -13,9 +13,10 @@ from scipy import stats
 from torch import Generator, Tensor
 from torch.distributions import Dirichlet
 
-from convener.inference.dirichlet import _gamma, _with_rest, log_dirichlet_mean, log_dirichlet_sample, log_sample_twin
+from convener.inference.dirichlet import log_dirichlet_mean, log_dirichlet_sample
 from convener.inference.vote_cells import VoteCells, build_vote_cells
 from tests.inference.test_vote_cells import crowds, random_crowd
+from tests.oracles.dirichlet import log_dirichlet_sample_reference, rows_with_rest, sample_gamma_reference
 
 double = torch.float64
 
@@ -71,7 +72,7 @@ def follows(draws: Tensor, law: Any) -> bool:
 @pytest.mark.parametrize("dtype", [torch.float32, double])
 @pytest.mark.parametrize("concentration", [1.0, 1.3, 2.5, 10.0, 400.0, 3e4])
 def test_gammas_follow_their_law(concentration: float, dtype: torch.dtype) -> None:
-    drawn = _gamma(torch.full((30_000,), concentration, dtype=dtype), seeded(3))
+    drawn = sample_gamma_reference(torch.full((30_000,), concentration, dtype=dtype), seeded(3))
     assert stats.kstest(drawn.double().numpy(), stats.gamma(concentration).cdf).pvalue > 1e-3
 
 
@@ -165,7 +166,7 @@ def test_kernel_and_twin_draw_the_same(
     columns, totals = (x.detach().requires_grad_() for x in parts(omega, said))
     weights = torch.randn(columns.shape, dtype=dtype)
     results = []
-    for sample in (log_dirichlet_sample, log_sample_twin):
+    for sample in (log_dirichlet_sample, log_dirichlet_sample_reference):
         drawn = sample(columns, totals, said, generator=seeded(crowd[0] % 1000))
         assert drawn.dtype == dtype
         assert torch.isfinite(drawn).all()
@@ -181,7 +182,7 @@ def test_kernel_and_twin_draw_the_same(
 
 def test_only_those_that_left_something_out_have_a_rest() -> None:
     votes = np.array([[0, -1, 1], [1, -1, 1], [2, -1, 1]], np.int16)
-    assert _with_rest(build_vote_cells(votes, np.array([0, 3]), 3), 3).tolist() == [2]
+    assert rows_with_rest(build_vote_cells(votes, np.array([0, 3]), 3), 3).tolist() == [2]
 
 
 def test_a_generator_decides_all() -> None:
@@ -223,7 +224,7 @@ def test_nothing_said_is_nothing_drawn(
 ) -> None:
     said = build_vote_cells(votes.astype(np.int16), np.array([0, 0, len(votes)]), 3)
     columns, totals = torch.ones(0, 3, requires_grad=True), torch.ones(len(said.default_cell), 3)
-    for function in (log_dirichlet_sample, log_sample_twin, log_dirichlet_mean):
+    for function in (log_dirichlet_sample, log_dirichlet_sample_reference, log_dirichlet_mean):
         drawn = function(columns, totals, said)
         assert drawn.shape == (0, 3)
         drawn.sum().backward()

@@ -10,8 +10,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convener.inference.vote_cells import VoteCells, build_vote_cells, log_evidence, log_evidence_twin
+from convener.inference.vote_cells import VoteCells, build_vote_cells, log_evidence
 from tests.inference.test_evidence import random_votes
+from tests.oracles.vote_cells import log_evidence_reference
 
 Votes = np.ndarray[tuple[int, int], np.dtype[np.int16]]
 Offsets = np.ndarray[tuple[int], np.dtype[np.int64]]
@@ -76,7 +77,7 @@ def test_evidence_is_the_dense_sum(crowd: tuple[int, list[int], int, int], dtype
     weights = torch.tensor(rng.normal(size=(len(votes), crowd[3])), dtype=dtype)
     expected = dense_evidence(values, votes, offsets)
     (slope,) = torch.autograd.grad((expected * weights).sum(), values, materialize_grads=True)
-    for evidence in (log_evidence, log_evidence_twin):
+    for evidence in (log_evidence, log_evidence_reference):
         found = evidence(values, said)
         assert found.dtype == dtype
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
@@ -101,7 +102,7 @@ def test_a_slice_stands_alone(crowd: tuple[int, list[int], int, int], first: int
     np.testing.assert_array_equal(part.label, alone.label)
     np.testing.assert_array_equal(part.source_row, alone.source_row)
     values = torch.randn(len(part.label), crowd[3])
-    for evidence in (log_evidence, log_evidence_twin):
+    for evidence in (log_evidence, log_evidence_reference):
         torch.testing.assert_close(evidence(values, part), evidence(values, alone))
 
 

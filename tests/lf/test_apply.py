@@ -148,9 +148,9 @@ def test_a_failing_function_loses_only_its_own_votes_on_that_text(text: Dataset,
     for source, lost in (("raises", {5}), ("leaves", {6}), ("hangs", {9}), ("dies", {10, 39})):
         column = data.votes[:, data.source_index(source)]
         for number in range(len(data)):
-            said = column[data.offsets[number] : data.offsets[number + 1]].tolist()
-            fine = [0, 1, 0, 0, 0][: len(said)]
-            assert said == ([ABSTAIN] * len(said) if number in lost else fine)
+            message = column[data.offsets[number] : data.offsets[number + 1]].tolist()
+            fine = [0, 1, 0, 0, 0][: len(message)]
+            assert message == ([ABSTAIN] * len(message) if number in lost else fine)
     assert data[7].votes[:, data.source_index("wild")].tolist() == [1, 2, 0, 0, 0]
     assert data[8].votes[:, data.source_index("cuts")].tolist() == [3, 0]
     assert data[11].votes[:, data.source_index("abstains")].tolist() == [ABSTAIN] * 5
@@ -200,17 +200,17 @@ def test_the_same_bytes_for_any_number_of_workers(text: Dataset, tmp_path: Path)
 
 
 def test_a_failing_batch_is_run_text_by_text(text: Dataset) -> None:
-    def find_all(views: Any) -> Iterator[list[Span]]:
-        for view in views:
+    def find_all(docs: Any) -> Iterator[list[Span]]:
+        for view in docs:
             view.report_issue("seen", view[0])
             if view[0] == "n4":
                 raise ValueError("four")
             yield [(0, 1, "LOC")]
 
-    def hang_all(views: Any) -> list[list[Span]]:
-        if any(view[0] == "n4" for view in views):
+    def hang_all(docs: Any) -> list[list[Span]]:
+        if any(view[0] == "n4" for view in docs):
             time.sleep(60)
-        return [[(0, 1, "LOC")] for _ in views]
+        return [[(0, 1, "LOC")] for _ in docs]
 
     for make, kind, settings in (
         (find_all, "error", {}),
@@ -229,17 +229,17 @@ def test_a_failing_batch_is_run_text_by_text(text: Dataset) -> None:
 
 
 def test_a_combination_that_hangs_is_stopped_in_time(text: Dataset) -> None:
-    began = time.monotonic()
+    start_time = time.monotonic()
     result = run([union(hangs, ada, name="both")], text, seconds=0.5)
     assert rows(result) == [("both", "timeout", "document d2, sentence 9")]
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - start_time < 10
 
 
 def test_a_crashing_batch_is_run_text_by_text(text: Dataset) -> None:
-    def die_all(views: Any) -> list[list[Span]]:
-        if any(view[0] == "n4" for view in views):
+    def die_all(docs: Any) -> list[list[Span]]:
+        if any(view[0] == "n4" for view in docs):
             os._exit(9)
-        return [[(0, 1, "LOC")] for _ in views]
+        return [[(0, 1, "LOC")] for _ in docs]
 
     batch = LabelingFunction(name="batch", labels=("LOC",), batch_func=die_all)
     result = run([batch], text, workers=2)
@@ -261,10 +261,10 @@ def test_functions_of_the_main_process_are_not_sent_to_workers(text: Dataset) ->
 
 
 def test_on_error_raise_stops_the_run(text: Dataset) -> None:
-    said = "labeling function raises: document d5, sentence 5: error: KeyError: 'five'"
+    message = "labeling function raises: document d5, sentence 5: error: KeyError: 'five'"
     for workers in (1, 2):
         before = len(multiprocessing.active_children())
-        with pytest.raises(DataError, match=said):
+        with pytest.raises(DataError, match=message):
             run([ada, raises], text, workers=workers, on_error="raise")
         assert len(multiprocessing.active_children()) == before
 
@@ -335,7 +335,7 @@ def test_empty_sentences_and_empty_datasets(sentences: list[list[str]]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("functions", "settings", "said"),
+    ("functions", "settings", "message"),
     [
         ([len], {}, "expected labeling functions, got <built-in function len>"),
         (ada, {}, "expected a list of labeling functions, got a single one: LabelingFunction"),
@@ -345,8 +345,8 @@ def test_empty_sentences_and_empty_datasets(sentences: list[list[str]]) -> None:
         ([ada], {"on_error": "ignore"}, "on_error must be report or raise, got 'ignore'"),
     ],
 )
-def test_options_are_validated(text: Dataset, functions: Any, settings: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_options_are_validated(text: Dataset, functions: Any, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         run(functions, text, **settings)
 
 
@@ -366,7 +366,7 @@ def test_progress_counts_tokens(text: Dataset, monkeypatch: pytest.MonkeyPatch) 
             totals.append(total)
 
         def __enter__(self) -> Callable[..., None]:
-            return lambda said="", by=1: steps.append((said, by))
+            return lambda message="", by=1: steps.append((message, by))
 
         def __exit__(self, *_: object) -> None:
             pass
@@ -375,7 +375,7 @@ def test_progress_counts_tokens(text: Dataset, monkeypatch: pytest.MonkeyPatch) 
     run([ada, propagate(ada)], text)
     assert [total for total in totals if total] == [2 * len(text.tokens)]
     assert sum(by for _, by in steps) == 2 * len(text.tokens)
-    assert {said for said, _ in steps} == {"ada", "ada everywhere"}
+    assert {message for message, _ in steps} == {"ada", "ada everywhere"}
 
 
 # What is kept
@@ -532,7 +532,5 @@ def test_conflicting_coarse_labels_are_an_error() -> None:
     data = Dataset.from_spans(["LOC", "PER"], [["Oslo"]], {}, gold=[[]])
     one = gazetteer(["Oslo"], "X", name="one", coarse={"X": "any"})
     two = gazetteer(["Oslo"], "X", name="two", coarse={"X": "not PER"})
-    with pytest.raises(
-        ConfigError, match="two: coarse label 'X' is 'not PER', but another function defines it as 'any'"
-    ):
+    with pytest.raises(ConfigError, match="two: coarse label 'X' is 'not PER', but another function"):
         cv.apply_lfs([one, two], data, cache=False)

@@ -24,7 +24,7 @@ LABELS = ("PER", "LOC")
 def fixed(spans: list[Span] | None, name: str = "f", **settings: Any) -> LabelingFunction:
     """A function that always says the same."""
     settings = {"labels": LABELS, **settings}
-    return LabelingFunction(name=name, func=lambda view: ABSTAIN if spans is None else spans, **settings)
+    return LabelingFunction(name=name, func=lambda doc: ABSTAIN if spans is None else spans, **settings)
 
 
 edges = st.lists(st.integers(0, 5), min_size=2, max_size=2, unique=True).map(sorted)
@@ -48,18 +48,18 @@ def overlap(one: Span, other: Span) -> bool:
 
 
 @given(st.lists(answers(), min_size=1, max_size=3))
-def test_union_returns_all_spans_that_do_not_overlap(said: list[list[Span] | None]) -> None:
-    view = Doc(WORDS)
-    found = union(*(fixed(spans) for spans in said), name="u").label(view)
-    if all(spans is None for spans in said):
+def test_union_returns_all_spans_that_do_not_overlap(message: list[list[Span] | None]) -> None:
+    doc = Doc(WORDS)
+    found = union(*(fixed(spans) for spans in message), name="u").label(doc)
+    if all(spans is None for spans in message):
         assert found is None
         return
     assert found is not None
-    every = {span for spans in said for span in spans or ()}
+    every = {span for spans in message for span in spans or ()}
     assert set(found) <= every
     for span in every - set(found):
         assert any(overlap(span, other) for other in found)
-    assert len(view.issues) == len(every) - len(found)
+    assert len(doc.issues) == len(every) - len(found)
 
 
 @given(answers(), answers())
@@ -70,9 +70,7 @@ def test_intersection_returns_spans_found_by_all(one: list[Span] | None, other: 
 
 
 @given(answers(), st.lists(answers(), max_size=2))
-def test_difference_returns_spans_that_overlap_no_other(
-    one: list[Span] | None, others: list[list[Span] | None]
-) -> None:
+def test_difference_drops_spans_that_overlap_others(one: list[Span] | None, others: list[list[Span] | None]) -> None:
     found = difference(fixed(one), *(fixed(spans) for spans in others))(WORDS)
     taken = [span for spans in others for span in spans or ()]
     expected = None
@@ -82,16 +80,16 @@ def test_difference_returns_spans_that_overlap_no_other(
 
 
 @given(answers())
-def test_keep_labels_and_map_labels_select_by_label(said: list[Span] | None) -> None:
-    only = keep_labels(fixed(said), "LOC")
+def test_keep_labels_and_map_labels_select_by_label(message: list[Span] | None) -> None:
+    only = keep_labels(fixed(message), "LOC")
     assert only.labels == ("LOC",)
-    new = map_labels(fixed(said), {"PER": "HUMAN"})
+    new = map_labels(fixed(message), {"PER": "HUMAN"})
     assert new.labels == ("HUMAN", "LOC")
-    if said is None:
+    if message is None:
         assert only(WORDS) is new(WORDS) is None
         return
-    assert only(WORDS) == [span for span in said if span[2] == "LOC"]
-    assert new(WORDS) == [(a, b, {"PER": "HUMAN"}.get(label, label)) for a, b, label in said]
+    assert only(WORDS) == [span for span in message if span[2] == "LOC"]
+    assert new(WORDS) == [(a, b, {"PER": "HUMAN"}.get(label, label)) for a, b, label in message]
 
 
 @pytest.mark.parametrize("make", [lambda f: keep_labels(f, "LOCC"), lambda f: map_labels(f, {"LOCC": "X"})])
@@ -108,16 +106,16 @@ def test_mapping_all_labels_to_none_is_an_error() -> None:
 def test_only_if_calls_the_function_only_where_the_condition_holds() -> None:
     asked: list[int] = []
 
-    def find_all(views: Sequence[Doc]) -> list[list[Span]]:
-        asked.append(len(views))
-        return [[(0, 1, "LOC")] for _ in views]
+    def find_all(docs: Sequence[Doc]) -> list[list[Span]]:
+        asked.append(len(docs))
+        return [[(0, 1, "LOC")] for _ in docs]
 
     dear = LabelingFunction(name="dear", labels=("LOC",), batch_func=find_all)
-    rare = only_if(dear, lambda view: "a" in view)
-    views = [Doc(["a"]), Doc(["b"]), Doc(["c", "a"])]
-    assert rare.label_batch(views) == [[(0, 1, "LOC")], None, [(0, 1, "LOC")]]
+    rare = only_if(dear, lambda doc: "a" in doc)
+    docs = [Doc(["a"]), Doc(["b"]), Doc(["c", "a"])]
+    assert rare.label_batch(docs) == [[(0, 1, "LOC")], None, [(0, 1, "LOC")]]
     assert asked == [2]
-    assert only_if(fixed(None), lambda view: True)(WORDS) is None
+    assert only_if(fixed(None), lambda doc: True)(WORDS) is None
 
 
 def test_a_combination_inherits_the_settings_of_its_parts() -> None:
@@ -135,9 +133,9 @@ def test_functions_of_sentence_scope_are_called_on_each_sentence() -> None:
     seen: list[str] = []
 
     @labeling_function(["PER"])
-    def first(view: Doc) -> Any:
-        seen.append(view.text)
-        if view[0] == "c":
+    def first(doc: Doc) -> Any:
+        seen.append(doc.text)
+        if doc[0] == "c":
             return ABSTAIN
         return [(0, 1, "PER"), (0, 9, "PER")]
 
@@ -145,7 +143,7 @@ def test_functions_of_sentence_scope_are_called_on_each_sentence() -> None:
     document = Doc(["a", "b", "c", "d"], sentences=[(0, 1), (1, 2), (2, 4)])
     assert union(first, whole, name="u").label(document) == [(0, 1, "PER"), (1, 2, "PER")]
     assert seen == ["a", "b", "c d"]
-    assert [note.kind for note in document.issues] == ["invalid", "invalid"]  # passed on
+    assert [issue.kind for issue in document.issues] == ["invalid", "invalid"]  # passed on
     alone = Doc(["c"])
     assert union(first, fixed(None, scope="document"), name="u").label(alone) is None
 
@@ -161,8 +159,8 @@ def test_the_fingerprint_depends_on_the_parts() -> None:
         difference(one, other).fingerprint(),
         map_labels(one, {"A": "B"}).fingerprint(),
         map_labels(one, {"A": "C"}).fingerprint(),
-        only_if(one, lambda view: "a" in view).fingerprint(),
-        only_if(one, lambda view: "b" in view).fingerprint(),
+        only_if(one, lambda doc: "a" in doc).fingerprint(),
+        only_if(one, lambda doc: "b" in doc).fingerprint(),
     }
     assert len(digests) == 8
 

@@ -14,32 +14,32 @@ from tests.generators import words
 
 @given(st.lists(words, max_size=6))
 def test_tokens_without_text_are_joined_by_spaces(tokens: list[str]) -> None:
-    view = Doc(tokens)
-    assert view.text == " ".join(tokens)
-    assert [view.text[a:b] for a, b in view.token_offsets] == tokens
-    assert (len(view), list(view), view[:]) == (len(tokens), tokens, tokens)
+    doc = Doc(tokens)
+    assert doc.text == " ".join(tokens)
+    assert [doc.text[a:b] for a, b in doc.token_offsets] == tokens
+    assert (len(doc), list(doc), doc[:]) == (len(tokens), tokens, tokens)
 
 
 def test_a_doc_is_a_sequence_of_tokens() -> None:
-    view = Doc(["a", "b", "a"])
-    assert view[-1] == "a"
-    assert view[1:] == ["b", "a"]
-    assert "b" in view
-    assert "c" not in view
-    assert (view.index("b"), view.count("a")) == (1, 2)
+    doc = Doc(["a", "b", "a"])
+    assert doc[-1] == "a"
+    assert doc[1:] == ["b", "a"]
+    assert "b" in doc
+    assert "c" not in doc
+    assert (doc.index("b"), doc.count("a")) == (1, 2)
 
 
 def test_a_text_is_tokenized() -> None:
-    view = Doc.from_input("Ada  left.")
-    assert list(view) == ["Ada", "left", "."]
-    assert [view.text[a:b] for a, b in view.token_offsets] == ["Ada", "left", "."]
-    assert Doc.from_input(view) is view
+    doc = Doc.from_input("Ada  left.")
+    assert list(doc) == ["Ada", "left", "."]
+    assert [doc.text[a:b] for a, b in doc.token_offsets] == ["Ada", "left", "."]
+    assert Doc.from_input(doc) is doc
 
 
 def test_token_offsets_may_be_an_array() -> None:
-    view = Doc(["b"], text="a b", token_offsets=np.array([[2, 3]]))
-    assert view.token_offsets == ((2, 3),)
-    assert view.char_to_token == ({2: 0}, {3: 1})
+    doc = Doc(["b"], text="a b", token_offsets=np.array([[2, 3]]))
+    assert doc.token_offsets == ((2, 3),)
+    assert doc.char_to_token == ({2: 0}, {3: 1})
 
 
 def test_text_and_token_offsets_must_be_given_together() -> None:
@@ -52,21 +52,21 @@ def test_repr_shows_text_and_document_id() -> None:
 
 
 def test_span_text_is_cut_from_the_original_text() -> None:
-    view = Doc.from_input("New   York!")
-    assert view.span_text(0, 2) == "New   York"
-    assert view.span_text(1, 1) == ""
+    doc = Doc.from_input("New   York!")
+    assert doc.span_text(0, 2) == "New   York"
+    assert doc.span_text(1, 1) == ""
 
 
 def test_sentence_docs_are_the_sentences_of_a_document() -> None:
     text = "Ada left.  She wrote."
-    view = Doc(
+    doc = Doc(
         ["Ada", "left", ".", "She", "wrote", "."],
         text=text,
         token_offsets=[(0, 3), (4, 8), (8, 9), (11, 14), (15, 20), (20, 21)],
         doc_id="d",
         sentences=[(0, 3), (3, 3), (3, 6)],
     )
-    parts = view.sentence_docs()
+    parts = doc.sentence_docs()
     assert [part.text for part in parts] == ["Ada left.", "", "She wrote."]
     assert [[part.text[a:b] for a, b in part.token_offsets] for part in parts] == [
         ["Ada", "left", "."],
@@ -78,6 +78,6 @@ def test_sentence_docs_are_the_sentences_of_a_document() -> None:
 
 
 def test_a_doc_is_read_only() -> None:
-    view = Doc(["a", "b"])
-    for shared in (view.tokens, view.token_offsets, view.sentences):
+    doc = Doc(["a", "b"])
+    for shared in (doc.tokens, doc.token_offsets, doc.sentences):
         assert isinstance(shared, tuple)

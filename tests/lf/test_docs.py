@@ -21,15 +21,15 @@ def test_sentence_scope_yields_each_sentence(data: Dataset, draw: st.DataObject)
     assert len(texts) == len(data)
     start = draw.draw(st.integers(0, len(data)))
     stop = draw.draw(st.integers(start, len(data)))
-    views = texts.make_docs(start, stop)
-    assert [list(view) for view in views] == [data[m].tokens for m in range(start, stop)]
+    docs = texts.make_docs(start, stop)
+    assert [list(view) for view in docs] == [data[m].tokens for m in range(start, stop)]
     if data.text is not None:
-        for view, m in zip(views, range(start, stop), strict=True):
+        for view, m in zip(docs, range(start, stop), strict=True):
             assert view.text == data.text.sentences[m]
             places = data.text.token_offsets[data.offsets[m] : data.offsets[m + 1]].tolist()
             assert [list(place) for place in view.token_offsets] == places
     if data.doc_ids is not None:
-        assert [view.doc_id for view in views] == data.doc_ids.to_list()[start:stop]
+        assert [view.doc_id for view in docs] == data.doc_ids.to_list()[start:stop]
 
 
 @given(datasets(), st.data())
@@ -37,17 +37,19 @@ def test_documents_collect_their_sentences_in_any_order(data: Dataset, draw: st.
     names = draw.draw(st.lists(st.sampled_from(["d1", "d2", ""]), min_size=len(data), max_size=len(data)))
     data = replace(data, doc_ids=StringArray.from_list(names))
     texts = Docs.from_dataset(data, "document")
-    views = texts.make_docs(0, len(texts))
-    assert [view.doc_id for view in views] == list(dict.fromkeys(names))
-    for view in views:
+    docs = texts.make_docs(0, len(texts))
+    assert [view.doc_id for view in docs] == list(dict.fromkeys(names))
+    for view in docs:
         members = [m for m, name in enumerate(names) if name == view.doc_id]
         assert list(view) == [word for m in members for word in data[m].tokens]
         assert [view[a:b] for a, b in view.sentences] == [data[m].tokens for m in members]
-        assert [view.text[a:b] for a, b in view.token_offsets] == [said for m in members for said in spoken(data, m)]
+        assert [view.text[a:b] for a, b in view.token_offsets] == [
+            message for m in members for message in spoken(data, m)
+        ]
     # Each token comes back to where it stood.
     order = np.arange(len(data.tokens)) if texts.token_order is None else texts.token_order
-    said = [word for view in views for word in view]
-    placed = {int(at): word for at, word in zip(order, said, strict=True)}
+    message = [word for view in docs for word in view]
+    placed = {int(at): word for at, word in zip(order, message, strict=True)}
     assert [placed[at] for at in range(len(placed))] == data.tokens.to_list()
 
 

@@ -24,16 +24,16 @@ def document(*sentences: str) -> Doc:
 
 
 @labeling_function(["PER", "ORG"])
-def marked(view: Doc) -> Iterator[Span]:
+def marked(doc: Doc) -> Iterator[Span]:
     """Words after a mark: p for a person, o for an organisation."""
-    for number in range(1, len(view)):
-        if view[number - 1] in ("p", "o"):
-            yield number, number + 1, "PER" if view[number - 1] == "p" else "ORG"
+    for number in range(1, len(doc)):
+        if doc[number - 1] in ("p", "o"):
+            yield number, number + 1, "PER" if doc[number - 1] == "p" else "ORG"
 
 
 def test_propagate_marks_every_occurrence() -> None:
-    view = document("p Ray left", "Ray and p Ada", "so did Ada")
-    assert propagate(marked).label(view) == [
+    doc = document("p Ray left", "Ray and p Ada", "so did Ada")
+    assert propagate(marked).label(doc) == [
         (1, 2, "PER"),
         (3, 4, "PER"),
         (6, 7, "PER"),
@@ -44,16 +44,16 @@ def test_propagate_marks_every_occurrence() -> None:
 
 
 def test_the_most_frequent_label_wins_then_the_first() -> None:
-    view = document("p Ray", "o Ray", "o Ray", "Ray")
-    assert {label for *_, label in propagate(marked).label(view) or ()} == {"ORG"}
+    doc = document("p Ray", "o Ray", "o Ray", "Ray")
+    assert {label for *_, label in propagate(marked).label(doc) or ()} == {"ORG"}
     tie = document("p Ray", "o Ray", "Ray")
     assert {label for *_, label in propagate(marked).label(tie) or ()} == {"PER"}
-    assert document_majority(marked).label(view) == [(1, 2, "ORG"), (3, 4, "ORG"), (5, 6, "ORG")]
+    assert document_majority(marked).label(doc) == [(1, 2, "ORG"), (3, 4, "ORG"), (5, 6, "ORG")]
     assert document_majority(marked).name == "marked by majority"
 
 
 def test_abstaining_is_propagated() -> None:
-    silent = LabelingFunction(name="s", labels=("A",), func=lambda view: ABSTAIN)
+    silent = LabelingFunction(name="s", labels=("A",), func=lambda doc: ABSTAIN)
     assert propagate(silent).label(document("a", "b")) is None
 
 
@@ -62,21 +62,21 @@ def test_abstaining_is_propagated() -> None:
     st.lists(st.lists(st.sampled_from("abc"), min_size=1, max_size=3), max_size=3),
 )
 def test_occurrences_match_a_naive_search(sentences: list[list[str]], phrases: list[list[str]]) -> None:
-    """Phrases are said in a first sentence of their own; every place of theirs must be found."""
+    """Phrases are message in a first sentence of their own; every place of theirs must be found."""
     texts = [" ".join(words) for words in (*phrases, *sentences)]
-    view = document(*texts)
+    doc = document(*texts)
 
     @labeling_function(["X"], scope="document")
-    def first(view: Doc) -> list[Span]:
-        return [(*bounds, "X") for bounds in view.sentences[: len(phrases)]]
+    def first(doc: Doc) -> list[Span]:
+        return [(*bounds, "X") for bounds in doc.sentences[: len(phrases)]]
 
     known = {tuple(phrase) for phrase in phrases}
     expected = []
-    for begin, end in view.sentences:
-        places = [(a, b) for a in range(begin, end) for b in range(a + 1, end + 1) if tuple(view[a:b]) in known]
+    for begin, end in doc.sentences:
+        places = [(a, b) for a in range(begin, end) for b in range(a + 1, end + 1) if tuple(doc[a:b]) in known]
         kept: list[tuple[int, int]] = []
         for a, b in sorted(places, key=lambda span: (span[0] - span[1], span[0])):
             if not any(a < d and c < b for c, d in kept):
                 kept.append((a, b))
         expected += [(a, b, "X") for a, b in sorted(kept)]
-    assert propagate(first).label(view) == expected
+    assert propagate(first).label(doc) == expected

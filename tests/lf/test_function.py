@@ -14,46 +14,46 @@ from convener.lf.function import LabelingFunction, labeling_function
 
 
 @labeling_function(["ORG"], prior_precision=0.8, on_silence="abstain")
-def shouting(words: Doc) -> Any:
+def acronym(words: Doc) -> Any:
     if not len(words):
         return ABSTAIN
     return ((i, i + 1, "ORG") for i, word in enumerate(words) if word.isupper())
 
 
 def test_the_decorator_sets_name_and_settings() -> None:
-    assert isinstance(shouting, cv.LabelingFunction)
-    assert (shouting.name, shouting.labels) == ("shouting", ("ORG",))
-    assert (shouting.prior_precision, shouting.on_silence) == (0.8, "abstain")
-    assert repr(shouting) == "LabelingFunction('shouting', labels=ORG)"
-    assert labeling_function(["A"], name="b")(lambda view: None).name == "b"
+    assert isinstance(acronym, cv.LabelingFunction)
+    assert (acronym.name, acronym.labels) == ("acronym", ("ORG",))
+    assert (acronym.prior_precision, acronym.on_silence) == (0.8, "abstain")
+    assert repr(acronym) == "LabelingFunction('acronym', labels=ORG)"
+    assert labeling_function(["A"], name="b")(lambda doc: None).name == "b"
 
 
 def test_it_accepts_tokens_a_text_or_a_doc() -> None:
     for words in (["NASA", "flew"], "NASA flew", Doc(["NASA", "flew"])):
-        assert shouting(words) == [(0, 1, "ORG")]
-    assert shouting([]) is None
+        assert acronym(words) == [(0, 1, "ORG")]
+    assert acronym([]) is None
 
 
 def test_a_call_warns_about_issues() -> None:
-    wild = labeling_function(["A"], name="wild")(lambda view: [(0, 9, "A")])
+    wild = labeling_function(["A"], name="wild")(lambda doc: [(0, 9, "A")])
     with pytest.warns(ConvenerWarning, match=r"wild: invalid: span 0-9 \(A\) is not a range"):
         assert wild(["a"]) == []
 
 
 def test_func_is_optional_if_batch_func_is_given() -> None:
-    many = LabelingFunction(name="many", labels=("A",), batch_func=lambda views: [[(0, len(v), "A")] for v in views])
+    many = LabelingFunction(name="many", labels=("A",), batch_func=lambda docs: [[(0, len(v), "A")] for v in docs])
     assert many(["a", "b"]) == [(0, 2, "A")]
     assert many.label_batch([Doc(["a"]), Doc(["a", "b"])]) == [[(0, 1, "A")], [(0, 2, "A")]]
 
 
 def test_batch_func_must_return_one_output_per_text() -> None:
-    short = LabelingFunction(name="short", labels=("A",), batch_func=lambda views: [[]])
+    short = LabelingFunction(name="short", labels=("A",), batch_func=lambda docs: [[]])
     with pytest.raises(DataError, match="each of 2 texts, got 1"):
         short.label_batch([Doc([]), Doc([])])
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"labels": "ORG"}, "labels must be a list"),
         ({"labels": ()}, "at least one entity type"),
@@ -67,9 +67,9 @@ def test_batch_func_must_return_one_output_per_text() -> None:
         ({"func": None}, "expected func, batch_func or both, got neither"),
     ],
 )
-def test_fields_are_validated(changes: dict[str, Any], said: str) -> None:
-    given = {"name": "f", "labels": ("A",), "func": lambda view: None} | changes
-    with pytest.raises((ConfigError, DataError), match=said):
+def test_fields_are_validated(changes: dict[str, Any], message: str) -> None:
+    given = {"name": "f", "labels": ("A",), "func": lambda doc: None} | changes
+    with pytest.raises((ConfigError, DataError), match=message):
         LabelingFunction(**given)
 
 
@@ -80,7 +80,7 @@ def test_a_misspelt_setting_is_reported() -> None:
 
 def test_the_fingerprint_covers_what_determines_the_spans() -> None:
     def make(**settings: Any) -> str:
-        return labeling_function(["A"], **settings)(lambda view: [(0, 1, "A")]).fingerprint()
+        return labeling_function(["A"], **settings)(lambda doc: [(0, 1, "A")]).fingerprint()
 
     same = make(name="f")
     assert make(name="g", prior_precision=0.5, on_silence="abstain") == same

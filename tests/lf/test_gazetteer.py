@@ -39,13 +39,13 @@ def naive(labelled: dict[str, str], words: list[str], form: Callable[[str], list
     for phrase, label in labelled.items():
         spelled.setdefault(tuple(p for word in plain_pieces(phrase) for p in form(word)), label)
     spelled.pop((), None)
-    said = [[p for piece in plain_pieces(word) for p in form(piece)] for word in words]
+    message = [[p for piece in plain_pieces(word) for p in form(piece)] for word in words]
     matches = [
         (start, end, spelled[run])
         for start in range(len(words))
         for end in range(start + 1, len(words) + 1)
-        if said[start] and said[end - 1]
-        for run in [tuple(piece for word in said[start:end] for piece in word)]
+        if message[start] and message[end - 1]
+        for run in [tuple(piece for word in message[start:end] for piece in word)]
         if run in spelled
     ]
     matches.sort(key=lambda span: (span[0] - span[1], span[0]))
@@ -138,11 +138,11 @@ def test_phrases_of_white_space_mark_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("phrases", "settings", "said"),
+    ("phrases", "settings", "message"),
     [([], {}, "contains no phrases"), (["a"], {"max_edits": -1}, "max_edits must be at least 0")],
 )
-def test_settings_are_checked(phrases: list[str], settings: dict[str, int], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_settings_are_checked(phrases: list[str], settings: dict[str, int], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         gazetteer(phrases, "X", **settings)
 
 

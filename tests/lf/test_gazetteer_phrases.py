@@ -47,7 +47,7 @@ def test_the_first_of_several_labels_is_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ([1], "got 1"),
         ({"LOC": "Oslo"}, "got 'Oslo'"),
@@ -55,13 +55,13 @@ def test_the_first_of_several_labels_is_kept() -> None:
         (5, "got 5"),
     ],
 )
-def test_invalid_phrase_lists_are_rejected(given: Any, said: str) -> None:
-    with pytest.raises(DataError, match=f"expected a list of phrases.*{said}"):
+def test_invalid_phrase_lists_are_rejected(given: Any, message: str) -> None:
+    with pytest.raises(DataError, match=f"expected a list of phrases.*{message}"):
         read_phrase_labels(given, "LOC", "x")
 
 
 @pytest.mark.parametrize(
-    ("name", "raw", "said"),
+    ("name", "raw", "message"),
     [
         ("a.txt", b"\xff\n", r"a.txt:1: not UTF-8"),
         ("a.json", b"{", "invalid JSON"),
@@ -71,8 +71,8 @@ def test_invalid_phrase_lists_are_rejected(given: Any, said: str) -> None:
         ("missing.txt", None, "phrase file not found"),
     ],
 )
-def test_an_unreadable_file_is_named(tmp_path: Path, name: str, raw: bytes | None, said: str) -> None:
+def test_an_unreadable_file_is_named(tmp_path: Path, name: str, raw: bytes | None, message: str) -> None:
     if raw is not None:
         (tmp_path / name).write_bytes(raw)
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message):
         read_phrase_labels(tmp_path / name, "LOC", "x")

@@ -17,14 +17,14 @@ from convener.models.linked_hmm import LinkedHMMConfig
 
 @given(st.sets(st.integers(1, 7)))
 def test_linked_tokens_form_spans(links: set[int]) -> None:
-    made = linking_function("X", name="some")(lambda view: links)
+    made = linking_function("X", name="some")(lambda doc: links)
     spans = made([*"abcdefgh"]) or []
     assert {word for start, end, _ in spans for word in range(start + 1, end)} == links
     assert all(end - start > 1 for start, end, _ in spans)
 
 
 def test_the_first_token_cannot_be_linked() -> None:
-    wrong = linking_function("X", name="wrong")(lambda view: [0])
+    wrong = linking_function("X", name="wrong")(lambda doc: [0])
     with pytest.warns(ConvenerWarning, match=r"invalid: span -1-1 \(X\)"):
         assert wrong(["a"]) == []
 
@@ -37,7 +37,7 @@ def test_names_get_the_link_prefix() -> None:
 
 
 def test_abstaining_is_propagated() -> None:
-    silent = cv.labeling_function(["LOC"], name="s")(lambda view: cv.ABSTAIN)
+    silent = cv.labeling_function(["LOC"], name="s")(lambda doc: cv.ABSTAIN)
     assert as_linking(silent)(["a"]) is None
 
 

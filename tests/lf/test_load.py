@@ -77,7 +77,7 @@ def test_a_changed_indirect_import_changes_the_fingerprint(file: Path, way: str)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("x = 1", "contains no labeling functions; `convener lf new`"),
         ("1 / 0", r"import failed: ZeroDivisionError: division by zero \(my-lfs.py:1\)"),
@@ -87,9 +87,9 @@ def test_a_changed_indirect_import_changes_the_fingerprint(file: Path, way: str)
         ("FUNCTIONS = 5", "FUNCTIONS must contain labeling functions, got 5"),
     ],
 )
-def test_an_invalid_file_is_named(file: Path, text: str, said: str) -> None:
+def test_an_invalid_file_is_named(file: Path, text: str, message: str) -> None:
     file.write_text(text, encoding="utf-8")
-    with pytest.raises(DataError, match=f"my-lfs.py: {said}"):
+    with pytest.raises(DataError, match=f"my-lfs.py: {message}"):
         load_lfs(file)
 
 

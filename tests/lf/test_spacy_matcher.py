@@ -51,15 +51,15 @@ def test_texts_are_processed_in_batches() -> None:
     function = spacy_matcher(DOSE, name="dose", on_silence="abstain")
     assert (function.name, function.on_silence) == ("dose", "abstain")
     assert function.batch_func is not None
-    views = [Doc.from_input(text) for text in ("5 mg", "", "no", "3 ml or 4 mg")]
-    assert list(function.batch_func(views)) == [
+    docs = [Doc.from_input(text) for text in ("5 mg", "", "no", "3 ml or 4 mg")]
+    assert list(function.batch_func(docs)) == [
         [(0, 2, "DOSE")],
         [],
         [],
         [(0, 2, "DOSE"), (3, 5, "DOSE")],
     ]
     again = pickle.loads(pickle.dumps(function.batch_func))
-    assert list(again(views)) == list(function.batch_func(views))
+    assert list(again(docs)) == list(function.batch_func(docs))
 
 
 def test_patterns_over_tags_use_a_pipeline() -> None:

@@ -50,9 +50,9 @@ def test_a_list_of_types_keeps_their_names(ruler: Path) -> None:
 def test_batches_give_the_same_spans_as_single_texts(ruler: Path) -> None:
     function = spacy_model(ruler, ["GPE", "DATE"])
     texts = ["Oslo", "", "to New  York", "on Monday", *["Oslo Oslo"] * 300]
-    views = [Doc.from_input(text) for text in texts]
+    docs = [Doc.from_input(text) for text in texts]
     assert function.batch_func is not None
-    assert list(function.batch_func(views)) == [function.func(view) for view in views]
+    assert list(function.batch_func(docs)) == [function.func(view) for view in docs]
 
 
 def test_it_is_applied_to_data(ruler: Path) -> None:
@@ -119,9 +119,7 @@ def test_a_folder_without_a_pipeline_is_an_error(tmp_path: Path) -> None:
         function.func(Doc.from_input("Oslo"))
 
 
-def test_a_module_that_is_not_an_installed_package(
-    ruler: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_module_that_is_no_installed_package(ruler: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A package on the path, which pip does not know."""
     package = tmp_path / "home_made"
     spacy.load(ruler).to_disk(package)

@@ -70,12 +70,12 @@ def by_pipeline(folder: Path, sentences: list[list[str]]) -> list[list[tuple[int
     pipe = transformers.pipeline("token-classification", model=str(folder), aggregation_strategy="first", device="cpu")
     found = []
     for words in sentences:
-        view = Doc(words)
-        begins, ends = view.char_to_token
+        doc = Doc(words)
+        begins, ends = doc.char_to_token
         found.append(
             [
                 (begins[group["start"]], ends[group["end"]], group["entity_group"])
-                for group in (pipe(view.text) if words else ())
+                for group in (pipe(doc.text) if words else ())
             ]
         )
     return found
@@ -105,9 +105,9 @@ def test_spans_agree_with_the_transformers_pipeline(make: Make, tags: Sequence[s
 
 def test_each_text_is_processed_independently(make: Make) -> None:
     function = transformers_model(make(BIO), ["PER", "LOC"])
-    views = [Doc(words) for words in sentences_of(5)]
+    docs = [Doc(words) for words in sentences_of(5)]
     assert function.batch_func is not None
-    assert list(function.batch_func(views)) == [function.func(view) for view in views]
+    assert list(function.batch_func(docs)) == [function.func(doc) for doc in docs]
 
 
 def test_long_texts_are_processed_in_windows(make: Make) -> None:
@@ -117,10 +117,10 @@ def test_long_texts_are_processed_in_windows(make: Make) -> None:
 
     def kinds(words: list[str], **settings: Any) -> list[str]:
         """Of each word; the tags of IO tell them all."""
-        said = ["O"] * len(words)
+        message = ["O"] * len(words)
         for start, end, kind in transformers_model(folder, ["PER", "LOC"], **settings)(words) or ():
-            said[start:end] = [kind] * (end - start)
-        return said
+            message[start:end] = [kind] * (end - start)
+        return message
 
     pieces = [len(found) or 1 for found in Naive(wordpieces(), None).pieces(long)]
     windows = make_windows(np.array(pieces), np.array([0, len(long)]), max_subwords=40 - 2, overlap=0.5)

@@ -25,9 +25,9 @@ from convener.lf.validation import Span, validate_spans
 LABELS = ("PER", "LOC")
 
 
-def settle(found: Any, view: Doc, **policies: Any) -> list[Span] | None:
+def validate(found: Any, doc: Doc, **policies: Any) -> list[Span] | None:
     given = {"in_chars": False, "on_overlap": "longest", "on_misaligned": "expand"} | policies
-    return validate_spans(found, view, labels=LABELS, **given)
+    return validate_spans(found, doc, labels=LABELS, **given)
 
 
 @st.composite
@@ -47,18 +47,18 @@ def test_character_spans_are_aligned_as_by_the_readers(
     drawn: tuple[str, list[Span]], misaligned: MisalignmentPolicy, overlap: OverlapPolicy
 ) -> None:
     text, spans = drawn
-    view = Doc.from_input(text)
+    doc = Doc.from_input(text)
     tags = TagSet(LABELS)
     data = Dataset(
         tags=tags,
-        tokens=StringArray.from_list(view.tokens),
-        offsets=np.array([0, len(view)]),
+        tokens=StringArray.from_list(doc.tokens),
+        offsets=np.array([0, len(doc)]),
         sources=(),
-        votes=np.zeros((len(view), 0), np.int16),
+        votes=np.zeros((len(doc), 0), np.int16),
         silence=(),
         text=Text(
             StringArray.from_list([text]),
-            np.array(view.token_offsets, np.int32).reshape(-1, 2),
+            np.array(doc.token_offsets, np.int32).reshape(-1, 2),
             np.zeros(1, np.int64),
         ),
     )
@@ -66,12 +66,12 @@ def test_character_spans_are_aligned_as_by_the_readers(
     options = ReadOptions(on_misaligned=misaligned, on_overlap=overlap)
     rows = Spans.from_rows((0, a, b, LABELS.index(label)) for a, b, label in spans)
     labels, _ = SpanAligner(data, options.on_overlap, options.on_misaligned, report, str).labels(rows, "it")
-    found = settle(spans, view, in_chars=True, on_misaligned=misaligned, on_overlap=overlap)
+    found = validate(spans, doc, in_chars=True, on_misaligned=misaligned, on_overlap=overlap)
     assert found is not None
     again = Spans.from_rows((0, a, b, LABELS.index(label)) for a, b, label in found)
     assert tags.labels(again, data.offsets).tolist() == labels.tolist()
     told = [case.kind for case in report]
-    noted = [note.kind for note in view.issues]
+    noted = [issue.kind for issue in doc.issues]
     assert noted.count("misaligned") == told.count("misaligned")
     # Spans that became the same words are not in each other's way.
     assert noted.count("overlap") <= told.count("overlap")
@@ -84,15 +84,15 @@ def test_character_spans_are_aligned_as_by_the_readers(
     )
 )
 def test_each_span_is_kept_or_reported(spans: list[Span]) -> None:
-    view = Doc(["a", "b", "c", "d", "e"])
-    found = settle(spans, view)
+    doc = Doc(["a", "b", "c", "d", "e"])
+    found = validate(spans, doc)
     assert found is not None
     valid = {span for span in spans if 0 <= span[0] < span[1] <= 5 and span[2] in LABELS}
     assert set(found) <= valid
     assert found == sorted(found)
     cells = [cell for start, end, _ in found for cell in range(start, end)]
     assert len(cells) == len(set(cells))
-    kinds = [note.kind for note in view.issues]
+    kinds = [issue.kind for issue in doc.issues]
     assert kinds.count("invalid") == sum(span not in valid for span in spans)
     assert kinds.count("overlap") == len(valid) - len(found)
     for lost in valid - set(found):  # what gives way gives way to something no shorter
@@ -100,7 +100,7 @@ def test_each_span_is_kept_or_reported(spans: list[Span]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         (None, "got None"),
         ("abc", "label 'c'"),  # three things, but no numbers
@@ -113,29 +113,29 @@ def test_each_span_is_kept_or_reported(spans: list[Span]) -> None:
         (Ellipsis, "got Ellipsis"),
     ],
 )
-def test_invalid_spans_are_dropped_and_reported(given: Any, said: str) -> None:
-    view = Doc(["a", "b", "c"])
-    assert settle([given, (0, 1, "PER")], view) == [(0, 1, "PER")]
-    (note,) = view.issues
-    assert note.kind == "invalid"
+def test_invalid_spans_are_dropped_and_reported(given: Any, message: str) -> None:
+    doc = Doc(["a", "b", "c"])
+    assert validate([given, (0, 1, "PER")], doc) == [(0, 1, "PER")]
+    (issue,) = doc.issues
+    assert issue.kind == "invalid"
     if given != "abc":
-        assert said in note.detail
+        assert message in issue.detail
 
 
 def test_numpy_integers_are_accepted() -> None:
     given = [(np.int32(0), np.int64(1), "PER"), [np.uint8(0), 1, "PER"]]
-    (span,) = settle(given, Doc(["a"])) or []
+    (span,) = validate(given, Doc(["a"])) or []
     assert span == (0, 1, "PER")
     assert all(type(item) is int for item in span[:2])
 
 
 def test_a_span_across_sentences_is_dropped_and_reported() -> None:
-    view = Doc(["a", "b", "c", "d"], sentences=[(0, 2), (2, 2), (2, 4)])
-    assert settle([(1, 3, "PER"), (0, 2, "LOC"), (2, 4, "LOC")], view) == [
+    doc = Doc(["a", "b", "c", "d"], sentences=[(0, 2), (2, 2), (2, 4)])
+    assert validate([(1, 3, "PER"), (0, 2, "LOC"), (2, 4, "LOC")], doc) == [
         (0, 2, "LOC"),
         (2, 4, "LOC"),
     ]
-    assert [note.detail for note in view.issues] == ["span 'b c' (PER) crosses a sentence boundary"]
+    assert [issue.detail for issue in doc.issues] == ["span 'b c' (PER) crosses a sentence boundary"]
 
 
 def generator(*spans: Span, end: Any = None) -> Iterator[Span]:
@@ -157,21 +157,21 @@ def generator(*spans: Span, end: Any = None) -> Iterator[Span]:
     ],
 )
 def test_no_spans_and_abstaining_differ(found: Any, expected: Any) -> None:
-    assert settle(found, Doc(["a"])) == expected
+    assert validate(found, Doc(["a"])) == expected
 
 
 @pytest.mark.parametrize("found", [5, True, "PER", 1.5])
 def test_output_that_is_not_a_list_of_spans_is_an_error(found: Any) -> None:
     with pytest.raises(DataError, match="expected spans"):
-        settle(found, Doc(["a"]))
+        validate(found, Doc(["a"]))
 
 
 def test_the_first_of_overlapping_spans_can_be_kept() -> None:
-    view = Doc(["a", "b", "c"])
+    doc = Doc(["a", "b", "c"])
     spans = [(1, 2, "PER"), (0, 3, "LOC")]
-    assert settle(spans, view, on_overlap="first") == [(1, 2, "PER")]
-    assert settle(spans, view) == [(0, 3, "LOC")]
-    assert [note.kind for note in view.issues] == ["overlap", "overlap"]
+    assert validate(spans, doc, on_overlap="first") == [(1, 2, "PER")]
+    assert validate(spans, doc) == [(0, 3, "LOC")]
+    assert [issue.kind for issue in doc.issues] == ["overlap", "overlap"]
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_the_first_of_overlapping_spans_can_be_kept() -> None:
 )
 def test_overlaps_and_misalignment_can_be_errors(policy: str, spans: list[Span], in_chars: bool) -> None:
     with pytest.raises(DataError):
-        settle(spans, Doc(["aa", "b", "c"]), in_chars=in_chars, **{policy: "error"})
+        validate(spans, Doc(["aa", "b", "c"]), in_chars=in_chars, **{policy: "error"})
 
 
 def test_every_policy_is_supported() -> None:

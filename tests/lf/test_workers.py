@@ -79,11 +79,11 @@ def test_a_worker_that_dies_at_start_does_not_cause_an_endless_loop(
 ) -> None:
     parent = os.getpid()
 
-    def views(self: Docs, start: int, stop: int) -> Any:
+    def docs(self: Docs, start: int, stop: int) -> Any:
         if os.getpid() != parent:
             os._exit(3)
 
-    monkeypatch.setattr(Docs, "make_docs", views)
+    monkeypatch.setattr(Docs, "make_docs", docs)
     worker = TaskRunner([slow], {"sentence": texts})
     pieces = list(workers.run_tasks(worker, [Task(0, 0, 3)], num_workers=1, timeout=None))
     assert sorted(event.doc_index for piece in pieces for event in piece.issues) == [0, 1, 2]

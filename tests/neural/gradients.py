@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from convener.inference.autograd import objective_twin
 from convener.models.neural_chain import chain_loss
 from convener.neural.batch import Batch
+from tests.oracles.chain import chain_objective_reference
 
 
 class _Whole(torch.nn.Module):
@@ -48,7 +48,7 @@ def assert_loss_is_that_of_the_twin(net: Any, batch: Batch) -> None:
     for tau in (0.0, 1.0):
         with torch.no_grad():
             ours = chain_loss(net, tau, sample=False)(batch, torch.Generator())
-            value, _ = objective_twin(
+            value, _ = chain_objective_reference(
                 net.log_initial(),
                 net.transition_logits(batch),
                 net.log_evidence(batch),

@@ -29,7 +29,7 @@ def read_split(args: ReadArgs) -> Dataset:
     """Read one Dataset; a folder needs the name of a split."""
     files = io.find_split_files(args.path)
     if files and args.split is None:
-        raise DataError(f"{args.path}: contains several splits; choose one with --split {{{','.join(files)}}}")
+        raise DataError(f"{args.path}: is a folder of splits; choose one with --split {{{','.join(files)}}}")
     data: Dataset = read_data(args)
     return data
 

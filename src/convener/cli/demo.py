@@ -50,7 +50,9 @@ def demo(
     if output.is_file():
         raise DataError(f"{output}: is a file; expected a folder")
     corpus = embedded.load_corpus()
-    models = [model for model in map(get_model, list_models()) if not model.needs_features and model.name != SELECTOR_MODEL]
+    models = [
+        model for model in map(get_model, list_models()) if not model.needs_features and model.name != SELECTOR_MODEL
+    ]
     scores = [_evaluate_model(model, corpus) for model in models]
     with atomic_write(output) as draft:
         _write_files(corpus, scores, draft)

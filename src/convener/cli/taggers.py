@@ -96,7 +96,9 @@ def train_tagger(
         return
     if scores is not None:
         console.print_result(_score_table(scores))
-    console.print_note(f"{tagger.display_name} trained on {len(train):,} sentences in {run_info['seconds']:.1f} s -> {output}")
+    console.print_note(
+        f"{tagger.display_name} trained on {len(train):,} sentences in {run_info['seconds']:.1f} s -> {output}"
+    )
     console.print_note(f"next: convener predict {output} {data} -o FILE")
 
 

@@ -136,9 +136,7 @@ def ensure_features(data: Dataset, encoder: str, spec: EncoderSpec | None, *, ow
     if data.features is None:
         return encode(data, restore_encoder(spec) if spec else get_encoder(encoder))
     if spec is not None and data.features.encoder_spec != spec:
-        raise MismatchError(
-            f"{owner} was fitted on features of {spec}, but the data has features of {data.features.encoder_spec}"
-        )
+        raise MismatchError(f"{owner} was fitted on features of {spec}; these are of {data.features.encoder_spec}")
     return data
 
 

@@ -94,7 +94,7 @@ def chain_objective(
 ) -> ChainObjective:
     """Objective log p(x) - tau H(z|x) by sentence, and the gradients of its weighted sum.
 
-    With tau = 1 it is Q, Eq. (8): the expectation of the complete-data log-likelihood, Eq. (9), written out in Eq. (11).
+    With tau = 1 it is Q, Eq. (8): the expectation of the complete-data log-likelihood, Eq. (9), as in Eq. (11).
     weights (M,), by default all 1.  The precision is that of `log_evidence`, float32 or float64.
     """
     mode = _MODE_SUMS if transition.ndim == 2 else _MODE_LOGITS

@@ -22,7 +22,7 @@ from convener.neural.transition import ILLEGAL_LOGIT, floored_log
 
 
 class ChainPotentials(NamedTuple):
-    """Arguments of `inference.chain` and `inference.decoding` besides offsets; the log-likelihood of the chain is log Z."""
+    """Arguments of `inference.chain` and `inference.decoding` besides offsets; its log-likelihood is log Z."""
 
     log_initial: Tensor
     transition: Tensor

@@ -26,7 +26,7 @@ class BatchIterable(Protocol):
 
     def __len__(self) -> int: ...
     def batches(self, size: int, rng: np.random.Generator | None = None) -> Iterator[Any]:
-        """Iterate over batches of `size` sentences, in an order drawn by `rng`; len(batch) is its number of sentences."""
+        """Batches of `size` sentences, in an order drawn by `rng`; len(batch) is its number of sentences."""
 
 
 @dataclass(frozen=True, kw_only=True)

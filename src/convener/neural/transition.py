@@ -34,8 +34,8 @@ class ContextConfig:
     """Which features the scores of a token depend on."""
 
     context_window: int = 0
-    """Number of neighbours on either side. A neighbour contributes L scores, independent of the previous label, where the
-    token itself contributes L x L transition logits. 0 switches context off."""
+    """Number of neighbours on either side. A neighbour contributes L scores, independent of the previous label, where
+    the token itself contributes L x L transition logits. 0 switches context off."""
     dropout: float = 0.0
     """Fraction of the features dropped in a training step. 0 switches dropout off."""
 
@@ -62,8 +62,8 @@ class TransitionNetwork(nn.Module):
     def transition_logits(self, batch: Batch, generator: Generator | None = None) -> Tensor:
         """Logits of the transitions to each token [previous label, label].  -> (N, L, L)
 
-        With a generator, dropout is applied to the same features for all tokens of the batch: this costs a pass over the
-        weights instead of the tokens.
+        With a generator, dropout is applied to the same features for all tokens of the batch: this costs a pass over
+        the weights instead of the tokens.
         """
         weight, bias = (
             self.transition_layer.weight,

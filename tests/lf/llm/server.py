@@ -19,7 +19,7 @@ class Response:
     """What the server does with a request."""
 
     content: str | None = "[]"
-    """What the model says."""
+    """Content of the message."""
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes | None = None
@@ -33,7 +33,7 @@ Behaviour = Callable[[str, int], Response]
 """From the text asked about and the number of requests for it so far, from 1."""
 
 
-def says(*pairs: tuple[str, str]) -> Response:
+def quotes_response(*pairs: tuple[str, str]) -> Response:
     """An answer with quotes, as it should be."""
     return Response(json.dumps([{"text": text, "type": kind} for text, kind in pairs]))
 

@@ -37,8 +37,8 @@ SENTENCES = st.lists(WORDS, min_size=1, max_size=9)
 
 
 def words_of(sentence: list[str]) -> QuoteFinder:
-    view = Doc(sentence)
-    return QuoteFinder(view.text, view.token_offsets)
+    doc = Doc(sentence)
+    return QuoteFinder(doc.text, doc.token_offsets)
 
 
 def naive(sentence: list[str], quote: str) -> list[tuple[int, int]]:
@@ -98,13 +98,13 @@ def test_every_quote_is_aligned_or_rejected(sentence: list[str], quotes: list[Qu
         ("Ada met Ada", [("Ada", "PER")], [(0, 1, "PER"), (2, 3, "PER")]),
         ("Ada met Ada", [("Ada", "PER")] * 2, [(0, 1, "PER"), (2, 3, "PER")]),
         ("W . of W .", [("W", "PER"), ("W", "LOC")], [(0, 1, "PER"), (3, 4, "LOC")]),
-        # The longer quote has the words, whichever was said first.
+        # The longer quote wins, whichever comes first.
         (
             "York in New York",
             [("York", "PER"), ("New York", "LOC")],
             [(0, 1, "PER"), (2, 4, "LOC")],
         ),
-        # As long: the first said.
+        # Of equal length the first wins.
         ("a b c", [("b c", "Y"), ("a b", "X")], [(1, 3, "Y")]),
         # Exactly before loosely.
         ("US told us", [("us", "X"), ("US", "Y")], [(0, 1, "Y"), (2, 3, "X")]),
@@ -135,7 +135,7 @@ def test_more_mentions_than_occurrences_are_rejected() -> None:
 
 
 def test_tokens_are_found_in_their_own_text() -> None:
-    view = Doc.from_input("to “Oslo”,  Norway")
-    words = QuoteFinder(view.text, view.token_offsets)
+    doc = Doc.from_input("to “Oslo”,  Norway")
+    words = QuoteFinder(doc.text, doc.token_offsets)
     assert words.find("Oslo”, Norway") == words.find('oslo", norway') == [(2, 6)]
-    assert view.span_text(2, 6) == "Oslo”,  Norway"
+    assert doc.span_text(2, 6) == "Oslo”,  Norway"

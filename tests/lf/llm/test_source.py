@@ -20,7 +20,7 @@ from convener.lf.doc import Doc
 from convener.lf.fingerprint import NotFingerprintable
 from convener.lf.llm.source import LLMSource, llm
 
-from .server import Response, Server, says
+from .server import Response, Server, quotes_response
 
 TYPES = {"PER": "people", "LOC": "places"}
 KEY = "sk-very-secret-7431"
@@ -41,20 +41,20 @@ def source(server: Server, **settings: Any) -> LLMSource:
     return llm("toy", TYPES, **{"timeout": 5.0, "base_url": server.url, **settings})
 
 
-def views(*texts: str) -> list[Doc]:
+def docs(*texts: str) -> list[Doc]:
     return [Doc.from_input(text) for text in texts]
 
 
 def found(function: LLMSource, *texts: str) -> list[Any]:
     assert function.batch_func is not None
-    return list(function.batch_func(views(*texts)))
+    return list(function.batch_func(docs(*texts)))
 
 
 # What comes back
 
 
 def test_quotes_become_spans_of_our_tokens() -> None:
-    with Server(lambda text, n: says(("Ada Lovelace", "PER"), ("london", "loc"))) as server:
+    with Server(lambda text, n: quotes_response(("Ada Lovelace", "PER"), ("london", "loc"))) as server:
         function = source(server)
         assert function("Ada  Lovelace left London.") == [(0, 2, "PER"), (3, 4, "LOC")]
     counts = function.usage
@@ -65,7 +65,7 @@ def test_quotes_become_spans_of_our_tokens() -> None:
 
 
 def test_the_request_contains_all_settings() -> None:
-    with Server(lambda text, n: says()) as server:
+    with Server(lambda text, n: quotes_response()) as server:
         function = source(
             server,
             examples=[("Bo is in Rome", [("Bo", "PER")])],
@@ -93,15 +93,15 @@ def test_the_request_contains_all_settings() -> None:
 
 def test_quotes_that_cannot_be_aligned_are_rejected_and_counted() -> None:
     answer = [("Paris", "LOC"), ("Oslo", "CITY"), ("New York", "LOC"), ("York", "LOC")]
-    with Server(lambda text, n: says(*answer)) as server:
+    with Server(lambda text, n: quotes_response(*answer)) as server:
         function = source(server)
-        (view,) = views("Oslo or New York")
-        assert list(function.batch_func([view])) == [[(2, 4, "LOC")]]  # type: ignore[misc]
+        (doc,) = docs("Oslo or New York")
+        assert list(function.batch_func([doc])) == [[(2, 4, "LOC")]]  # type: ignore[misc]
     counts = function.usage
     assert (counts.quotes, counts.spans) == (4, 1)
     assert (counts.not_in_text, counts.unknown_types, counts.overlapped) == (1, 1, 1)
-    assert [note.kind for note in view.issues] == ["refused"] * 3
-    assert "'Paris' 'LOC' is not in the text" in [note.detail for note in view.issues]
+    assert [issue.kind for issue in doc.issues] == ["refused"] * 3
+    assert "'Paris' 'LOC' is not in the text" in [issue.detail for issue in doc.issues]
 
 
 @pytest.mark.parametrize(
@@ -124,9 +124,9 @@ def test_text_around_the_json_is_ignored(content: str) -> None:
 def test_a_malformed_response_abstains_and_is_cached(content: str) -> None:
     with Server(lambda text, n: Response(content)) as server:
         function = source(server)
-        (view,) = views("to Oslo")
-        assert list(function.batch_func([view])) == [ABSTAIN]  # type: ignore[misc]
-        assert [note.kind for note in view.issues] == ["malformed"]
+        (doc,) = docs("to Oslo")
+        assert list(function.batch_func([doc])) == [ABSTAIN]  # type: ignore[misc]
+        assert [issue.kind for issue in doc.issues] == ["malformed"]
         assert found(function, "to Oslo") == [ABSTAIN]
         assert server.requests == 1
     assert (function.usage.malformed_responses, function.usage.cache_hits) == (2, 1)
@@ -151,7 +151,7 @@ def test_invalid_entries_are_counted_and_the_others_used() -> None:
     ],
 )
 def test_a_response_that_is_no_completion_fails_and_is_not_cached(response: Response, reason: str) -> None:
-    with Server(lambda text, n: response if n == 1 else says(("Oslo", "LOC"))) as server:
+    with Server(lambda text, n: response if n == 1 else quotes_response(("Oslo", "LOC"))) as server:
         function = source(server)
         assert found(function, "to Oslo") == [ABSTAIN]
         assert function.usage.failed == 1
@@ -160,7 +160,7 @@ def test_a_response_that_is_no_completion_fails_and_is_not_cached(response: Resp
 
 
 def test_empty_texts_are_not_sent() -> None:
-    with Server(lambda text, n: says()) as server:
+    with Server(lambda text, n: quotes_response()) as server:
         function = source(server)
         assert found(function, "", "") == [[], []]
     assert (server.requests, function.usage.texts) == (0, 0)
@@ -171,7 +171,7 @@ def test_empty_texts_are_not_sent() -> None:
 
 def test_a_second_run_makes_no_request() -> None:
     def behaviour(text: str, n: int) -> Response:
-        return Response("no list") if text == "b" else says((text, "LOC"))
+        return Response("no list") if text == "b" else quotes_response((text, "LOC"))
 
     with Server(behaviour) as server:
         first, second = source(server), source(server)
@@ -193,7 +193,7 @@ def test_the_cache_key_covers_the_request_but_not_the_server() -> None:
         {"temperature": None},
         {"options": {"seed": 1}},
     ]
-    with Server(lambda text, n: says()) as server, Server(lambda text, n: says()) as other:
+    with Server(lambda text, n: quotes_response()) as server, Server(lambda text, n: quotes_response()) as other:
         assert found(source(server), "x") == [[]]
         for settings in changes:
             assert found(source(server, **settings), "x") == [[]]
@@ -205,7 +205,7 @@ def test_the_cache_key_covers_the_request_but_not_the_server() -> None:
 
 
 def test_a_repeated_text_is_sent_once_per_run() -> None:
-    with Server(lambda text, n: says(("Oslo", "LOC"))) as server:
+    with Server(lambda text, n: quotes_response(("Oslo", "LOC"))) as server:
         function = source(server, cache=False)
         assert found(function, *["to Oslo"] * 5) == [[(1, 2, "LOC")]] * 5
         assert (server.requests, function.usage.texts, function.usage.cache_hits) == (1, 5, 4)
@@ -214,13 +214,13 @@ def test_a_repeated_text_is_sent_once_per_run() -> None:
 
 
 def test_the_cache_folder_can_be_chosen(tmp_path: Path) -> None:
-    with Server(lambda text, n: says()) as server:
+    with Server(lambda text, n: quotes_response()) as server:
         found(source(server, cache=tmp_path / "mine"), "x")
     assert len(list((tmp_path / "mine").rglob("*.json"))) == 1
 
 
 def test_votes_are_cached_only_with_responses() -> None:
-    with Server(lambda text, n: says()) as server:
+    with Server(lambda text, n: quotes_response()) as server:
         assert source(server).fingerprint() == source(server, concurrency=1).fingerprint()
         assert source(server).fingerprint() != source(server, system="Mark {types}").fingerprint()
         with pytest.raises(NotFingerprintable):
@@ -231,9 +231,9 @@ def test_votes_are_cached_only_with_responses() -> None:
 
 SENTENCES = [["Ada", "left", "Oslo"], ["a", "bad", "day"], [], ["Bo", "?"], ["Rome", "again"]]
 ANSWERS = {
-    "Ada left Oslo": says(("Ada", "PER"), ("oslo", "LOC"), ("Paris", "LOC")),
+    "Ada left Oslo": quotes_response(("Ada", "PER"), ("oslo", "LOC"), ("Paris", "LOC")),
     "Bo ?": Response("Sorry."),
-    "Rome again": says(("Rome", "LOC")),
+    "Rome again": quotes_response(("Rome", "LOC")),
 }
 VOTES = [1, 0, 3, -1, -1, -1, -1, -1, 3, 0]
 
@@ -260,7 +260,7 @@ def test_applied_to_data_it_loses_only_failed_texts() -> None:
 
 
 def test_a_second_run_over_data_makes_no_request() -> None:
-    with Server(lambda text, n: ANSWERS.get(text, says())) as server:
+    with Server(lambda text, n: ANSWERS.get(text, quotes_response())) as server:
         first = apply_with_report([source(server)], data(), ApplyOptions(cache=False))
         asked = server.requests
         again = source(server)
@@ -278,7 +278,7 @@ def test_a_second_run_over_data_makes_no_request() -> None:
 
 def test_retry_after_is_honoured() -> None:
     def behaviour(text: str, n: int) -> Response:
-        return Response(status=429, headers={"retry-after": "0.3"}) if n < 3 else says((text, "LOC"))
+        return Response(status=429, headers={"retry-after": "0.3"}) if n < 3 else quotes_response((text, "LOC"))
 
     with Server(behaviour) as server:
         function = source(server)
@@ -301,7 +301,7 @@ def test_retry_after_is_honoured() -> None:
 )
 def test_all_forms_of_retry_after_are_accepted(headers: dict[str, str]) -> None:
     def behaviour(text: str, n: int) -> Response:
-        return Response(status=429, headers=headers) if n == 1 else says()
+        return Response(status=429, headers=headers) if n == 1 else quotes_response()
 
     with Server(behaviour) as server:
         function = source(server)
@@ -345,7 +345,7 @@ def test_a_server_can_forbid_retries() -> None:
 
 def test_a_timeout_is_retried() -> None:
     def behaviour(text: str, n: int) -> Response:
-        return Response(after=1.0) if n == 1 else says((text, "LOC"))
+        return Response(after=1.0) if n == 1 else quotes_response((text, "LOC"))
 
     with Server(behaviour) as server:
         function = source(server, timeout=0.2)
@@ -384,14 +384,14 @@ def test_the_circuit_breaker_skips_texts_and_recovers() -> None:
     before = counts.requests
     found(function, *texts)
     assert function.usage.requests - before <= 4 * 5
-    with Server(lambda text, n: says()) as server:  # the same function, a server that lives
+    with Server(lambda text, n: quotes_response()) as server:  # the same function, a server that lives
         object.__setattr__(function.annotator.client.config, "base_url", server.url)
         assert found(function, *texts) == [[]] * 60
 
 
 def test_a_failure_does_not_affect_other_texts() -> None:
     def behaviour(text: str, n: int) -> Response:
-        return Response(status=500) if text == "bad" else says((text, "LOC"))
+        return Response(status=500) if text == "bad" else quotes_response((text, "LOC"))
 
     with Server(behaviour) as server:
         function = source(server, max_attempts=2)
@@ -405,7 +405,7 @@ def test_concurrency_is_limited(concurrency: int) -> None:
     texts = [f"t{number}" for number in range(12)]
 
     def behaviour(text: str, n: int) -> Response:
-        answer = says((text, "LOC"))
+        answer = quotes_response((text, "LOC"))
         return Response(answer.content, after=0.05)
 
     with Server(behaviour) as server:
@@ -415,7 +415,7 @@ def test_concurrency_is_limited(concurrency: int) -> None:
 
 
 def test_invalid_unicode_fails_only_its_own_text() -> None:
-    with Server(lambda text, n: says()) as server:
+    with Server(lambda text, n: quotes_response()) as server:
         function = source(server)
         assert function.batch_func is not None
         bad = Doc(["half", "\ud800"])
@@ -433,11 +433,11 @@ def test_the_key_appears_only_in_the_request(
 
     def behaviour(text: str, n: int) -> Response:
         body = json.dumps({"error": {"message": f"Incorrect API key provided: {KEY}"}}).encode()
-        return says((text, "LOC")) if text == "good" else Response(status=401, body=body)
+        return quotes_response((text, "LOC")) if text == "good" else Response(status=401, body=body)
 
     with Server(behaviour) as server:
         function = source(server)
-        seen = views("good", "bad")
+        seen = docs("good", "bad")
         assert function.batch_func is not None
         list(function.batch_func(seen))
     assert server.keys == {f"Bearer {KEY}"}
@@ -445,7 +445,7 @@ def test_the_key_appears_only_in_the_request(
     places = [str(file) for file in cache.rglob("*")]
     assert written
     said = [
-        *(note.detail for view in seen for note in view.issues),
+        *(issue.detail for doc in seen for issue in doc.issues),
         *(repr(thing) for thing in (function, function.annotator.client.config, function.usage)),
         *(str(function.usage), caplog.text, *capsys.readouterr()),
     ]
@@ -454,7 +454,7 @@ def test_the_key_appears_only_in_the_request(
 
 def test_the_key_is_read_from_the_named_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_KEY", "other\n")
-    with Server(lambda text, n: says()) as server:
+    with Server(lambda text, n: quotes_response()) as server:
         found(source(server, api_key_env="MY_KEY"), "a")
         monkeypatch.delenv("MY_KEY")
         found(source(server, api_key_env="MY_KEY"), "b")
@@ -468,7 +468,7 @@ def test_a_missing_key_and_url_is_an_error(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_the_url_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    with Server(lambda text, n: says()) as server:
+    with Server(lambda text, n: quotes_response()) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         assert llm("toy", TYPES)("Oslo") == []
 
@@ -510,7 +510,7 @@ def test_types_must_not_be_a_string() -> None:
 
 
 def test_types_that_differ_only_in_case_are_distinct() -> None:
-    with Server(lambda text, n: says(("a", "per"), ("b", "PER"), ("c", "Loc"))) as server:
+    with Server(lambda text, n: quotes_response(("a", "per"), ("b", "PER"), ("c", "Loc"))) as server:
         function = llm("toy", ["PER", "per", "LOC"], base_url=server.url)
         assert function("a b c") == [(0, 1, "per"), (1, 2, "PER"), (2, 3, "LOC")]
 
