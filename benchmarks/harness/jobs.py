@@ -238,7 +238,7 @@ def score(model: Any, data: cv.Dataset) -> dict[str, Any]:
     hits = found.take(is_correct(found, gold))
     scores = score_spans(found, gold, data.tags.types).micro.to_json()
     scores["beyond_consensus"] = int((~is_correct(hits, chosen)).sum())
-    if predictions.scores is not None:
+    if predictions.probabilities is not None:
         correct = predictions.labels == data.gold
         for scope in ("all", "entities"):
             scores[f"{scope}_ece"] = token_calibration(predictions, correct, data.gold > 0, scope=scope).ece

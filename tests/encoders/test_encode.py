@@ -1,4 +1,4 @@
-"""Encoders by name, `auto`, and data that is given its features."""
+"""The registry of encoders, `auto`, and `encode`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WORDS = [["Ada", "met", "Bob"], [], ["in", "Oslo"]]
 
 @pytest.fixture
 def without(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Let packages not be installed."""
+    """Simulate that packages are not installed."""
     real = importlib.util.find_spec
 
     def hide(*names: str) -> None:
@@ -42,7 +42,7 @@ def without(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 def install_mpnet(cache: Path) -> None:
-    """Files of the names that a model has."""
+    """Files with the names of a model's files."""
     home = cache / "encoders" / "mpnet"
     home.mkdir(parents=True)
     for name, content in (

@@ -1,4 +1,4 @@
-"""The hashing encoder, against a slow one made of Python's own strings and numbers."""
+"""The hashing encoder, compared with a reference implementation in plain Python."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def mixed(number: int) -> int:
 
 
 def shortened(word: str) -> str:
-    """Whole characters of the first and the last 64 bytes."""
+    """The complete characters of the first and last 64 bytes."""
     raw = word.encode("utf-8", "surrogatepass")
     if len(raw) <= 128:
         return word
@@ -180,7 +180,7 @@ def test_an_encoder_keeps_no_state() -> None:
 
 
 def test_features_are_the_same_in_every_process() -> None:
-    """A change of any number must be meant, and raise VERSION."""
+    """A changed feature must be intended and increase VERSION."""
     code = (
         "import hashlib\n"
         "from tests.encoders.test_hashing import ODD, encoded\n"
@@ -201,7 +201,7 @@ def test_features_are_the_same_in_every_process() -> None:
 
 
 def test_character_tables_do_not_change() -> None:
-    """Another Python brings other tables of Unicode; ours must stay."""
+    """Python versions have different Unicode tables; ours must not change."""
     lower, kinds = module._character_tables()
     assert hashlib.sha256(lower.tobytes() + kinds.tobytes()).hexdigest() == CHARACTERS
 
@@ -321,7 +321,7 @@ def test_invalid_settings_are_rejected(wrong: dict[str, int], message: str) -> N
 
 @pytest.mark.parametrize(("size", "count"), [(7, 4000), (2000, 1000)])
 def test_memory_beyond_the_result_is_bounded(size: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where all words differ, and where they are long."""
+    """Even if all words differ or are long."""
     monkeypatch.setattr(module, "TOKEN_BLOCK", 500)
     alone("", width=64)  # tables are made once
 

@@ -55,7 +55,7 @@ def written(tmp_path: Path, shards: None) -> Path:
 
 
 def content(folder: Path) -> tuple[bytes, bytes]:
-    """All that is in a finished folder, besides its date."""
+    """The content of a complete folder, without its date."""
     assert {path.name for path in folder.parent.iterdir()} == {folder.name}
     names = {"tokens.bin", "sentences.bin", "facts.json"}
     assert {path.name for path in folder.iterdir()} == names
@@ -131,13 +131,13 @@ def start(folder: Path, encoder: str) -> subprocess.Popen[str]:
 
 
 def shards_done(folder: Path) -> int:
-    """What a draft says of itself; it is replaced whole, so that one can always read it."""
+    """The progress of a draft; the file is replaced atomically, so it can always be read."""
     file = folder.with_name("key.partial") / "done.json"
     return json.loads(file.read_text())["shards"] if file.exists() else 0
 
 
 def test_a_killed_run_resumes_to_the_same_bytes(written: Path, tmp_path: Path) -> None:
-    """Killed at random moments, each later than the one before."""
+    """Killed at random times, each later than the last."""
     whole, folder, rng = content(written), tmp_path / "killed" / "key", random.Random()
     reached = 0
     for _ in range(4):
@@ -171,7 +171,7 @@ def test_a_killed_run_of_hashing_resumes(tmp_path: Path, shards: None) -> None:
 
 
 class Fails(Lengths):
-    """An encoder that is stopped in its n-th shard."""
+    """An encoder that raises in its n-th shard."""
 
     def __init__(self, after: int, error: BaseException) -> None:
         super().__init__()
@@ -308,7 +308,7 @@ def changed(folder: Path, **metadata: Any) -> None:
 
 
 class Crooked(Lengths):
-    """Says that it is wider than it is."""
+    """Its `dim` is larger than that of its features."""
 
     dim = 4
 
@@ -342,7 +342,7 @@ def test_a_full_disk_is_reported(tmp_path: Path, shards: None, monkeypatch: pyte
 
 
 def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
-    """A file where the folder should be: permissions do not bind an administrator."""
+    """A file in place of the folder, because permissions do not apply to an administrator."""
     (tmp_path / "cache").write_text("")
     with pytest.raises(DataError, match=r"cannot write features: (Not a directory|File exists)"):
         write_features(tmp_path / "cache" / "key", corpus(), Lengths(), "float16")

@@ -1,4 +1,4 @@
-"""Words cut into pieces, against the tokenizer called sentence by sentence."""
+"""Subwords, compared with the tokenizer called on each sentence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .oracle import Naive
 from .toys import SENTENCES, packed
 
 EMPTY = ("", "\u200b", "\x07", "\x00", "\u00ad", "\ufeff", "   ")
-"""Words of which BERT's tokenizer makes nothing."""
+"""Words for which BERT's tokenizer returns nothing."""
 HARD = ("🙂", "👩‍👩‍👧", "naïve", "北京", "[SEP]", "[PAD]", "##s", "a b", "'", "ﬁn", "İ", "e\u0301")
 UNKNOWN = 100
 
@@ -84,7 +84,7 @@ def test_very_long_words_are_truncated(naive: Naive) -> None:
 
 @pytest.mark.parametrize("word", ["\ud800", "a\udfffb", "\ud83d\ude42", "é\ud800"])
 def test_surrogates_become_question_marks(naive: Naive, word: str) -> None:
-    """No tokenizer takes them; a file may hold them all the same."""
+    """No tokenizer accepts them, but files may contain them."""
     with pytest.raises((TypeError, UnicodeError)):
         naive.pieces([word])
     mended = "".join("?" if "\ud800" <= sign <= "\udfff" else sign for sign in word)
@@ -114,7 +114,7 @@ def test_special_tokens_are_those_around_a_sentence(naive: Naive, tiny: Callable
 
 
 class Mute:
-    """A tokenizer that makes nothing of anything."""
+    """A tokenizer that returns nothing."""
 
     name_or_path = "mute"
     unk_token_id = mask_token_id = sep_token_id = eos_token_id = pad_token_id = None

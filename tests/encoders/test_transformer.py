@@ -1,4 +1,4 @@
-"""Transformers: real and tiny models, against one sentence at a time without any batching."""
+"""Transformer encoders: real and tiny models, compared with single sentences without batching."""
 
 from __future__ import annotations
 
@@ -291,7 +291,7 @@ def pickled(folder: Path) -> None:
 
 
 def strange(folder: Path) -> None:
-    """Weights of the right shapes under other names: they would be random numbers."""
+    """Weights of the right shapes under other names: they would be random."""
     from safetensors.torch import load_file, save_file
 
     weights = load_file(folder / "model.safetensors")
@@ -305,7 +305,7 @@ def wordless(folder: Path) -> None:
 
 
 def small(folder: Path) -> None:
-    """Fewer pieces in the model than in its tokenizer."""
+    """Fewer embeddings in the model than ids in its tokenizer."""
     from safetensors.torch import load_file, save_file
 
     weights = load_file(folder / "model.safetensors")

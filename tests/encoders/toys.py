@@ -1,4 +1,4 @@
-"""Toys for tests of encoders: tiny models of three kinds, a slow encoder, packed sentences."""
+"""Helpers for tests of encoders: tiny models of three architectures, a slow encoder, packed sentences."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SENTENCES: list[list[str]] = [line.split() for line in TEXT]
 
 
 def packed(sentences: list[list[str]]) -> tuple[StringArray, Any]:
-    """As encoders take them."""
+    """Sentences as tokens and offsets."""
     return StringArray.from_list(w for words in sentences for w in words), lengths_to_offsets(map(len, sentences))
 
 
@@ -42,7 +42,7 @@ def corpus() -> cv.Dataset:
 
 
 class Lengths(Encoder):
-    """Features that one can count on fingers: length of the word, its place, a constant."""
+    """Simple features: length of the word, its position, a constant."""
 
     name = "lengths"
     dim = 3
@@ -67,7 +67,7 @@ class Lengths(Encoder):
 
 
 def build(kind: str, folder: Path) -> Path:
-    """A tiny model with random weights and a tokenizer that was trained on a few lines."""
+    """A tiny model with random weights and a tokenizer trained on a few lines."""
     import torch
     import transformers
 
@@ -109,7 +109,7 @@ def _roberta() -> tuple[Any, Any]:
 
 
 def wordpieces() -> Any:
-    """A tokenizer of BERT's kind."""
+    """A WordPiece tokenizer."""
     import transformers
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 

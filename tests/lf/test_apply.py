@@ -1,4 +1,4 @@
-"""Functions become votes: whatever they do, in any number of processes, and only once."""
+"""Applying functions: failures, worker processes, cache."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ SIZES = (1, 2, 3)
 
 @pytest.fixture(autouse=True)
 def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that a small corpus has many."""
+    """Small shards, so that a small corpus has many of them."""
     monkeypatch.setattr(texts_module, "SHARD_TOKENS", 60)
 
 
 @pytest.fixture
 def text() -> Dataset:
-    """Forty sentences; each begins with its number."""
+    """Forty sentences; each starts with its number."""
     sentences = [[f"n{n}", "Ada", "went", "to", "Oslo"][: 2 + n % 4] for n in range(40)]
     data = Dataset.from_spans(["PER", "LOC"], sentences, {})
     return replace(data, doc_ids=StringArray.from_list(f"d{n % 7}" for n in range(40)))
@@ -382,7 +382,7 @@ def test_progress_counts_tokens(text: Dataset, monkeypatch: pytest.MonkeyPatch) 
 
 
 def counted(name: str, limit: int, calls: list[str]) -> LabelingFunction:
-    """A function that counts its calls; the limit is part of what it does."""
+    """A function that counts its calls; the limit is part of its behaviour."""
 
     @labeling_function(["PER"], name=name, version=f"{limit}")
     def finds(words: Doc) -> Any:

@@ -1,4 +1,4 @@
-"""Functions of functions, against sets of spans."""
+"""Combinators, compared with operations on sets of spans."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LABELS = ("PER", "LOC")
 
 
 def fixed(spans: list[Span] | None, name: str = "f", **settings: Any) -> LabelingFunction:
-    """A function that always says the same."""
+    """A function that always returns the same spans."""
     settings = {"labels": LABELS, **settings}
     return LabelingFunction(name=name, func=lambda doc: ABSTAIN if spans is None else spans, **settings)
 

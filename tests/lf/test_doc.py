@@ -1,4 +1,4 @@
-"""What a labeling function sees."""
+"""`Doc`, the input of a labeling function."""
 
 from __future__ import annotations
 

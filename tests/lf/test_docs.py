@@ -54,7 +54,7 @@ def test_documents_collect_their_sentences_in_any_order(data: Dataset, draw: st.
 
 
 def spoken(data: Dataset, m: int) -> list[str]:
-    """The words of a sentence as they stand in its text."""
+    """The tokens of a sentence as they occur in its text."""
     if data.text is None:
         return data[m].tokens
     places = data.text.token_offsets[data.offsets[m] : data.offsets[m + 1]].tolist()

@@ -1,4 +1,4 @@
-"""One word for what a function does: it changes with that, and with nothing else."""
+"""Fingerprints change with the behaviour of a function, and with nothing else."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from convener.lf.gazetteer import gazetteer
 
 
 def made(source: str, file: str = "<test>") -> dict[str, Any]:
-    """What some code defines."""
+    """The namespace that some code defines."""
     names: dict[str, Any] = {"__name__": "__main__"}
     exec(compile(textwrap.dedent(source), file, "exec"), names)
     return names

@@ -1,4 +1,4 @@
-"""Gazetteers, against a matcher that tries every phrase at every place."""
+"""Gazetteers, compared with a naive matcher."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def fold(word: str) -> list[str]:
 
 
 def naive(labelled: dict[str, str], words: list[str], form: Callable[[str], list[str]]) -> list[Span]:
-    """Every phrase at every place; then longest first, then leftmost."""
+    """Every phrase at every position; longest first, then leftmost."""
     spelled = {}
     for phrase, label in labelled.items():
         spelled.setdefault(tuple(p for word in plain_pieces(phrase) for p in form(word)), label)

@@ -1,4 +1,4 @@
-"""How words are compared, against plain loops."""
+"""Normalization of words, compared with plain loops."""
 
 from __future__ import annotations
 

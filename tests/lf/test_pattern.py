@@ -1,4 +1,4 @@
-"""Patterns over text and over words."""
+"""Patterns in text and in tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Patterns of spaCy's Matcher as a source."""
+"""Token patterns of spaCy's Matcher as a source."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_matches_are_spans_of_our_tokens() -> None:
 
 @given(st.lists(st.sampled_from("abc"), max_size=12))
 def test_the_longest_match_wins_then_the_first(words: list[str]) -> None:
-    """Against a search that tries all stretches: patterns are a, ab and bcc*."""
+    """Compared with a search over all token ranges; the patterns are a, ab and bcc*."""
     function = spacy_matcher(
         {
             "A": [[{"TEXT": "a"}], [{"TEXT": "a"}, {"TEXT": "b"}]],

@@ -1,4 +1,4 @@
-"""A spaCy pipeline as a source: rules made here, and the real English one beside spaCy itself."""
+"""spaCy pipelines as sources: a pipeline of rules, and the English one compared with spaCy itself."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def test_a_folder_without_a_pipeline_is_an_error(tmp_path: Path) -> None:
 
 
 def test_a_module_that_is_no_installed_package(ruler: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package on the path, which pip does not know."""
+    """A package on the path that pip does not know."""
     package = tmp_path / "home_made"
     spacy.load(ruler).to_disk(package)
     (package / "__init__.py").write_text(

@@ -1,4 +1,4 @@
-"""A token classifier as a source: tiny BERTs made here, beside transformers' own pipeline."""
+"""Token classifiers as sources: tiny BERT models, compared with the transformers pipeline."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Make:
 
 
 def by_pipeline(folder: Path, sentences: list[list[str]]) -> list[list[tuple[int, int, str]]]:
-    """Spans that transformers' own pipeline finds in words joined by spaces, as words."""
+    """Spans of the transformers pipeline on tokens joined by spaces, in tokens."""
     import transformers
 
     pipe = transformers.pipeline("token-classification", model=str(folder), aggregation_strategy="first", device="cpu")
@@ -82,7 +82,7 @@ def by_pipeline(folder: Path, sentences: list[list[str]]) -> list[list[tuple[int
 
 
 def sentences_of(seed: int) -> list[list[str]]:
-    """Known words in random order; none that BERT would cut at a mark inside."""
+    """Known words in random order, without punctuation at which BERT would split them."""
     rng = random.Random(seed)
     known = [word for words in SENTENCES for word in words]
     made = [rng.choices(known, k=rng.randrange(1, 20)) for _ in range(40)]
@@ -111,12 +111,12 @@ def test_each_text_is_processed_independently(make: Make) -> None:
 
 
 def test_long_texts_are_processed_in_windows(make: Make) -> None:
-    """Each word is judged as if the window that gives it were all there is."""
+    """The tag of each word depends only on the window that outputs it."""
     folder = make(IO)
     long = [word for words in sentences_of(7) for word in words][:200]
 
     def kinds(words: list[str], **settings: Any) -> list[str]:
-        """Of each word; the tags of IO tell them all."""
+        """The tags of all words in the IO scheme."""
         message = ["O"] * len(words)
         for start, end, kind in transformers_model(folder, ["PER", "LOC"], **settings)(words) or ():
             message[start:end] = [kind] * (end - start)

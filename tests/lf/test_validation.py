@@ -1,4 +1,4 @@
-"""From spans as they are given to spans that count, against the readers' own alignment."""
+"""Validation of spans, compared with the alignment of the readers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes: none is left behind, and none waits for another."""
+"""Worker processes: timeouts, crashes, cleanup, scheduling."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _wait_until(holds: Any) -> None:
 
 
 class Member:
-    """As much of a process as a queue looks at."""
+    """The part of a worker process that the queue uses."""
 
     def __init__(self) -> None:
         self.tasks: Any = []

@@ -1,4 +1,4 @@
-"""Values: datasets, predictions, tags, spans, features and tables."""
+"""Values: datasets, predictions, tag sets, spans, features, tables and issues."""
 
 from convener.data.corpus import Corpus
 from convener.data.dataset import Dataset, Sentence, Text

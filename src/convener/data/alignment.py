@@ -1,4 +1,4 @@
-"""From annotated spans to one label per token: overlaps settled, characters aligned."""
+"""Alignment of annotated spans to tokens, and resolution of overlaps, with named policies."""
 
 from __future__ import annotations
 
@@ -18,29 +18,33 @@ from convener.data.spans import Spans
 from convener.data.tags import TagSet
 from convener.errors import DataError
 
+OverlapPolicy = Literal["longest", "first", "error"]
+MisalignmentPolicy = Literal["expand", "contract", "drop", "error"]
+Locator = Callable[[int], str]
+"""Location of a sentence, for messages: "train.jsonl:12"."""
 Ints = NDArray[np.int64] | NDArray[np.int32] | NDArray[np.int16]
 
 
 def longest_first(start: Ints, end: Ints, tie_break: Ints) -> NDArray[np.int64]:
-    """Order of preference: longest, then leftmost, then by `then`.  -> (S,)"""
+    """Order of preference: longest, then leftmost, then by `tie_break`.  -> (S,)"""
     return np.lexsort((tie_break, start, start.astype(np.int64) - end))
 
 
 def resolve_overlaps(sentence: Ints, start: Ints, end: Ints, order: NDArray[np.int64]) -> NDArray[np.int64]:
-    """For each span the earlier span it gives way to, or -1 if it stays.
+    """For each span the index of the kept span it loses to, or -1 if it is kept.
 
-    Spans are taken in the given order; one that overlaps a span taken before it in the same
-    sentence gives way.  sentence, start, end, order (S,) -> (S,)
+    Spans are considered in the given order; a span is dropped if it overlaps a kept span of the same sentence.
+    sentence, start, end, order (S,) -> (S,)
     """
     result = np.full(len(order), -1, np.int64)
     by_position = np.lexsort((start, sentence))
     sentences, starts, ends = sentence[by_position], start[by_position], end[by_position]
-    # In the order of their starts, overlapping spans make some neighbours overlap.
+    # Sorted by start, any overlap in a sentence implies an overlap of neighbours.
     overlaps = (sentences[1:] == sentences[:-1]) & (starts[1:] < ends[:-1])
     if not overlaps.any():
         return result
     contested = np.isin(sentence, sentences[1:][overlaps])
-    # In the order of preference, so that a span's position is its rank.
+    # In order of preference, so that the index of a candidate is its rank.
     candidates = order[contested[order]]
     _, group = np.unique(sentence[candidates], return_inverse=True)
     first, last = start[candidates].astype(np.int64), end[candidates].astype(np.int64)
@@ -53,10 +57,10 @@ def resolve_overlaps(sentence: Ints, start: Ints, end: Ints, order: NDArray[np.i
 
 
 def _resolve_greedily(start: NDArray[np.int64], length: NDArray[np.int64], num_cells: int) -> NDArray[np.int64]:
-    """Rivals of spans on one line of `size` cells, given in the order of preference.
+    """`resolve_overlaps` for spans on one line of `num_cells` cells, in order of preference.
 
-    In each round every span that no better one overlaps is taken, and those it overlaps go:
-    the same choice as one by one, in a few passes.
+    Each round keeps every span that no better remaining span overlaps, and drops the spans it overlaps: the same result
+    as considering them one by one, in a few passes.
     """
     no_owner = len(start)
     owner = np.full(num_cells, no_owner, np.int64)
@@ -73,20 +77,16 @@ def _resolve_greedily(start: NDArray[np.int64], length: NDArray[np.int64], num_c
     span_of_cell = np.repeat(np.arange(no_owner), length)
     better = np.flatnonzero(owner[cells] < span_of_cell)
     result = np.full(no_owner, -1, np.int64)
-    # Written backwards, so that the first such cell of a span has the last word.
+    # Assigned in reverse, so that the first such cell of a span decides.
     result[span_of_cell[better[::-1]]] = owner[cells[better[::-1]]]
     return result
 
 
 def _span_cells(start: NDArray[np.int64], length: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The cells of all spans, one after the other, and where each span's begin."""
+    """The cells of all spans, concatenated, and the offset of each span in them."""
     bounds = np.cumsum(length) - length
     steps = np.arange(int(length.sum()), dtype=np.int64)
     return steps + np.repeat(start - bounds, length), bounds
-
-
-Locator = Callable[[int], str]
-"""Names the place of a sentence, for messages: "train.jsonl:12"."""
 
 
 def select_non_overlapping(
@@ -98,9 +98,10 @@ def select_non_overlapping(
     where: Locator,
     issues: Issues,
 ) -> NDArray[np.int64]:
-    """Positions of the spans that stay when one source's spans overlap, in the order of the text.
+    """Indices of the spans that are kept when spans of one source overlap, in text order.
 
-    "longest": longest first, then leftmost, then first given; "first": first given.
+    Policy "longest" prefers the longest span, then the leftmost, then the first given; "first" the first given; "error"
+    raises. Every dropped span is added to `issues`.
     """
     input_order = np.arange(len(spans))
     order = longest_first(spans.start, spans.end, input_order) if policy == "longest" else input_order
@@ -109,7 +110,7 @@ def select_non_overlapping(
         kept_span, dropped_span = (_describe_span(spans, item, tags) for item in (winner[index], index))
         location = where(int(spans.sentence[index]))
         if policy == "error":
-            raise DataError(f"{location}: spans {kept_span} and {dropped_span} of {source} overlap")
+            raise DataError(f"{location}: spans {kept_span} and {dropped_span} (source {source}) overlap")
         issues.add("overlap", location, source, f"kept {kept_span}, dropped {dropped_span}")
     kept = np.flatnonzero(winner < 0)
     return kept[np.lexsort((spans.start[kept], spans.sentence[kept]))]
@@ -130,14 +131,14 @@ def align_to_tokens(
     issues: Issues,
     lengths: NDArray[np.int64] | None = None,
 ) -> tuple[Spans, NDArray[np.int64]]:
-    """Character spans as token spans, and which of the given ones they are.
+    """Convert character spans to token spans; also return the index of each in the given spans.
 
-    `spans` counts characters of the sentence's text; text and offsets are the dataset's. Who
-    aligns many sources gives the texts' `lengths` in characters, to count them only once.
+    `spans` count characters of the text of their sentence; text and offsets are those of the dataset. `lengths` (M,),
+    the numbers of characters of the texts, may be passed to avoid computing them for every source.
     """
     lengths = text.sentences.character_lengths() if lengths is None else lengths
     _check_range(spans, lengths, "text's {} characters", source=source, where=where)
-    # One number line for all sentences: sentence m begins at base[m].
+    # One axis for all sentences: sentence m begins at base[m].
     base = lengths_to_offsets(lengths + 1)
     token_bounds = text.token_offsets + np.repeat(base[:-1], np.diff(offsets))[:, None]
     span_start, span_end = spans.start + base[spans.sentence], spans.end + base[spans.sentence]
@@ -155,7 +156,7 @@ def align_to_tokens(
         original = f"{spans.start[index]}-{spans.end[index]}"
         location = where(int(spans.sentence[index]))
         if policy == "error":
-            raise DataError(f"{location}: span {original} of {source} does not begin and end at words")
+            raise DataError(f"{location}: span {original} (source {source}) is not aligned to token boundaries")
         action = f"dropped {original}"
         if keep[index]:
             adjusted = f"{text.token_offsets[first[index], 0]}-{text.token_offsets[last[index] - 1, 1]}"
@@ -171,7 +172,7 @@ def align_to_tokens(
 
 
 def check_token_range(spans: Spans, offsets: NDArray[np.int64], *, source: str, where: Locator) -> None:
-    """Refuse token spans that are not inside their sentence."""
+    """Check that token spans lie inside their sentences."""
     _check_range(spans, np.diff(offsets), "sentence's {} tokens", source=source, where=where)
 
 
@@ -188,7 +189,7 @@ def _check_range(spans: Spans, lengths: NDArray[np.int64], limit_format: str, *,
 
 @dataclass(frozen=True, eq=False)
 class SpanAligner:
-    """From spans as given to labels: aligned to tokens, overlaps settled, each case noted."""
+    """Converts spans of sources to labels: aligns them to tokens, resolves overlaps, and records issues."""
 
     data: Dataset
     on_overlap: OverlapPolicy
@@ -196,14 +197,14 @@ class SpanAligner:
     issues: Issues
     where: Locator
     in_tokens: bool = False
-    """Whether spans count tokens though there is text."""
+    """Whether spans count tokens even if the data has text."""
 
     @cached_property
     def _text_lengths(self) -> NDArray[np.int64] | None:
         return None if self.data.text is None else self.data.text.sentences.character_lengths()
 
     def labels(self, spans: Spans, source: str) -> tuple[NDArray[np.int16], NDArray[np.int64]]:
-        """Labels of one source's spans, and which of them stay.  -> (N,), positions"""
+        """Labels (N,) of the spans of one source, and the indices of the spans that are kept."""
         data, where, issues = self.data, self.where, self.issues
         kept = np.arange(len(spans))
         if data.text is None or self.in_tokens:
@@ -224,7 +225,7 @@ class SpanAligner:
 
 
 def misordered_tokens(text: Text, offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which tokens are empty, overlap the one before, or lie outside their text.  -> (N,)"""
+    """Which tokens are empty, overlap the previous token, or lie outside their text.  -> (N,)"""
     token_offsets = text.token_offsets
     continues = ~is_sentence_start(len(token_offsets), offsets)
     previous_end = np.zeros(len(token_offsets), np.int32)
@@ -239,9 +240,5 @@ def misordered_tokens(text: Text, offsets: NDArray[np.int64]) -> NDArray[np.bool
 
 
 def drop_default_doc_ids(ids: StringArray) -> StringArray | None:
-    """Document ids, or None where they only count the sentences: "0", "1", "2", ..."""
+    """Document ids, or None if they only number the sentences: "0", "1", "2", ..."""
     return None if ids == StringArray.from_list(map(str, range(len(ids)))) else ids
-
-
-OverlapPolicy = Literal["longest", "first", "error"]
-MisalignmentPolicy = Literal["expand", "contract", "drop", "error"]

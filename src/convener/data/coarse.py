@@ -1,8 +1,8 @@
-"""Coarse labels: types that no truth has, and what each of them allows.
+"""Coarse labels: labels of sources that allow several fine types.
 
-A source may know that something is an entity but not of which type, or that it is no person. Such
-a label is a type like any other, at the end of a tag set's types, with a list of what it allows:
-fine types, and "O" where it may be no entity at all.
+A source may know that something is an entity but not its type, or that it is not a person. Such a label is a type of
+the tag set, after all fine types, with a list of the fine types it allows, and "O" if it may be no entity at all. Gold
+labels and predictions are never coarse.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from numpy.typing import NDArray
 from convener.errors import DataError, unknown_name_message
 
 CoarseSpec = str | Sequence[str]
-"""What a coarse label allows: "any", "not PER", "PER, LOC", or a list; "O" is no entity."""
+"""Types that a coarse label allows: "any", "not PER", "PER, LOC", or a list; "O" stands for no entity."""
 OUTSIDE = "O"
 ANY, NOT = "any", "not "
 
 
 def resolve_coarse_labels(coarse: Mapping[str, CoarseSpec], types: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """What each coarse label allows, spelled out: "O" first if it does, then types in their order.
+    """The types that each coarse label allows: "O" first if allowed, then fine types in their order.
 
     >>> resolve_coarse_labels({"ENT": "any", "NOT-PER": "not PER"}, ["PER", "LOC", "ENT", "NOT-PER"])
     {'ENT': ('PER', 'LOC'), 'NOT-PER': ('O', 'LOC')}
     """
     fine = [name for name in types if name not in coarse]
     if coarse and OUTSIDE in types:
-        raise DataError("beside coarse labels O is no entity, so no type may be called O")
+        raise DataError("entity type 'O' cannot be combined with coarse labels, where O stands for no entity")
     return {name: _resolve_coarse_label(name, spec, fine) for name, spec in coarse.items()}
 
 
@@ -47,29 +47,26 @@ def _resolve_coarse_label(name: str, spec: CoarseSpec, fine: Sequence[str]) -> t
                 raise DataError(f"coarse label {name!r}: {message}")
         allowed = set(choices) - set(type_names) if negated else set(type_names)
     if not allowed:
-        raise DataError(f"coarse label {name!r} allows nothing; expected types, or O")
+        raise DataError(f"coarse label {name!r} allows nothing; expected entity types or O")
     return tuple(item for item in choices if item in allowed)
 
 
 def fine_types(types: Sequence[str], coarse: Mapping[str, CoarseSpec]) -> tuple[str, ...]:
-    """The types that a truth may have.
-
-    They come first; anything else is refused.
-    """
+    """The types that are not coarse; an error unless they come before all coarse labels."""
     count = len(types) - len(coarse)
     if set(types[count:]) != set(coarse) or not count:
         raise DataError(
-            f"coarse labels must be the last of the types, after at least one fine type; "
+            f"coarse labels must be the last types, after at least one fine type; "
             f"got {', '.join(coarse)} with the types {', '.join(types)}"
         )
     return tuple(types[:count])
 
 
 def allowed_labels(types: Sequence[str], coarse: Mapping[str, Sequence[str]]) -> NDArray[np.bool_]:
-    """Which fine labels each label allows: itself if it is fine.  -> (S, L)
+    """Which fine labels each label allows; a fine label allows only itself.  -> (S, L)
 
-    S labels over all types, L over the fine ones. B- and I- of a coarse label allow B- and I- of
-    its types; if it may be no entity, it tells nothing of boundaries, and both allow O, B- and I-.
+    S labels over all types, L over the fine ones. B- and I- of a coarse label allow B- and I- of its types. If it
+    allows O, it does not determine boundaries: both allow O, and B- and I- of its types.
 
     >>> allowed_labels(["PER", "LOC", "ENT"], {"ENT": ["PER", "LOC"]})[5:].astype(int).tolist()
     [[0, 1, 0, 1, 0], [0, 0, 1, 0, 1]]

@@ -1,4 +1,4 @@
-"""Corpus: the splits of one corpus."""
+"""Corpus: a train, validation and test split."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from convener.errors import UnknownNameError, unknown_name_message
 
 @dataclass(frozen=True, kw_only=True)
 class Corpus:
-    """The splits of one corpus: `corpus.train`, `corpus["test"]`."""
+    """Named splits of a corpus: `corpus.train`, `corpus["test"]`."""
 
     splits: Mapping[str, Dataset]
 
@@ -25,17 +25,17 @@ class Corpus:
 
     @property
     def train(self) -> Dataset:
-        """Sentences to learn from."""
+        """The training split."""
         return self["train"]
 
     @property
     def valid(self) -> Dataset:
-        """Sentences held out while learning."""
+        """The validation split."""
         return self["valid"]
 
     @property
     def test(self) -> Dataset:
-        """Sentences for the last number."""
+        """The test split."""
         return self["test"]
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Dataset: text, votes and gold as one frozen, packed value."""
+"""Dataset: tokens, votes, gold labels and features as one immutable, packed value."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ from convener.errors import DataError, UnknownNameError, unknown_name_message
 
 @dataclass(frozen=True, eq=False)
 class Text:
-    """The text the tokens were cut from.
+    """The text of the sentences, and the position of the tokens in it.
 
-    text (M,) of each sentence; chars (N, 2) start and end of each token in its sentence's text;
-    starts (M,) where the sentence's text begins in its document.
+    sentences      (M,) text of each sentence
+    token_offsets  (N, 2) start and end of each token in the text of its sentence
+    doc_offsets    (M,) start of each sentence in its document
     """
 
     sentences: StringArray
@@ -42,12 +43,12 @@ class Text:
     __hash__ = None  # type: ignore[assignment]
 
     def subset(self, sentences: slice | NDArray[Any], tokens: slice | NDArray[Any]) -> Text:
-        """The text of some sentences, whose tokens are these."""
+        """The text of these sentences, with these tokens."""
         return Text(self.sentences[sentences], self.token_offsets[tokens], self.doc_offsets[sentences])
 
     @staticmethod
     def concat(parts: Sequence[Text]) -> Text:
-        """The text of all parts, one after the other."""
+        """Concatenate the texts of all parts."""
         return Text(
             StringArray.concat(part.sentences for part in parts),
             np.concatenate([part.token_offsets for part in parts]),
@@ -56,12 +57,12 @@ class Text:
 
 
 _SHARED_FIELDS = ("tags", "sources", "silence", "prior_precision", "coarse")
-"""What holds of all sentences: the same in parts that are put together."""
+"""Fields that describe the complete dataset; they must be equal in parts that are concatenated."""
 
 
 @dataclass(frozen=True, eq=False)
 class Sentence:
-    """One sentence, unpacked for reading."""
+    """One sentence: its tokens, votes (T, K) and gold labels (T,)."""
 
     tokens: list[str]
     votes: NDArray[np.int16]
@@ -70,23 +71,22 @@ class Sentence:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Dataset(SentenceIndexed):
-    """Sentences and the votes of all sources on them, packed.
+    """M sentences with N tokens and the votes of K sources, packed into arrays.
 
-    tags       what the labels mean
-    tokens     (N,) words of all sentences
-    offsets    (M+1,) where each sentence begins, the first at 0
-    sources    (K,) names
-    votes      (N, K) int16 label ids, 0 = O, -1 = abstain
-    silence    (K,) what a source means where it marks nothing: "O" (its O is mostly the absence
-               of an opinion) or "abstain" (its O is an opinion)
-    precision  (K,) how often a mark of a source is presumed right, None where nobody says: models
-               start there; () is None for all
-    coarse     what those of the types allow that are coarse labels; they are the last ones, and no
-               gold: see `convener.coarse`
-    gold       (N,) int16 label ids, if known
-    text       the text and the tokens' place in it, if known
-    doc_ids    (M,) the id of each sentence's document, if known
-    features   what an encoder says of every token and sentence, raw, if encoded
+    tags             the tag set that defines label ids
+    tokens           (N,) tokens of all sentences
+    offsets          (M+1,) token offsets of the sentences, starting at 0
+    sources          (K,) names
+    votes            (N, K) int16 label ids, 0 = O, -1 = abstain
+    silence          (K,) meaning of an O vote: "O" (mostly an unmarked token, not an opinion) or "abstain" (an opinion)
+    prior_precision  (K,) prior probability that an entity vote of a source is correct, or None if unknown: initial
+                     value of models; () is None for all sources
+    coarse           the types or "O" that each coarse label allows; coarse labels are the last types and never occur
+                     in gold: see `convener.data.coarse`
+    gold             (N,) int16 label ids, if known
+    text             the text of the sentences and token offsets in it, if known
+    doc_ids          (M,) document id of each sentence, if known
+    features         vectors of tokens and sentences, as stored by an encoder, if encoded
 
     >>> data = Dataset.from_spans(
     ...     ["PER"],
@@ -118,8 +118,8 @@ class Dataset(SentenceIndexed):
         for name in ("sources", "silence", "prior_precision"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         precision = self.prior_precision or (None,) * len(self.sources)
-        as_floats = tuple(None if value is None else float(value) for value in precision)
-        object.__setattr__(self, "prior_precision", as_floats)
+        float_precision = tuple(None if value is None else float(value) for value in precision)
+        object.__setattr__(self, "prior_precision", float_precision)
         if self.coarse:
             fine_types(self.tags.types, self.coarse)
             object.__setattr__(self, "coarse", resolve_coarse_labels(self.coarse, self.tags.types))
@@ -130,8 +130,8 @@ class Dataset(SentenceIndexed):
         validation.check_labels("votes", self.votes, ABSTAIN, num_labels)
         if self.gold is not None:
             validation.check_shape("gold", self.gold.shape, (num_tokens,))
-            what = "gold, which is never coarse," if self.coarse else "gold"
-            validation.check_labels(what, self.gold, 0, len(self.fine_tags))
+            field_name = "gold (without coarse labels)" if self.coarse else "gold"
+            validation.check_labels(field_name, self.gold, 0, len(self.fine_tags))
         if self.doc_ids is not None:
             validation.check_shape("doc_ids", (len(self.doc_ids),), (len(self),))
         if self.text is not None:
@@ -144,7 +144,7 @@ class Dataset(SentenceIndexed):
             validation.check_shape("features of sentences", self.features.sentences.shape, (len(self), dim))
 
     def _replace_unchecked(self, **changes: Any) -> Self:
-        """The same data with parts of checked data put in: nothing is checked again."""
+        """A copy with changed fields, without validation: values must come from validated data."""
         data = object.__new__(type(self))
         data.__dict__.update(self.__dict__ | changes)
         return data
@@ -159,10 +159,10 @@ class Dataset(SentenceIndexed):
         gold: Sequence[SpanList] | None = None,
         silence: Silence = "O",
     ) -> Self:
-        """Build a dataset from lists of (start, end, type); None where a source abstains."""
+        """Build a dataset from lists of (start, end, type) per source and sentence; None where a source abstains."""
         tags = TagSet(types)  # type: ignore[arg-type]
         for words in tokens:
-            validation.check(not isinstance(words, str), f"tokens must be lists of words, got {words!r}")
+            validation.check(not isinstance(words, str), f"tokens must be lists of strings, got {words!r}")
         offsets = lengths_to_offsets(len(words) for words in tokens)
         columns = [labels_from_lists(sentences, tags, offsets) for sentences in votes.values()]
         num_tokens = int(offsets[-1])
@@ -200,7 +200,7 @@ class Dataset(SentenceIndexed):
         tokens: slice | NDArray[np.int64],
         offsets: NDArray[np.int64],
     ) -> Self:
-        """These sentences, whose tokens are these; slices give views."""
+        """These sentences, with these tokens; slices give views."""
         return self._replace_unchecked(
             tokens=self.tokens[tokens],
             offsets=offsets,
@@ -243,34 +243,31 @@ class Dataset(SentenceIndexed):
         return f"Dataset({', '.join(parts)})"
 
     def source_index(self, name: str) -> int:
-        """Column of a source."""
+        """Index of a source; an error if there is none of that name."""
         if name not in self.sources:
             raise UnknownNameError(unknown_name_message("source", name, self.sources))
         return self.sources.index(name)
 
     def quiet(self) -> NDArray[np.bool_]:
-        """Which sources' silence is O.  -> (K,)"""
+        """Whether an O of a source is mostly an unmarked token (silence "O").  -> (K,)"""
         return np.array([silence == "O" for silence in self.silence], bool)
 
     def opinions(self) -> NDArray[np.bool_]:
-        """Where a source truly says something: neither abstain, nor an O that is mere silence.
-
-        -> (N, K)
-        """
-        said: NDArray[np.bool_] = (self.votes > 0) | ((self.votes == 0) & ~self.quiet())
-        return said
+        """Which votes are opinions: neither abstentions nor O votes that are merely unmarked tokens.  -> (N, K)"""
+        is_opinion: NDArray[np.bool_] = (self.votes > 0) | ((self.votes == 0) & ~self.quiet())
+        return is_opinion
 
     @property
     def fine_tags(self) -> TagSet:
-        """The labels that a truth may have: those over types that are not coarse."""
+        """The tag set without coarse labels: the labels that gold and predictions may have."""
         return TagSet(fine_types(self.tags.types, self.coarse)) if self.coarse else self.tags
 
     def allowed_labels(self) -> NDArray[np.bool_]:
-        """Which fine labels each label allows: see `convener.coarse.allowed_labels`.  -> (S, L)"""
+        """Which fine labels each label allows: see `convener.data.coarse.allowed_labels`.  -> (S, L)"""
         return allowed_labels(self.tags.types, self.coarse)
 
     def without_coarse(self) -> Self:
-        """The same data over fine types alone: sources abstain where they say a coarse label."""
+        """The same data without coarse labels: coarse votes become abstentions."""
         if not self.coarse:
             return self
         tags = self.fine_tags
@@ -278,7 +275,7 @@ class Dataset(SentenceIndexed):
         return self._replace_unchecked(tags=tags, coarse={}, votes=votes)
 
     def with_coarse(self, coarse: Mapping[str, CoarseSpec]) -> Self:
-        """The same data with these of its types taken for coarse labels; those it lacks are added.
+        """The same data with these types as coarse labels; missing types are added.
 
         >>> data = Dataset.from_spans(["ENT", "PER"], [["Ada"]], {"s": [[(0, 1, "ENT")]]})
         >>> data = data.with_coarse({"ENT": "any", "NOT-PER": "not PER"})
@@ -293,7 +290,7 @@ class Dataset(SentenceIndexed):
         return replace(data, coarse=resolve_coarse_labels(merged, data.tags.types))
 
     def prior_precision_or(self, default: float) -> NDArray[np.float64]:
-        """The precision of each source, and this one where nobody says.  -> (K,)"""
+        """The prior precision of each source, or the default where it is unknown.  -> (K,)"""
         return np.array([default if value is None else value for value in self.prior_precision], float)
 
     def with_gold(self, gold: NDArray[np.int16]) -> Self:
@@ -309,7 +306,7 @@ class Dataset(SentenceIndexed):
         return replace(self, features=features)
 
     def select_sources(self, names: Iterable[str]) -> Self:
-        """Only these sources, in this order."""
+        """The same data with only these sources, in this order."""
         wanted = tuple(names)
         validation.check_unique("sources", wanted)
         columns = [self.source_index(name) for name in wanted]
@@ -329,7 +326,7 @@ class Dataset(SentenceIndexed):
     ) -> Self:
         """The same text and gold with the votes of other sources.
 
-        Unless precision is given, sources that are there already keep theirs.
+        By default, sources that exist already keep their prior precision.
         """
         if prior_precision is None:
             current = dict(zip(self.sources, self.prior_precision, strict=True))
@@ -345,7 +342,7 @@ class Dataset(SentenceIndexed):
     def with_types(self, types: Sequence[str]) -> Self:
         """The same labels over other entity types, which must include those in use.
 
-        Coarse labels stay as they are, the last of the types whether they are named or not.
+        Coarse labels are kept as the last types, whether they are listed or not.
         """
         fine = [name for name in types if name not in self.coarse]
         tags = TagSet((*fine, *self.coarse))
@@ -364,9 +361,9 @@ class Dataset(SentenceIndexed):
 
     @staticmethod
     def concat(parts: Sequence[Dataset]) -> Dataset:
-        """All sentences of all parts; they must agree in types, sources and what they hold."""
+        """Concatenate all parts, which must have the same types, sources and optional fields."""
         if not parts:
-            raise DataError("nothing to concatenate")
+            raise DataError("expected at least one dataset to concatenate, found none")
         validation.check_concat(parts, same=_SHARED_FIELDS, optional=("gold", "text", "doc_ids", "features"))
 
         def concat_field(name: str, concat: Callable[[list[Any]], Any]) -> Any:

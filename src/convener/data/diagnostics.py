@@ -1,4 +1,4 @@
-"""What a fit shows of itself besides its parameters: emissions and learning curves."""
+"""Diagnostics of a fitted model: emissions and learning curves."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def learning_curve(points: Iterable[tuple[float | None, float | None]]) -> Float
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Diagnostics:
-    """What can be inspected in a fitted model; None or empty where a model has no such thing.
+    """Values of a fitted model for inspection; None or empty if a model has no such values.
 
     sources                     the sources that the emissions belong to
     emission, initial_emission  (K, L, L) [source, true label, vote], learned and before the first step
@@ -39,7 +39,7 @@ class Diagnostics:
     learning_curves: Mapping[str, Floats] = field(default_factory=dict)
 
     def for_sources(self, sources: tuple[str, ...]) -> Self:
-        """The diagnostics of these sources; rows of sources that a model added behind them are dropped."""
+        """The diagnostics of these sources; rows of sources that a model appended are dropped."""
         return replace(
             self,
             sources=sources,

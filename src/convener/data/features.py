@@ -1,4 +1,4 @@
-"""Features: what an encoder says of every token and sentence, as it was stored."""
+"""Features: vectors of tokens and sentences, their storage types and their standardization."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ Dtype = Literal["float16", "bfloat16", "float32"]
 DTYPES: tuple[Dtype, ...] = get_args(Dtype)
 Floats = NDArray[np.float32]
 Index = slice | NDArray[np.int64]
-# numpy knows no bfloat16: its bits are kept, as a type that nothing else here has.
+# NumPy has no bfloat16: its bits are stored as uint16, which no other feature type uses.
 _NUMPY_DTYPES = {"float16": np.float16, "bfloat16": np.uint16, "float32": np.float32}
 _DTYPE_NAMES: dict[Any, Dtype] = {np.dtype(kind): name for name, kind in _NUMPY_DTYPES.items()}  # type: ignore[misc]
 BLOCK_SIZE = 1 << 14
-"""So many rows are looked at together."""
+"""Number of rows processed at a time."""
 
 
 @dataclass(frozen=True)
 class EncoderSpec:
-    """Which encoder made features. Two are the same where their digests are.
+    """Identity of the encoder that computed features; specs are equal if their digests are.
 
-    The digest covers all that decides the numbers: the model's files and the settings.
+    The digest covers everything that determines the values: the files of the model and the settings.
     """
 
     name: str = field(compare=False)
@@ -35,12 +35,12 @@ class EncoderSpec:
     settings: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     def to_json(self) -> dict[str, Any]:
-        """As plain values."""
+        """A dictionary that JSON can hold."""
         return {"name": self.name, "digest": self.digest, "settings": dict(self.settings)}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> EncoderSpec:
-        """Back from plain values."""
+        """The inverse of `to_json`."""
         return cls(values["name"], values["digest"], dict(values["settings"]))
 
     def __str__(self) -> str:
@@ -48,7 +48,7 @@ class EncoderSpec:
 
 
 class Standardizer(NamedTuple):
-    """Mean and spread of training features, token and sentence slots apart; (D,) each."""
+    """Mean and scale of training features, separately for tokens and sentences; (D,) each."""
 
     token_mean: Floats
     token_scale: Floats
@@ -57,11 +57,11 @@ class Standardizer(NamedTuple):
 
     @classmethod
     def fit(cls, features: Features) -> Standardizer:
-        """Counted over raw features, a block at a time; a constant column keeps its scale.
+        """Compute mean and standard deviation of features as stored; the scale of a constant column is 1.
 
         >>> rows = np.array([[1, 5], [3, 5]], np.float32)
-        >>> scaling = Standardizer.fit(Features(rows, rows, EncoderSpec("toy", "")))
-        >>> scaling.token_mean.tolist(), scaling.token_scale.tolist()
+        >>> standardizer = Standardizer.fit(Features(rows, rows, EncoderSpec("toy", "")))
+        >>> standardizer.token_mean.tolist(), standardizer.token_scale.tolist()
         ([2.0, 5.0], [1.0, 1.0])
         """
         return cls(*_mean_and_scale(features.tokens), *_mean_and_scale(features.sentences))
@@ -71,8 +71,8 @@ class Standardizer(NamedTuple):
 class Features:
     """Features of every token (N, D) and every sentence (M, D), as stored; often memory-mapped.
 
-    The arrays are float32, float16, or uint16 that holds the bits of bfloat16. `token_rows` and
-    `sentence_rows` give float32, scaled where `scaling` is set.
+    The arrays are float32, float16, or uint16 with the bits of bfloat16. `token_vectors` and `sentence_vectors` return
+    float32, standardized if there is a standardizer.
     """
 
     tokens: NDArray[Any]
@@ -90,48 +90,48 @@ class Features:
             )
         validation.check(
             self.tokens.shape[1] == self.sentences.shape[1],
-            f"features of tokens and sentences must be of one width, "
+            f"features of tokens and sentences must have the same dimension, "
             f"got {self.tokens.shape[1]} and {self.sentences.shape[1]}",
         )
 
     @property
     def dim(self) -> int:
-        """D."""
+        """Dimension D of the vectors."""
         return int(self.tokens.shape[1])
 
     @property
     def dtype(self) -> Dtype:
-        """How the numbers are stored."""
+        """Type in which the values are stored."""
         return _DTYPE_NAMES[self.tokens.dtype]
 
     def token_vectors(self, index: Index = slice(None)) -> Floats:
-        """Features of these tokens.  -> (n, D) float32"""
+        """Vectors of these tokens, by default of all.  -> (n, D) float32"""
         rows = to_float32(self.tokens[index])
         return rows if self.standardizer is None else _standardize(rows, *self.standardizer[:2])
 
     def sentence_vectors(self, index: Index = slice(None)) -> Floats:
-        """Features of these sentences.  -> (m, D) float32"""
+        """Vectors of these sentences, by default of all.  -> (m, D) float32"""
         rows = to_float32(self.sentences[index])
         return rows if self.standardizer is None else _standardize(rows, *self.standardizer[2:])
 
     def with_standardizer(self, standardizer: Standardizer) -> Self:
-        """The same features, scaled when they are read."""
+        """The same features, standardized when they are read."""
         if len(standardizer.token_mean) != self.dim:
             raise MismatchError(f"features must be {len(standardizer.token_mean)} wide as in training, got {self.dim}")
         return replace(self, standardizer=standardizer)
 
     def subset(self, sentences: Index, tokens: Index) -> Self:
-        """Features of a part of the data; slices give views."""
+        """Features of these sentences and tokens; slices give views."""
         return replace(self, tokens=self.tokens[tokens], sentences=self.sentences[sentences])
 
     @classmethod
     def concat(cls, parts: list[Features]) -> Features:
-        """Features of all parts, which one encoder must have made."""
+        """Concatenate features, which must come from the same encoder."""
         if len({(part.encoder_spec, part.dtype, part.dim) for part in parts}) > 1:
             descriptions = {f"{part.encoder_spec} {part.dtype}, {part.dim} wide" for part in parts}
-            raise MismatchError(f"features of different encoders cannot be joined: {'; '.join(sorted(descriptions))}")
+            raise MismatchError(f"cannot concatenate features of different encoders: {'; '.join(sorted(descriptions))}")
         if any(part.standardizer is not parts[0].standardizer for part in parts):
-            raise MismatchError("features that are scaled differently cannot be joined")
+            raise MismatchError("cannot concatenate features with different standardizers")
         return replace(
             parts[0],
             tokens=np.concatenate([part.tokens for part in parts]),
@@ -143,23 +143,23 @@ class Features:
 
 
 def to_float32(stored: NDArray[Any]) -> Floats:
-    """Stored numbers as float32; a view where they are that already."""
+    """Stored values as float32; a view if they are stored as float32."""
     if stored.dtype == np.uint16:
         return (stored.astype(np.uint32) << 16).view(np.float32)
     return np.asarray(stored, np.float32)
 
 
 def from_float32(rows: Floats, dtype: Dtype) -> NDArray[Any]:
-    """Float32 rounded to what is stored; an error where a number does not fit.
+    """Values rounded to the storage type; an error if a value is out of its range.
 
     >>> to_float32(from_float32(np.array([1.0, 3.14159], np.float32), "bfloat16")).tolist()
     [1.0, 3.140625]
     """
     if not np.isfinite(rows).all():
-        raise DataError("the encoder gave numbers that are not finite")
+        raise DataError("expected finite features, found values that are not finite")
     if dtype == "bfloat16":
         bits = np.ascontiguousarray(rows, np.float32).view(np.uint32)
-        # To the nearest, ties to even, as processors do it.
+        # Round to nearest, ties to even.
         stored = ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
         fits = bool(((stored & 0x7F80) != 0x7F80).all())
     else:
@@ -173,7 +173,7 @@ def from_float32(rows: Floats, dtype: Dtype) -> NDArray[Any]:
 
 
 def numpy_dtype(dtype: Dtype) -> np.dtype[Any]:
-    """The numpy type that holds it."""
+    """The NumPy type of a storage type."""
     return np.dtype(_NUMPY_DTYPES[dtype])
 
 
@@ -184,7 +184,7 @@ def _standardize(rows: Floats, mean: Floats, scale: Floats) -> Floats:
 
 
 def _mean_and_scale(stored: NDArray[Any]) -> tuple[Floats, Floats]:
-    """Mean and standard deviation of each column, merged block by block in float64."""
+    """Mean and standard deviation of each column, combined block by block in float64."""
     dim = stored.shape[1]
     count, mean, squares = 0, np.zeros(dim), np.zeros(dim)
     for rows in _float64_blocks(stored):

@@ -1,4 +1,4 @@
-"""Messages that name their place and show what came."""
+"""Issues: problems found and resolved while reading or labeling; and helpers for error messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from convener.errors import ConvenerError, ConvenerWarning, DataError, first_lin
 
 @dataclass(frozen=True)
 class Issue:
-    """One decision: what happened, where, to which source, and what was done."""
+    """One problem: its kind, location and source, and how it was resolved."""
 
     kind: str
     where: str
@@ -27,18 +27,18 @@ class Issue:
 
 @dataclass
 class Issues:
-    """All cases of one reading.
+    """A log of issues.
 
-    >>> report = Issues()
-    >>> report.add("overlap", "a.jsonl:3", "names", "kept 0-4 PER, dropped 2-4 LOC")
-    >>> print(report.summary())
+    >>> issues = Issues()
+    >>> issues.add("overlap", "a.jsonl:3", "names", "kept 0-4 PER, dropped 2-4 LOC")
+    >>> print(issues.summary())
     1 overlap; first: a.jsonl:3: overlap (names): kept 0-4 PER, dropped 2-4 LOC
     """
 
     items: list[Issue] = field(default_factory=list)
 
     def add(self, kind: str, where: str, source: str, detail: str) -> None:
-        """Note one case."""
+        """Add one issue."""
         self.items.append(Issue(kind, where, source, detail))
 
     def __len__(self) -> int:
@@ -48,16 +48,16 @@ class Issues:
         return iter(self.items)
 
     def counts(self) -> dict[str, int]:
-        """How often each kind occurred."""
+        """Number of issues of each kind."""
         return dict(Counter(issue.kind for issue in self.items))
 
     def summary(self) -> str:
-        """One line: the counts and the first case."""
+        """One line: the counts and the first issue."""
         counts_text = ", ".join(f"{count} {kind}" for kind, count in self.counts().items())
-        return f"{counts_text}; first: {self.items[0]}" if self.items else "nothing to report"
+        return f"{counts_text}; first: {self.items[0]}" if self.items else "no issues"
 
     def warn(self) -> None:
-        """Say it as one warning, if there is anything to say."""
+        """Issue the summary as one warning, if there are issues."""
         if self.items:
             warnings.warn(self.summary(), ConvenerWarning, stacklevel=3)
 
@@ -67,13 +67,13 @@ _truncated_repr.maxstring = _truncated_repr.maxother = 60
 
 
 def short_repr(value: object) -> str:
-    """A value as a message shows it: its repr, cut short."""
+    """The repr of a value, truncated for messages."""
     return _truncated_repr.repr(value)
 
 
 @contextmanager
 def error_location(where: str) -> Iterator[None]:
-    """Names the place in front of what a check says, unless it does itself."""
+    """Prefix the messages of data errors with a location, unless they start with it."""
     try:
         yield
     except DataError as error:
@@ -84,9 +84,9 @@ def error_location(where: str) -> Iterator[None]:
 
 @contextmanager
 def wrap_errors(where: str, file_kind: str) -> Iterator[None]:
-    """Says of any failure inside that the file is not what it should be.
+    """Convert any exception to a data error: the file at `where` is not a readable `file_kind`.
 
-    Libraries meet broken files with exceptions of every kind, so every kind is caught here.
+    Libraries raise exceptions of many kinds for malformed files, so all are caught.
     """
     try:
         yield

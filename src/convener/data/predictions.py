@@ -1,4 +1,4 @@
-"""Predictions: the labels a model gives, with all that is needed to write them anywhere."""
+"""Predictions: labels predicted by a model, with everything needed to write them in any format."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from convener.data.spans import Spans
 from convener.errors import DataError
 
 USED_GOLD = "saw_gold"
-"""Among the settings of predictions whose model saw gold: a reference, not a result."""
+"""Key in `Predictions.settings` of models that used gold labels: an upper bound, not a weakly supervised result."""
 
 
 class LabelOutput(NamedTuple):
@@ -52,13 +52,13 @@ class LabelOutput(NamedTuple):
 class Predictions:
     """Labels for every token of a dataset.
 
-    data           the dataset they speak of, gold removed
-    labels         (N,) int16, legal BIO ids of its fine types: no prediction is coarse
-    probabilities  (N, L) float32, rows sum to one; None where labels were read from a file
-                   without them
-    scores         one float32 per span in the order of the text: how sure the model is of the
-                   whole span; by default the least of its tokens' probabilities
-    model          the name of the model, settings: what it was set to
+    data           the dataset the labels belong to, without gold
+    labels         (N,) int16, legal BIO ids of its fine types: predictions are never coarse
+    probabilities  (N, L) float32, rows sum to one; None if labels were read from a file without them
+    span_scores    (S,) float32, probability of each span in text order; by default the minimum of its token
+                   probabilities
+    model          name of the model
+    settings       settings of the model
 
     >>> data = Dataset.from_spans(["PER"], [["Ada", "Lovelace", "wrote"]], {})
     >>> labels = Predictions(data=data, labels=np.array([1, 2, 0], np.int16), model="by hand")
@@ -81,7 +81,9 @@ class Predictions:
         validation.check_labels("labels", self.labels, 0, num_labels)
         _, illegal = self.data.tags.repair(self.labels, self.data.offsets)
         if illegal:
-            raise DataError(f"{illegal} predicted labels are illegal moves; repair them first")
+            raise DataError(
+                f"predicted labels must be legal BIO sequences, got {illegal} illegal labels; repair them first"
+            )
         if self.probabilities is not None:
             validation.check_shape("probabilities", self.probabilities.shape, (num_tokens, num_labels))
         if self.span_scores is not None:
@@ -89,7 +91,7 @@ class Predictions:
 
     @cached_property
     def spans(self) -> Spans:
-        """All predicted spans in the order of the text, scored where that is possible."""
+        """All predicted spans in text order, with scores if there are scores or probabilities."""
         spans = self.data.tags.spans(self.labels, self.data.offsets)
         if self.span_scores is not None:
             return spans.with_scores(self.span_scores)
@@ -101,7 +103,7 @@ class Predictions:
         bounds = np.stack([start, end], axis=1).ravel()
         if not len(bounds):
             return spans.with_scores(np.zeros(0, np.float32))
-        padded = np.append(token_probabilities, np.float32(1))  # an end may stand just behind the last token
+        padded = np.append(token_probabilities, np.float32(1))  # the end of a span may be the number of tokens
         return spans.with_scores(np.minimum.reduceat(padded, bounds)[::2].astype(np.float32))
 
     def tags(self, scheme: Scheme = "bio") -> list[list[str]]:
@@ -112,7 +114,7 @@ class Predictions:
     def probabilities_by_sentence(self) -> RaggedArray:
         """Probabilities, one (T, L) view per sentence."""
         if self.probabilities is None:
-            raise DataError("these predictions came without probabilities")
+            raise DataError("expected predictions with probabilities, found labels only")
         return RaggedArray(self.probabilities, self.data.offsets)
 
     def with_types(self, types: Sequence[str]) -> Predictions:

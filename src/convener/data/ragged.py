@@ -1,4 +1,4 @@
-"""BySentence: what has sentences can be sliced, chosen from and split by them."""
+"""Packed rows with offsets: string arrays, ragged arrays, and values indexed by sentence."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from convener.errors import DataError
 
 Array = np.ndarray[Any, Any]
 BLOCK_SIZE = 1 << 16
-"""So many bytes are looked at together where each needs a place of its own."""
+"""Number of bytes processed at a time, which bounds temporary memory."""
 
 
 def lengths_to_offsets(lengths: Iterable[int] | NDArray[np.integer[Any]]) -> NDArray[np.int64]:
-    """Offsets of consecutive pieces of the given lengths, starting at 0.
+    """Offsets of consecutive rows of the given lengths, starting at 0.
 
     >>> lengths_to_offsets([2, 0, 3]).tolist()
     [0, 2, 2, 5]
@@ -29,7 +29,7 @@ def lengths_to_offsets(lengths: Iterable[int] | NDArray[np.integer[Any]]) -> NDA
 
 
 def row_at(offsets: NDArray[np.int64], position: int) -> int:
-    """The number of the piece that a position falls into.
+    """Index of the row that contains a position.
 
     >>> row_at(lengths_to_offsets([2, 0, 3]), 2)
     2
@@ -38,7 +38,7 @@ def row_at(offsets: NDArray[np.int64], position: int) -> int:
 
 
 def concat_ranges(starts: NDArray[Any], lengths: NDArray[Any]) -> NDArray[np.int64]:
-    """All indices of the given pieces, one after the other.
+    """Concatenated index ranges.
 
     >>> concat_ranges(np.array([5, 0]), np.array([2, 3])).tolist()
     [5, 6, 0, 1, 2]
@@ -50,7 +50,7 @@ def concat_ranges(starts: NDArray[Any], lengths: NDArray[Any]) -> NDArray[np.int
 
 
 def chunk_bounds(offsets: NDArray[np.int64], max_size: int) -> NDArray[np.int64]:
-    """Numbers that bound stretches of pieces, of at most `size` together or of one alone.
+    """Bounds of chunks of consecutive rows; a chunk has at most `max_size` elements or is a single row.
 
     >>> chunk_bounds(np.array([0, 10, 20, 21, 21]), 16).tolist()
     [0, 1, 4]
@@ -64,7 +64,7 @@ def chunk_bounds(offsets: NDArray[np.int64], max_size: int) -> NDArray[np.int64]
 
 
 def as_indices(index: Iterable[int] | NDArray[Any]) -> NDArray[np.int64]:
-    """Indices as an array; a mask stands for the places where it is true.
+    """Indices as an array; a mask is converted to the indices where it is true.
 
     >>> as_indices([3, 0]).tolist(), as_indices(np.array([False, True])).tolist()
     ([3, 0], [1])
@@ -74,7 +74,7 @@ def as_indices(index: Iterable[int] | NDArray[Any]) -> NDArray[np.int64]:
 
 
 def factorize(names: Iterable[str]) -> NDArray[np.int64]:
-    """The number of each name, counted in the order in which they first come.
+    """Codes of names, numbered in the order of first occurrence.
 
     >>> factorize(["b", "a", "b"]).tolist()
     [0, 1, 0]
@@ -97,7 +97,7 @@ class StringArray:
 
     @classmethod
     def from_list(cls, strings: Iterable[str]) -> StringArray:
-        """Pack ordinary strings."""
+        """Pack Python strings."""
         encoded = [text.encode("utf-8", "surrogatepass") for text in strings]
         data = np.frombuffer(b"".join(encoded), dtype=np.uint8)
         return cls(data, lengths_to_offsets(len(piece) for piece in encoded))
@@ -135,20 +135,20 @@ class StringArray:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"Strings({len(self)} strings, {int(self.offsets[-1] - self.offsets[0])} bytes)"
+        return f"StringArray({len(self)} strings, {int(self.offsets[-1] - self.offsets[0])} bytes)"
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """Bytes of each string."""
+        """Number of bytes of each string."""
         return np.diff(self.offsets)
 
     def character_lengths(self) -> NDArray[np.int64]:
-        """Characters (code points) of each string."""
+        """Number of characters (code points) of each string."""
         first, last = int(self.offsets[0]), int(self.offsets[-1])
         continuation_before = np.zeros(len(self.offsets), np.int64)  # continuation bytes before each offset
         count = 0
         for start in range(first, last, BLOCK_SIZE):
-            # They are 0x80 to 0xBF: as signed numbers the lowest.
+            # Continuation bytes are 0x80 to 0xBF: below -64 as signed integers.
             continuation_bytes = np.flatnonzero(self.data[start : min(start + BLOCK_SIZE, last)].view(np.int8) < -64)
             covered = slice(*np.searchsorted(self.offsets, [start, start + BLOCK_SIZE]).tolist())
             continuation_before[covered] = count + np.searchsorted(continuation_bytes, self.offsets[covered] - start)
@@ -157,7 +157,7 @@ class StringArray:
         return self.lengths - np.diff(continuation_before)
 
     def to_list(self) -> list[str]:
-        """Ordinary strings, decoded in one pass."""
+        """Python strings, decoded in one pass."""
         compact = self.compact()
         raw = compact.data.tobytes()
         bounds = compact.offsets.tolist()
@@ -167,21 +167,21 @@ class StringArray:
         return [raw[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(bounds)]
 
     def compact(self) -> StringArray:
-        """The same strings with a buffer of their own that starts at 0; itself if it has one."""
+        """The same strings with offsets that start at 0 and a buffer without unused bytes."""
         first, last = int(self.offsets[0]), int(self.offsets[-1])
         if first == 0 and last == len(self.data):
             return self
         return StringArray(self.data[first:last], self.offsets - first)
 
     def take(self, indices: Iterable[int] | NDArray[Any]) -> StringArray:
-        """The strings at these indices, or where a mask is true, copied."""
+        """A copy of the strings at these indices, or where a mask is true."""
         index = as_indices(indices)
         lengths = self.lengths[index]
         return StringArray(self.data[concat_ranges(self.offsets[:-1][index], lengths)], lengths_to_offsets(lengths))
 
     @staticmethod
     def concat(parts: Iterable[StringArray]) -> StringArray:
-        """All strings of all parts, one after the other."""
+        """Concatenate the strings of all parts."""
         compact = [part.compact() for part in parts]
         lengths = [part.lengths for part in compact]
         return StringArray(
@@ -205,7 +205,7 @@ class RaggedArray:
     def __post_init__(self) -> None:
         if len(self.offsets) == 0 or self.offsets[-1] - self.offsets[0] != len(self.values):
             raise DataError(
-                f"offsets must span the {len(self.values)} rows, "
+                f"offsets must cover the {len(self.values)} rows, "
                 f"got {self.offsets[[0, -1]].tolist() if len(self.offsets) else 'none'}"
             )
 
@@ -227,9 +227,9 @@ class RaggedArray:
 
 
 class SentenceIndexed:
-    """A packed value whose tokens belong to sentences, and these perhaps to documents.
+    """Base of packed values whose tokens belong to sentences: slicing, selection and splitting.
 
-    offsets (M+1,) where each sentence begins; documents (M,) ids, if known.
+    offsets (M+1,) token offsets of the sentences; doc_ids (M,) document ids, if known.
     """
 
     offsets: NDArray[np.int64]
@@ -242,43 +242,43 @@ class SentenceIndexed:
         tokens: slice | NDArray[np.int64],
         offsets: NDArray[np.int64],
     ) -> Self:
-        """These sentences, whose tokens are these; slices give views."""
+        """These sentences, with these tokens; slices give views."""
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """Tokens of each sentence."""
+        """Number of tokens of each sentence."""
         return np.diff(self.offsets)
 
     def sentence_of_token(self) -> NDArray[np.int64]:
-        """The number of each token's sentence.  -> (N,)"""
+        """Index of the sentence of each token.  -> (N,)"""
         return np.repeat(np.arange(len(self)), self.lengths)
 
     def slice_sentences(self, start: int, stop: int) -> Self:
-        """The sentences from one number to before another; a view."""
+        """Sentences `start` to `stop` (exclusive), as a view."""
         first, last = int(self.offsets[start]), int(self.offsets[stop])
         offsets = self.offsets[start : stop + 1] - first
         return self.subset(slice(start, stop), slice(first, last), offsets)
 
     def take(self, sentences: Iterable[int] | NDArray[Any]) -> Self:
-        """The sentences at these numbers, in this order, or where a mask is true; copied."""
+        """A copy of the sentences at these indices, in this order, or where a mask is true."""
         indices = as_indices(sentences)
         lengths = self.lengths[indices]
         return self.subset(indices, concat_ranges(self.offsets[:-1][indices], lengths), lengths_to_offsets(lengths))
 
     def split(self, fraction: float, *, seed: int | None = None, by_document: bool = False) -> tuple[Self, Self]:
-        """Two parts, the first with about this share of the sentences.
+        """Split into two parts, the first with about this fraction of the sentences.
 
-        Without a seed the first part is the beginning. With `by_document` no document is torn.
+        Without a seed the first part is the beginning. With `by_document`, documents are kept together.
         """
         if not 0 <= fraction <= 1:
-            raise DataError(f"a share must be in [0, 1], got {fraction}")
+            raise DataError(f"fraction must be in [0, 1], got {fraction}")
         groups = np.arange(len(self))
         if by_document:
             if self.doc_ids is None:
-                raise DataError("a split by document needs document ids, and there are none")
+                raise DataError("by_document=True needs document ids; this data has none")
             groups = factorize(self.doc_ids)
         sizes = np.bincount(groups)
         order = np.arange(len(sizes))
@@ -293,9 +293,9 @@ class SentenceIndexed:
 
 S = TypeVar("S", bound=SentenceIndexed)
 HELD_OUT_FRACTION = 0.1
-"""Share of train that decides when to stop, where there is no valid."""
+"""Fraction of train held out for early stopping if there is no validation split."""
 
 
 def hold_out(train: S, valid: S | None, seed: int) -> tuple[S, S]:
-    """Split into what is trained on and what decides when to stop: valid, or a tenth of train without it."""
+    """Sentences to train on and sentences for early stopping: `valid`, or a held-out part of train if it is None."""
     return train.split(1 - HELD_OUT_FRACTION, seed=seed) if valid is None else (train, valid)

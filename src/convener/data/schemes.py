@@ -1,7 +1,7 @@
-"""How chunk tags spell spans: BIO, IO, IOBES, BILUO and their kin, read as one language.
+"""Tagging schemes: conversion between BIO label ids and tags in BIO, IO, IOBES, BILUO and variants.
 
-Every scheme says of a token one of five things: outside, begins, is inside, ends, is alone.
-Reading therefore needs no name of a scheme; only writing does.
+In every scheme a prefix states one of five positions: outside, begin, inside, end, single. Tags can therefore be read
+without naming the scheme; only writing needs its name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ REPAIR_POLICIES: tuple[RepairPolicy, ...] = get_args(RepairPolicy)
 
 
 class ChunkPosition(IntEnum):
-    """What a tag's prefix says of its token."""
+    """Position of a token in its span, or abstain."""
 
     ABSTAIN = -1
     OUTSIDE = 0
@@ -41,7 +41,7 @@ POSITION_BY_PREFIX = {
     "U": ChunkPosition.SINGLE,
     "W": ChunkPosition.SINGLE,
 }
-# Written prefixes, by place (OUTSIDE is always "O").
+# Prefixes by position (OUTSIDE is always "O").
 PREFIXES_BY_SCHEME: dict[Scheme, str] = {
     "bio": "OBIIB",
     "io": "OIIII",
@@ -51,7 +51,7 @@ PREFIXES_BY_SCHEME: dict[Scheme, str] = {
 
 
 def parse_tag(tag: str) -> tuple[ChunkPosition, str]:
-    """Place and entity type of a tag; the type of O is "".
+    """Position and entity type of a tag; the type of O is "".
 
     >>> parse_tag("S-PER"), parse_tag("O")
     ((<ChunkPosition.SINGLE: 4>, 'PER'), (<ChunkPosition.OUTSIDE: 0>, ''))
@@ -65,7 +65,7 @@ def parse_tag(tag: str) -> tuple[ChunkPosition, str]:
         return POSITION_BY_PREFIX[tag[0]], tag[2:]
     raise DataError(
         f"{tag!r} is not a chunk tag: expected O, or a prefix such as B- or I- before an entity "
-        "type; labels without spans (parts of speech, say) are not what convener aggregates"
+        "type; labels without spans (e.g. parts of speech) are not supported"
     )
 
 
@@ -82,15 +82,15 @@ def to_bio(
     offsets: NDArray[np.int64],
     repair: RepairPolicy = "begin",
 ) -> tuple[NDArray[np.int16], NDArray[np.int64]]:
-    """BIO label ids of tokens whose places and types are known, and where the tags were illegal.
+    """BIO label ids of tokens with known positions and types, and the indices of illegal tokens.
 
-    place (N,), kind (N,) the number of the entity type (any value outside), offsets (M+1,).
-    `begin` lets an illegal continuation begin a span, as conlleval and seqeval's default do;
-    `drop` removes what it belongs to, as strict readers do. Abstain stays -1.
+    position (N,), type_index (N,) (ignored where position is OUTSIDE), offsets (M+1,).
+    With `repair="begin"` an illegal continuation begins a span, as in conlleval and by default in seqeval; with "drop"
+    its complete span is removed, as in strict readers; "error" raises. Abstain stays -1.
 
-    A span left open is illegal only where tags can close: where END or SINGLE occurs anywhere in
-    the array. What one scheme spells belongs into one call; a slice of it may be judged otherwise.
-    -> labels (N,), positions of the illegal tokens
+    A span that is not closed is illegal only if END or SINGLE occurs in the array, which shows that the scheme closes
+    spans. Pass all tags of a column in one call: a slice may be interpreted differently.
+    -> labels (N,), indices of illegal tokens
     """
     num_tokens = len(position)
     is_first = is_sentence_start(num_tokens, offsets)
@@ -107,7 +107,7 @@ def to_bio(
         is_illegal |= is_open & ~closed
     illegal = np.flatnonzero(is_illegal)
     if len(illegal) and repair == "error":
-        raise DataError(f"illegal tag sequence at token {illegal[0]} ({len(illegal)} in all)")
+        raise DataError(f"illegal tag sequence at token {illegal[0]} ({len(illegal)} illegal tags in total)")
     labels = np.where(continues_span, 2 * type_index + 2, 2 * type_index + 1).astype(np.int16)
     labels[~(starts | continues)] = 0
     if repair == "drop" and len(illegal):
@@ -120,11 +120,11 @@ def to_bio(
 
 
 def is_io_or_iob1(position: NDArray[np.int8], type_index: NDArray[np.int16], offsets: NDArray[np.int64]) -> bool:
-    """Whether tags are those of IO or IOB1, in which I- may begin a span.
+    """Whether a column of tags is IO or IOB1, in which I- may begin a span.
 
-    IO says only I-. IOB1 says B- only to part a span from one of its type just before it, so a
-    B- elsewhere, or a tag that closes a span, tells another scheme.
-    place (N,), kind (N,) and offsets (M+1,) as in `bio_labels`, of a whole column of tags.
+    IO uses only I-. IOB1 uses B- only between adjacent spans of the same type, so a B- elsewhere, or a tag that closes
+    a span, shows another scheme.
+    position (N,), type_index (N,) and offsets (M+1,) as in `to_bio`, of all tags of the column.
 
     >>> one = np.array([0, 4])
     >>> x, y = np.array([0, 0, 0, 0], np.int16), np.array([0, 0, 1, 1], np.int16)
@@ -141,7 +141,7 @@ def is_io_or_iob1(position: NDArray[np.int8], type_index: NDArray[np.int16], off
 
 
 def from_bio(labels: NDArray[np.int16]) -> tuple[NDArray[np.int8], NDArray[np.int16]]:
-    """Places and types that BIO label ids spell: the reverse of `bio_labels`."""
+    """Positions (N,) and type indices (N,) of BIO label ids: the inverse of `to_bio`."""
     position = np.where(labels > 0, 2 - labels % 2, labels).astype(np.int8)
     return position, ((labels - 1) // 2).astype(np.int16)
 
@@ -149,9 +149,9 @@ def from_bio(labels: NDArray[np.int16]) -> tuple[NDArray[np.int8], NDArray[np.in
 def scheme_codes(
     labels: NDArray[np.int16], offsets: NDArray[np.int64], types: tuple[str, ...], scheme: Scheme
 ) -> tuple[NDArray[np.int64], list[str]]:
-    """Tags of legal BIO labels in a scheme, as numbers and the tag each number stands for.
+    """Tags of legal BIO labels in a scheme, as codes and the tag of each code.
 
-    The last name is for abstain and is empty.  -> (N,), names
+    The last tag stands for abstain and is empty.  -> codes (N,), tags
     """
     position, type_index = from_bio(labels)
     closes = np.ones(len(labels), bool)

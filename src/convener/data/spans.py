@@ -1,4 +1,4 @@
-"""Spans of all sentences as packed columns."""
+"""Spans: entity spans of all sentences as packed columns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 
 class Span(NamedTuple):
-    """One span: tokens `start` to `end` (exclusive) of a sentence, and the number of its type."""
+    """One span: tokens `start` to `end` (exclusive) of a sentence, and the index of its type."""
 
     sentence: int
     start: int
@@ -22,7 +22,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Spans:
-    """Spans in the order of the text, as columns; `score` only where there are probabilities.
+    """Spans in text order, as columns (S,); `score` is None without probabilities.
 
     >>> spans = Spans.from_rows([(0, 2, 4, 1)])
     >>> len(spans), list(spans)
@@ -42,7 +42,7 @@ class Spans:
 
     @classmethod
     def from_array(cls, table: NDArray[np.int64]) -> Spans:
-        """Spans from a table with the columns sentence, start, end, type.  (S, 4)"""
+        """Spans from an array (S, 4) with the columns sentence, start, end, type."""
         return cls(
             table[:, 0],
             table[:, 1].astype(np.int32),
@@ -58,7 +58,7 @@ class Spans:
         return map(Span, *(column.tolist() for column in columns))
 
     def take(self, index: NDArray[Any] | slice) -> Spans:
-        """The spans at these positions, or where a mask is true."""
+        """The spans at these indices, or where a mask is true."""
         return Spans(
             self.sentence[index],
             self.start[index],
@@ -68,14 +68,14 @@ class Spans:
         )
 
     def with_scores(self, score: NDArray[np.float32]) -> Spans:
-        """The same spans with a score each."""
+        """The same spans with these scores (S,)."""
         return replace(self, score=score)
 
     def sentence_offsets(self, num_sentences: int) -> NDArray[np.int64]:
-        """Where each sentence's spans begin: sentence m has `bounds[m]` to `bounds[m + 1]`."""
+        """Span offsets of the sentences: sentence m has the spans `offsets[m]` to `offsets[m + 1]`.  -> (M+1,)"""
         return np.searchsorted(self.sentence, np.arange(num_sentences + 1)).astype(np.int64)
 
     def by_sentence(self, num_sentences: int) -> Iterator[list[tuple[int, int, int]]]:
-        """For each sentence its spans as (start, end, type)."""
+        """Iterate over sentences: the spans of each as a list of (start, end, type)."""
         rows = list(zip(self.start.tolist(), self.end.tolist(), self.type.tolist(), strict=True))
         return (rows[a:b] for a, b in pairwise(self.sentence_offsets(num_sentences).tolist()))

@@ -1,4 +1,4 @@
-"""Table: rows and columns that print well in a terminal and a notebook."""
+"""Table: rows and columns that are printed as text in a terminal and as HTML in a notebook."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ MISSING = "-"
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A titled table of plain values; None, and a number that is not one, print as "-".
+    """A titled table of plain values; None and NaN are printed as "-".
 
-    `formats` gives a column's floats a format ("F1": ".2%"); other floats are shown with four
-    digits. `notes` are lines printed below.
+    `formats` maps columns to formats of floats ("F1": ".2%"); other floats are printed with four significant digits.
+    `notes` are lines printed below the table.
 
     >>> print(Table(title="Sources", columns=["name", "F1"], rows=[["lexicon", 0.73271]],
     ...             formats={"F1": PERCENT}, notes=["conlleval mode"]))
@@ -43,7 +43,7 @@ class Table:
         object.__setattr__(self, "rows", tuple(tuple(map(_to_python, row)) for row in self.rows))
         object.__setattr__(self, "notes", tuple(self.notes))
         if len(set(self.columns)) != len(self.columns):
-            raise DataError(f"columns of a table repeat: {', '.join(self.columns)}")
+            raise DataError(f"columns of a table must have different names, got {', '.join(self.columns)}")
         for number, row in enumerate(self.rows):
             if len(row) != len(self.columns):
                 raise DataError(f"row {number}: expected {len(self.columns)} values, got {len(row)}")
@@ -68,11 +68,11 @@ class Table:
         return "\n".join(parts)
 
     def to_records(self) -> list[dict[str, Any]]:
-        """One dictionary per row with the values as they are, fit for JSON."""
+        """One dictionary per row with unformatted values that JSON can hold."""
         return [{name: _json_safe(value) for name, value in zip(self.columns, row, strict=True)} for row in self.rows]
 
     def to_pandas(self) -> Any:
-        """A pandas DataFrame of the values as they are; needs pandas."""
+        """A pandas DataFrame of the unformatted values; needs pandas."""
         try:
             pandas = importlib.import_module("pandas")
         except ImportError as error:
@@ -80,12 +80,12 @@ class Table:
         return pandas.DataFrame(list(self.rows), columns=list(self.columns))
 
     def formatted_rows(self) -> list[list[str]]:
-        """The values as they are printed, row by row."""
+        """The values as printed, row by row."""
         formats = [self.formats.get(name, ".4g") for name in self.columns]
         return [list(map(_format_value, row, formats)) for row in self.rows]
 
     def numeric_columns(self) -> list[bool]:
-        """Which columns hold numbers."""
+        """Which columns contain only numbers."""
         return [self._is_numeric(column) for column in range(len(self.columns))]
 
     def _is_numeric(self, column: int) -> bool:
@@ -94,7 +94,7 @@ class Table:
 
 
 def _to_python(value: Any) -> Any:
-    """A NumPy scalar as the Python value it stands for."""
+    """Convert a NumPy scalar to a Python value; other values are returned unchanged."""
     return value.item() if hasattr(value, "item") and not getattr(value, "ndim", 1) else value
 
 
@@ -124,7 +124,7 @@ def _single_line(text: str) -> str:
 
 
 def _display_width(text: str) -> int:
-    """Terminal cells: two for East Asian wide characters, none for combining marks."""
+    """Width in terminal cells: two for East Asian wide characters, zero for combining marks."""
     return sum(
         0 if unicodedata.category(char) in ("Mn", "Me", "Cf") else 1 + (unicodedata.east_asian_width(char) in "WF")
         for char in text

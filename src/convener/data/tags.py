@@ -1,8 +1,8 @@
-"""TagSet: what the labels mean, and the way between labels and spans."""
+"""TagSet: the meaning of label ids, and conversion between labels, tags and spans."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,38 +11,14 @@ from numpy.typing import NDArray
 
 from convener.data import validation
 from convener.data.ragged import concat_ranges
-from convener.data.schemes import ChunkPosition, RepairPolicy, Scheme, from_bio, parse_tag, scheme_codes, to_bio
+from convener.data.schemes import RepairPolicy, Scheme, from_bio, parse_tag, scheme_codes, to_bio
 from convener.data.spans import Spans
 from convener.errors import DataError, unknown_name_message
 
-SpanList = Sequence[tuple[int, int, str]]
-"""The spans of one sentence."""
-
-
-def labels_from_lists(
-    sentences: Sequence[SpanList | None], tags: TagSet, offsets: NDArray[np.int64]
-) -> NDArray[np.int16]:
-    """Labels of every token; abstain where a sentence's spans are None.  -> (N,)
-
-    >>> labels_from_lists([[(0, 2, "PER")], None], TagSet(("PER",)), np.array([0, 3, 4])).tolist()
-    [1, 2, 0, -1]
-    """
-    validation.check_shape("spans", (len(sentences),), (len(offsets) - 1,))
-    rows = [
-        (index, start, end, tags.type_index(name))
-        for index, spans in enumerate(sentences)
-        for start, end, name in spans or ()
-    ]
-    all_integers = all(isinstance(item, int | np.integer) for row in rows for item in row)
-    validation.check(all_integers, "starts and ends of spans must be whole numbers")
-    labels = tags.labels(Spans.from_rows(rows), offsets)
-    abstains = np.array([spans is None for spans in sentences], bool)
-    labels[np.repeat(abstains, np.diff(offsets))] = ABSTAIN
-    return labels
-
-
 ABSTAIN = -1
-"""The label of a source that has no opinion."""
+"""The label of an abstention."""
+SpanList = Sequence[tuple[int, int, str]]
+"""The spans of one sentence as (start, end, type)."""
 
 
 @dataclass(frozen=True)
@@ -69,9 +45,9 @@ class TagSet:
             raise DataError("a tag set needs at least one entity type")
         for name in self.types:
             if not isinstance(name, str) or not name or name != name.strip():
-                raise DataError(f"an entity type is a non-empty string without space around it, got {name!r}")
+                raise DataError(f"entity types must be non-empty strings without surrounding space, got {name!r}")
         if len(set(self.types)) != len(self.types):
-            raise DataError(f"entity types repeat: {', '.join(self.types)}")
+            raise DataError(f"entity types must have different names, got {', '.join(self.types)}")
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -86,7 +62,7 @@ class TagSet:
         return {name: index for index, name in enumerate(self.types)}
 
     def type_index(self, name: str) -> int:
-        """Number of an entity type.
+        """Index of an entity type.
 
         >>> TagSet(("PER", "LOC")).type_index("LOCC")
         Traceback (most recent call last):
@@ -99,7 +75,7 @@ class TagSet:
 
     @cached_property
     def legal_transitions(self) -> NDArray[np.bool_]:
-        """Which label may follow which.  -> (L, L), row = previous"""
+        """Which transitions are legal in BIO.  -> (L, L) [previous label, label]"""
         size = len(self)
         allowed = np.ones((size, size), bool)
         allowed[:, 2::2] = False
@@ -109,7 +85,7 @@ class TagSet:
 
     @property
     def legal_first(self) -> NDArray[np.bool_]:
-        """Which label may begin a sentence.  -> (L,)"""
+        """Which labels may begin a sentence.  -> (L,)"""
         allowed: NDArray[np.bool_] = self.legal_transitions[0]
         return allowed
 
@@ -120,12 +96,12 @@ class TagSet:
         *,
         on_illegal: RepairPolicy = "begin",
     ) -> Spans:
-        """Spans that BIO labels spell; abstain counts as outside.
+        """Spans of BIO labels; abstain counts as outside.
 
-        labels (N,), offsets (M+1,). `illegal` says what a stray I- means, see `repair`.
+        labels (N,), offsets (M+1,). `on_illegal` is the policy for illegal I- labels, see `repair`.
         """
         labels, _ = self.repair(labels, offsets, on_illegal)
-        # Repaired labels go on only inside their sentence, so anything else ends a span.
+        # Repaired I- labels always continue a span of their sentence, so any other label ends a span.
         boundaries = np.append(np.flatnonzero((labels <= 0) | (labels % 2 == 1)), len(labels))
         start = np.flatnonzero((labels > 0) & (labels % 2 == 1))
         end = boundaries[np.searchsorted(boundaries, start, side="right")]
@@ -139,7 +115,7 @@ class TagSet:
         )
 
     def labels(self, spans: Spans, offsets: NDArray[np.int64]) -> NDArray[np.int16]:
-        """BIO labels of spans that do not overlap, O elsewhere.  -> (N,)"""
+        """BIO labels of non-overlapping spans, O elsewhere.  -> (N,)"""
         sentence_offsets = offsets - offsets[0]
         for what, numbers, count in (
             ("sentence", spans.sentence, len(sentence_offsets) - 1),
@@ -147,13 +123,13 @@ class TagSet:
         ):
             out_of_range = (numbers < 0) | (numbers >= count)
             if out_of_range.any():
-                raise DataError(f"a span has {what} {numbers[out_of_range][0]}, but there are {count}")
+                raise DataError(f"expected {what} of a span in [0, {count}), found {numbers[out_of_range][0]}")
         start = sentence_offsets[spans.sentence] + spans.start
         length = spans.end.astype(np.int64) - spans.start
         invalid = (spans.start < 0) | (length <= 0) | (start + length > sentence_offsets[spans.sentence + 1])
         if invalid.any():
             sentence, first, last, _ = next(iter(spans.take(invalid)))
-            raise DataError(f"sentence {sentence}: span {first}-{last} is not inside the sentence")
+            raise DataError(f"sentence {sentence}: span {first}-{last} is not a range of tokens of the sentence")
         positions = concat_ranges(start, length)
         labels = np.zeros(int(sentence_offsets[-1]), np.int16)
         labels[positions] = np.repeat(2 * spans.type + 2, length)
@@ -168,24 +144,24 @@ class TagSet:
     def repair(
         self, labels: NDArray[np.int16], offsets: NDArray[np.int64], policy: RepairPolicy = "begin"
     ) -> tuple[NDArray[np.int16], int]:
-        """Legal labels, and how many tokens were illegal.
+        """Legal labels, and the number of illegal tokens.
 
-        `begin`: a stray I- begins a span. `drop`: it and what continues it become O.
-        `error`: refuse.
+        An I- that continues no span is illegal. Policy "begin": it begins a span. "drop": it and the tokens that
+        continue it become O. "error": raise.
         """
         position, type_index = from_bio(labels)
         repaired, illegal = to_bio(position, type_index, offsets, policy)
         return repaired, len(illegal)
 
     def remap(self, labels: NDArray[np.int16], other: TagSet) -> NDArray[np.int16]:
-        """The same labels as another tag set numbers them; it must have the types in use.
+        """The same labels as ids of another tag set, which must include the types in use.
 
         >>> TagSet(("PER", "LOC")).remap(np.array([3, 4, 0, -1]), TagSet(("LOC",))).tolist()
         [1, 2, 0, -1]
         """
         unmapped = -2
         ids = np.full(len(self) + 1, unmapped, np.int16)
-        ids[[0, ABSTAIN]] = 0, ABSTAIN  # label -1 finds the last place
+        ids[[0, ABSTAIN]] = 0, ABSTAIN  # index -1 is the last entry
         for index, name in enumerate(self.types):
             if name in other._type_indices:
                 target = 2 * other.type_index(name)
@@ -203,7 +179,7 @@ class TagSet:
         *,
         on_illegal: RepairPolicy = "begin",
     ) -> NDArray[np.int16]:
-        """Labels of tags in any scheme; without offsets they are one sentence."""
+        """Labels of tags in any scheme; without offsets they form one sentence.  -> (N,)"""
         parsed: dict[str, tuple[int, int]] = {}
         for tag in set(tags):
             position, name = parse_tag(tag)
@@ -218,7 +194,7 @@ class TagSet:
         offsets: NDArray[np.int64] | None = None,
         scheme: Scheme = "bio",
     ) -> list[str]:
-        """Tags of legal labels in a scheme; without offsets they are one sentence.
+        """Tags of legal labels in a scheme; without offsets they form one sentence.
 
         >>> TagSet(("PER",)).decode(np.array([1, 2, 0, 1], np.int16), scheme="iobes")
         ['B-PER', 'E-PER', 'O', 'S-PER']
@@ -227,8 +203,24 @@ class TagSet:
         codes, names = scheme_codes(labels, bounds, self.types, scheme)
         return [names[code] for code in codes.tolist()]
 
-    @classmethod
-    def discover(cls, tags: Iterable[str]) -> TagSet:
-        """The tag set of the types that occur, in alphabetical order."""
-        found = {name for place, name in map(parse_tag, tags) if place is not ChunkPosition.OUTSIDE}
-        return cls(tuple(sorted(found)))
+
+def labels_from_lists(
+    sentences: Sequence[SpanList | None], tags: TagSet, offsets: NDArray[np.int64]
+) -> NDArray[np.int16]:
+    """Labels of all tokens; abstain in sentences whose spans are None.  -> (N,)
+
+    >>> labels_from_lists([[(0, 2, "PER")], None], TagSet(("PER",)), np.array([0, 3, 4])).tolist()
+    [1, 2, 0, -1]
+    """
+    validation.check_shape("spans", (len(sentences),), (len(offsets) - 1,))
+    rows = [
+        (index, start, end, tags.type_index(name))
+        for index, spans in enumerate(sentences)
+        for start, end, name in spans or ()
+    ]
+    all_integers = all(isinstance(item, int | np.integer) for row in rows for item in row)
+    validation.check(all_integers, "start and end of spans must be integers")
+    labels = tags.labels(Spans.from_rows(rows), offsets)
+    abstains = np.array([spans is None for spans in sentences], bool)
+    labels[np.repeat(abstains, np.diff(offsets))] = ABSTAIN
+    return labels

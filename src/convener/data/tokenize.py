@@ -1,4 +1,4 @@
-"""Words and their places in a text."""
+"""Rule-based tokenization: tokens and sentences of raw text."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from convener.errors import DataError
 UNSEGMENTED_SCRIPTS = "".join(
     rf"\p{{Script={name}}}" for name in ("Han", "Hiragana", "Katakana", "Thai", "Lao", "Khmer", "Myanmar")
 )
-"""Scripts written without spaces, for the inside of a character class: there a character is a
-word."""
+"""Scripts written without spaces, as part of a regex character class: every character is a token."""
 _WORD_CHARACTERS = rf"(?:(?![{UNSEGMENTED_SCRIPTS}])[\w\p{{M}}])+"
 WORD = regex.compile(rf"[{UNSEGMENTED_SCRIPTS}]\p{{M}}*|{_WORD_CHARACTERS}(?:-{_WORD_CHARACTERS})*|[^\w\s]")
-_ASCII_WORD = re.compile(r"\w+(?:-\w+)*|[^\w\s]")  # the same there, four times as fast
+_ASCII_WORD = re.compile(r"\w+(?:-\w+)*|[^\w\s]")  # WORD for ASCII text, four times as fast
 
 
 def word_spans(text: str) -> NDArray[np.int32]:
-    """Start and end of each word: letters and digits, joined by inner hyphens, or one sign.
+    """Start and end of each token: letters and digits, joined by inner hyphens, or one punctuation mark.  -> (N, 2)
 
     >>> [text for a, b in word_spans("O'Brien's e-mail.") for text in ["O'Brien's e-mail."[a:b]]]
     ['O', "'", 'Brien', "'", 's', 'e-mail', '.']
@@ -33,7 +32,7 @@ def word_spans(text: str) -> NDArray[np.int32]:
 
 
 def find_token_offsets(tokens: Iterable[str], text: str) -> NDArray[np.int32]:
-    """Start and end of tokens that came without, looked for from left to right.
+    """Start and end of the given tokens in a text, searched from left to right.  -> (N, 2)
 
     >>> find_token_offsets(["a", "b"], "a  b").tolist()
     [[0, 1], [3, 4]]
@@ -42,14 +41,14 @@ def find_token_offsets(tokens: Iterable[str], text: str) -> NDArray[np.int32]:
     for token in tokens:
         start = text.find(token, position)
         if start < 0:
-            raise DataError(f"token {token!r} is not in the text after character {position}")
+            raise DataError(f"token {token!r} not found in the text after character {position}")
         position = start + len(token)
         offsets.append((start, position))
     return np.array(offsets, np.int32).reshape(-1, 2)
 
 
-# Where a sentence may end: a mark with what closes after it and space; the marks of scripts
-# without space; an empty line. Looking back keeps long runs of marks linear.
+# Candidates for a sentence end: a mark, closing punctuation and space; the marks of scripts without spaces; a blank
+# line. The lookbehinds keep matching of long runs of marks linear.
 _SENTENCE_END = re.compile(
     r"""(?<![.!?…])(?P<mark>[.!?…]+["'”’»)\]]*)\s+"""
     r"""|(?<![。！？])[。！？]+["'”’」』）]*\s*"""
@@ -58,7 +57,7 @@ _SENTENCE_END = re.compile(
 _BLANK_LINE = re.compile(r"\n\s*\n")
 _OPENING_PUNCTUATION = "\"'“‘«(["
 _MAX_ABBREVIATION_LENGTH = 8
-"""No abbreviation has more letters."""
+"""Upper bound of the length of abbreviations, in characters."""
 _ABBREVIATIONS = frozenset(
     {"dr", "mr", "mrs", "ms", "prof", "st", "sr", "jr", "rev", "hon", "gov", "sen", "rep", "gen"}
     | {"col", "lt", "sgt", "vs", "etc", "e.g", "i.e", "cf", "al", "fig", "figs", "no", "vol", "pp"}
@@ -66,7 +65,7 @@ _ABBREVIATIONS = frozenset(
     | {"apr", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec", "z.b", "usw", "bzw", "nr"}
 )
 TokenizedSentence = tuple[int, int, NDArray[np.int32]]
-"""Start and end of a sentence, and of its words in it."""
+"""Start and end of a sentence in its text, and of its tokens in the sentence (T, 2)."""
 
 
 def _split_by_rules(text: str) -> Iterator[TokenizedSentence]:
@@ -75,7 +74,7 @@ def _split_by_rules(text: str) -> Iterator[TokenizedSentence]:
 
 
 def sentence_spans(text: str) -> list[tuple[int, int]]:
-    """Start and end of each sentence, without the space around it.
+    """Start and end of each sentence, without surrounding space.
 
     >>> text = "He met J. Doe, e.g. at 3 p.m. today! (Or so he says.) Really?"
     >>> [text[a:b] for a, b in sentence_spans(text)]
@@ -96,7 +95,7 @@ def sentence_spans(text: str) -> list[tuple[int, int]]:
 
 
 def _is_sentence_end(match: re.Match[str]) -> bool:
-    """Whether a mark ends a sentence, rather than an abbreviation, an initial, or nothing."""
+    """Whether a candidate ends a sentence; False after abbreviations and initials, and before lower case."""
     punctuation, text = match["mark"], match.string
     if punctuation is None or _BLANK_LINE.search(match[0]):
         return True
@@ -110,7 +109,7 @@ def _is_sentence_end(match: re.Match[str]) -> bool:
 
 
 def to_spacy_word(word: str) -> str:
-    """A word as spaCy takes it: not empty, and Unicode text."""
+    """A token that spaCy accepts: not empty, without lone surrogates."""
     if not word:
         return " "
     return word if word.isascii() else word.encode("utf-8", "replace").decode("utf-8")

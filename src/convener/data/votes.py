@@ -1,4 +1,4 @@
-"""What a model hears of the votes it is given."""
+"""Selection of the votes a model uses: duplicate sources, coarse votes, sources that only exclude types."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ from convener.data.dataset import Dataset
 from convener.data.tags import ABSTAIN
 
 MIN_SHARED_VOTES = 20
-"""So many marks must be the same before one source is said to repeat another."""
+"""Minimum number of equal entity votes for a source to count as a duplicate or subset of another."""
 MIN_OVERLAP = 0.95
-"""Share of the tokens marked by either that both must mark alike. Two sources that are so much
-alike by being right must each be nearly perfect, and then one of them is enough, too."""
+"""Minimum fraction of equal votes among the tokens that either source marks. Independent sources that agree this often
+must both be nearly perfect; then one of them suffices as well."""
 
 
 def find_duplicates(votes: NDArray[np.int16]) -> NDArray[np.int64]:
-    """The number of the source that each one repeats; its own where it speaks for itself.  -> (K,)
+    """Index of the source that each source duplicates; its own index if it is no duplicate.  -> (K,)
 
-    votes (N, K). Of sources that are alike the one with most marks is the original, the first of
-    several.
+    votes (N, K). Of duplicates, the source with the most entity votes is the original, the first one in a tie.
 
     >>> one = np.arange(100) % 3
     >>> find_duplicates(np.stack([one, one[::-1], one], axis=1).astype(np.int16)).tolist()
@@ -41,10 +40,10 @@ def find_duplicates(votes: NDArray[np.int16]) -> NDArray[np.int64]:
 
 
 def find_subset_sources(votes: NDArray[np.int16]) -> list[tuple[int, int, float]]:
-    """Sources whose marks nearly all are another's, too: (source, the other, share).
+    """Sources whose entity votes are nearly all contained in another's: (source, other source, fraction contained).
 
-    votes (N, K). Of several others the one with fewest marks is named; it has more than the source,
-    or is an earlier copy.
+    votes (N, K). Of several other sources, the one with the fewest entity votes is returned; it has more than the
+    source, or equally many and a lower index.
 
     >>> one = np.arange(100) % 3
     >>> find_subset_sources(np.stack([one, one * (np.arange(100) < 50)], axis=1).astype(np.int16))
@@ -64,7 +63,7 @@ def find_subset_sources(votes: NDArray[np.int16]) -> list[tuple[int, int, float]
 
 
 def _is_duplicate(first: NDArray[np.int16], second: NDArray[np.int16]) -> bool:
-    """Whether two columns of votes mark nearly the same."""
+    """Whether two columns of votes are nearly equal where either marks an entity."""
     marked = (first > 0) | (second > 0)
     num_same = np.count_nonzero(first[marked] == second[marked])
     return bool(num_same >= MIN_SHARED_VOTES and num_same >= MIN_OVERLAP * np.count_nonzero(marked))
@@ -72,18 +71,18 @@ def _is_duplicate(first: NDArray[np.int16], second: NDArray[np.int16]) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class VoteSelection:
-    """Which of the votes count, decided when a model is first fitted."""
+    """Which votes a model uses, decided when it is first fitted."""
 
     keep_coarse: bool
-    """Whether coarse votes are heard; otherwise sources abstain where they say one."""
+    """Whether coarse votes are used; otherwise they become abstentions."""
     duplicate_of: tuple[int, ...]
-    """The number of the source that each one repeats, mostly its own: only originals are heard."""
+    """(K,) index of the source that each source duplicates, or its own: only originals are used."""
     negative_sources: tuple[str, ...] = ()
-    """Sources whose O is no opinion at all: see `negating`."""
+    """Sources whose O votes become abstentions: see the function `negative_sources`."""
 
     @classmethod
     def from_dataset(cls, data: Dataset, *, keep_coarse: bool, keep_duplicates: bool) -> Self:
-        """As the votes ask for it; with `repeats` sources that repeat another are heard again."""
+        """Select votes of a dataset; with `keep_duplicates`, duplicate sources are used as well."""
         indices = range(len(data.sources)) if keep_duplicates else find_duplicates(data.votes).tolist()
         return cls(
             keep_coarse=keep_coarse,
@@ -92,12 +91,12 @@ class VoteSelection:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """As `from_json` reads it."""
+        """A dictionary that JSON can hold."""
         return {"coarse": self.keep_coarse, "original": self.duplicate_of, "negating": self.negative_sources}
 
     @classmethod
     def from_json(cls, metadata: Mapping[str, Any]) -> Self:
-        """What `to_json` gave."""
+        """The inverse of `to_json`."""
         return cls(
             keep_coarse=metadata["coarse"],
             duplicate_of=tuple(metadata["original"]),
@@ -105,29 +104,29 @@ class VoteSelection:
         )
 
     def apply(self, data: Dataset) -> Dataset:
-        """The data with the votes that count."""
+        """The data with the selected votes only."""
         data = o_to_abstain(data, self.negative_sources) if self.keep_coarse else data.without_coarse()
         names = self.used_sources(data.sources)
         return data if names == data.sources else data.select_sources(names)
 
     def used_sources(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Of all sources those that are heard."""
-        return tuple(names[number] for number in sorted(set(self.duplicate_of)))
+        """Names of the sources that are used, given the names of all."""
+        return tuple(names[index] for index in sorted(set(self.duplicate_of)))
 
     def duplicates(self, names: tuple[str, ...]) -> list[tuple[str, str]]:
-        """Sources that are not heard, each with the one it repeats."""
-        pairs = ((name, names[n]) for name, n in zip(names, self.duplicate_of, strict=True))
+        """Duplicate sources, each with its original."""
+        pairs = ((name, names[index]) for name, index in zip(names, self.duplicate_of, strict=True))
         return [(name, other) for name, other in pairs if name != other]
 
     def expand(self, rates: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Rows for all sources from rows for those that are heard: a copy is like its original."""
+        """Rows for all sources from rows for the used ones: a duplicate gets the row of its original."""
         return rates[np.searchsorted(np.unique(self.duplicate_of), self.duplicate_of)]
 
 
 def negative_sources(data: Dataset) -> tuple[str, ...]:
-    """Sources whose silence is O and that say what may be O ("not PER").
+    """Sources with silence "O" that vote for coarse labels which allow O ("not PER").
 
-    What they mean they say: the rest is no opinion at all.
+    Such a source states explicitly where an entity is excluded, so its O votes are no opinions.
     """
     if not data.coarse:
         return ()
@@ -138,7 +137,7 @@ def negative_sources(data: Dataset) -> tuple[str, ...]:
 
 
 def o_to_abstain(data: Dataset, sources: tuple[str, ...]) -> Dataset:
-    """The data with the O of these sources taken for an abstention."""
+    """The data with O votes of these sources replaced by abstentions."""
     if not sources:
         return data
     columns = [data.source_index(name) for name in sources]
@@ -149,18 +148,15 @@ def o_to_abstain(data: Dataset, sources: tuple[str, ...]) -> Dataset:
 
 
 def entity_votes(data: Dataset) -> NDArray[np.bool_]:
-    """Which votes say that there is an entity: not O, nor what may be O.  -> (N, K)"""
+    """Which votes are for an entity: neither O nor a coarse label that allows O.  -> (N, K)"""
     if not data.coarse:
         return data.votes > 0
-    is_entity = np.append(~data.allowed_labels()[:, 0], False)  # the last for those who abstain
+    is_entity = np.append(~data.allowed_labels()[:, 0], False)  # the last entry is for abstain
     return is_entity[data.votes]
 
 
 def voted_types(data: Dataset) -> NDArray[np.bool_]:
-    """Types that some source says; all that a coarse label allows if it says none of them.
-
-    -> (E,)
-    """
+    """Types that some source votes for; a coarse vote adds all types it allows if none of them has votes.  -> (E,)"""
     votes, num_labels = data.votes, len(data.fine_tags)
     voted = np.zeros(len(data.fine_tags.types), bool)
     voted[(votes[(votes > 0) & (votes < num_labels)] - 1) // 2] = True

@@ -1,4 +1,4 @@
-"""Answers read as quotes."""
+"""Parsing of responses."""
 
 from __future__ import annotations
 

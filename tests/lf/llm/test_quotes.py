@@ -1,4 +1,4 @@
-"""Quotes found again, against a search that tries every stretch of words."""
+"""Alignment of quotes, compared with a search over all token ranges."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def words_of(sentence: list[str]) -> QuoteFinder:
 
 
 def naive(sentence: list[str], quote: str) -> list[tuple[int, int]]:
-    """All stretches of words that read as the quote, exactly or folded, from left to right."""
+    """All token ranges that equal the quote, exactly or normalized, from left to right."""
     size = len(sentence)
     stretches = [(a, b) for a in range(size) for b in range(a + 1, size + 1)]
     loose = [  # of stretches that fold alike, the one without words that fold to nothing

@@ -1,4 +1,4 @@
-"""Answers on disk."""
+"""The response cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Linking functions, and that the linked model hears them."""
+"""Linking functions, and their use by linked-hmm."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def server(tiny: Callable[[str], Path], tmp_path: Path) -> Iterator[Hub]:
 
 
 def ask(tmp_path: Path, address: str, *names: str, **more: str) -> list[str]:
-    """What a new process, which may know that hub only, says of encoders."""
+    """The output of a new process that uses only this hub."""
     env = {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}
     env |= {"HF_ENDPOINT": address, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_DISABLE_XET": "1"}
     done = subprocess.run(
@@ -151,7 +151,7 @@ def test_a_model_is_downloaded_once_and_without_code(server: Hub, tmp_path: Path
 
 @pytest.fixture
 def no_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A port where nobody listens, and no models from elsewhere."""
+    """An unreachable hub and an empty model cache."""
     import huggingface_hub.hf_api as api
     from huggingface_hub import constants
 
@@ -187,7 +187,7 @@ def test_an_invalid_hub_name_is_unknown(no_hub: None, name: str) -> None:
 
 
 def test_requests_to_a_hub_time_out() -> None:
-    """Its own library would wait for ever."""
+    """huggingface_hub itself has no time limit."""
     assert 1 <= download.HUB_TIMEOUT <= 10
 
 

@@ -1,4 +1,4 @@
-"""Functions of whole documents."""
+"""Combinators of document scope."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_abstaining_is_propagated() -> None:
     st.lists(st.lists(st.sampled_from("abc"), min_size=1, max_size=3), max_size=3),
 )
 def test_occurrences_match_a_naive_search(sentences: list[list[str]], phrases: list[list[str]]) -> None:
-    """Phrases are message in a first sentence of their own; every place of theirs must be found."""
+    """Phrases are marked once in the first sentence; every other occurrence must be found."""
     texts = [" ".join(words) for words in (*phrases, *sentences)]
     doc = document(*texts)
 

@@ -1,4 +1,4 @@
-"""The cache: what makes a key, what is found again, what is pruned."""
+"""The feature cache: keys, lookup, pruning."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_another_encoder_setting_or_type_has_another_key() -> None:
 
 
 def test_a_key_is_the_same_in_every_process() -> None:
-    """To change what a key is made of is to throw away every cache there is."""
+    """A change of the key invalidates every existing cache."""
     assert key(WORDS, Lengths()) == "08331a83394aeddc963a865b28771083"
 
 
@@ -140,7 +140,7 @@ def test_damaged_features_are_computed_again_with_a_warning(cache: Path, damage:
 
 
 def test_a_read_only_cache_is_used(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Simulated: permissions do not bind an administrator."""
+    """Simulated, because permissions do not apply to an administrator."""
     encoder, data = Lengths(), corpus()
     load_or_encode(data, encoder, "float16", cache)
 

@@ -1,4 +1,4 @@
-"""Windows and batches, against their promises."""
+"""Properties of windows and batches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CAPACITIES = st.integers(4, 40)
 
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[list[list[int]], int, float]:
-    """Pieces of each word of each sentence, the capacity of a window, the overlap."""
+    """Subwords of each word of each sentence, the window size, the overlap."""
     capacity = draw(CAPACITIES)
     words = st.lists(st.integers(0, capacity // 4), max_size=60)
     return draw(st.lists(words, max_size=4)), capacity, draw(st.sampled_from([0, 0.3, 0.5, 0.75]))
@@ -67,7 +67,7 @@ def test_a_sentence_that_fits_is_one_window(case: tuple[list[list[int]], int, fl
 
 @given(cases())
 def test_a_word_has_context_on_both_sides(case: tuple[list[list[int]], int, float]) -> None:
-    """Half of the overlap, less what a word that does not divide takes away."""
+    """At least half of the overlap, less the length of one word."""
     sentences, capacity, overlap = case
     counts = [count for words in sentences for count in words]
     bounds = set(lengths_to_offsets(map(len, sentences)).tolist())
