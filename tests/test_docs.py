@@ -110,7 +110,7 @@ def test_parameter_tables_list_all_settings_with_their_defaults(name: str) -> No
 def matches_default(text: str, default: object) -> bool:
     if isinstance(default, (int, float)) and not isinstance(default, bool):
         return float(text) == default
-    return text == {None: "none", True: "true", False: "false"}.get(default, default)  # type: ignore[call-overload]
+    return text == ("none" if default is None else str(default).lower() if isinstance(default, bool) else default)
 
 
 def test_every_format_is_documented() -> None:

@@ -21,7 +21,7 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     return shown
 
 
-def test_a_bar_tells_what_is_done_how_fast_and_what_is_said(screen: io.StringIO) -> None:
+def test_a_bar_shows_progress_speed_and_message(screen: io.StringIO) -> None:
     with progress.progress_bar("encoding", 4000, unit="tokens", completed=1000) as advance:
         for _ in range(3):
             time.sleep(0.01)
@@ -33,7 +33,7 @@ def test_a_bar_tells_what_is_done_how_fast_and_what_is_said(screen: io.StringIO)
     assert "shard" in said
 
 
-def test_speed_does_not_count_what_was_there_before(screen: io.StringIO) -> None:
+def test_speed_does_not_count_steps_completed_before(screen: io.StringIO) -> None:
     with progress.progress_bar("encoding", 2_000_000, unit="tokens", completed=1_000_000) as advance:
         for _ in range(3):
             time.sleep(0.02)
@@ -47,14 +47,14 @@ def test_speed_does_not_count_what_was_there_before(screen: io.StringIO) -> None
     assert all(0 < speed <= 1000 for speed in speeds)  # ten in a fiftieth of a second
 
 
-def test_without_a_unit_no_speed_is_told(screen: io.StringIO) -> None:
+def test_without_a_unit_no_speed_is_shown(screen: io.StringIO) -> None:
     with progress.progress_bar("fitting", 3) as advance:
         advance()
     assert "1/3" in screen.getvalue()
     assert "/s" not in screen.getvalue()
 
 
-def test_where_there_is_no_terminal_nothing_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_terminal_nothing_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     with progress.progress_bar("encoding", 3, unit="tokens") as advance:
         advance("said")
     assert capsys.readouterr() == ("", "")

@@ -28,6 +28,7 @@ from benchmarks.speed.batches import GENERATOR, Array, ChainBatch, available_sha
 from benchmarks.speed.textbook import chain_objective as textbook_objective
 from convener.data.tables import Table
 from convener.inference import autograd, chain
+from tests.oracles.chain import chain_objective_reference
 
 NOTE = (
     "Median CPU time of one thread, implementations alternate; a ratio is the other's time over ours. "
@@ -65,7 +66,7 @@ def time_varying_steps(batch: ChainBatch, tau: float) -> dict[str, Step]:
 
     return {
         OURS: step(packed, lambda a, b, c: autograd.chain_objective(a, b, c, offsets, tau=tau)[0]),
-        "torch reference": step(packed, lambda a, b, c: autograd.objective_twin(a, b, c, offsets, tau=tau)[0]),
+        "torch reference": step(packed, lambda a, b, c: chain_objective_reference(a, b, c, offsets, tau=tau)[0]),
         "textbook": step(wide, lambda a, b, c: textbook_objective(a, b, c, lengths, tau)),
         "textbook, unbound": step(wide, lambda a, b, c: textbook_objective(a, b, c, lengths, tau, unbound=True)),
     }

@@ -84,7 +84,7 @@ class OneAtATime:
 def exactness(size: Size) -> Table:
     """Largest difference from one sentence at a time; smallest cosine of bfloat16."""
     reference = OneAtATime()
-    single, half = (get_encoder(MINILM, layers="last", precision=name) for name in ("float32", "bfloat16"))
+    single, half = (get_encoder(MINILM, layers="last", compute_dtype=name) for name in ("float32", "bfloat16"))
     rows = []
     for name in filter(is_available, size.data):
         data = _first_tokens(splits(name).test, size.compared_tokens)
@@ -109,7 +109,7 @@ def windows(size: Size) -> Table:
     """A long document: every word against its vector from a window centred on it."""
     data = splits("BC5CDR" if is_available("BC5CDR") and DEMO not in size.data else DEMO).test
     words = data.tokens[: size.document_words]
-    encoder = get_encoder(MINILM, layers="last", precision="float32")
+    encoder = get_encoder(MINILM, layers="last", compute_dtype="float32")
     document = np.array([0, len(words)])
     counts = encoder._model.tokenize(words, document).counts
     before = lengths_to_offsets(counts)
@@ -126,7 +126,7 @@ def windows(size: Size) -> Table:
     )
     rows = []
     for overlap in (0.0, 0.25, 0.5):
-        other = get_encoder(MINILM, layers="last", precision="float32", overlap=overlap)
+        other = get_encoder(MINILM, layers="last", compute_dtype="float32", overlap=overlap)
         cosine = cosines(other.encode(words, document).tokens[chosen], centred)
         rows.append((overlap, float(cosine.min()), float(cosine.mean())))
     return Table(
@@ -161,7 +161,7 @@ def speed(size: Size) -> Table:
 
 def _speed_rows(name: str, size: Size) -> list[tuple[Any, ...]]:
     reference = OneAtATime()
-    single, half = (get_encoder(MINILM, layers="last", precision=each) for each in ("float32", "bfloat16"))
+    single, half = (get_encoder(MINILM, layers="last", compute_dtype=each) for each in ("float32", "bfloat16"))
     data = splits(name).train[: size.timed_sentences]
     data = data.take(np.flatnonzero(data.lengths > 0))
     sentences = [sentence.tokens for sentence in data]

@@ -33,6 +33,7 @@ from benchmarks.speed.batches import Array, Shape, available_shapes, draw_length
 from benchmarks.speed.textbook import TextbookNetwork
 from convener.data.features import EncoderSpec, Features
 from convener.data.ragged import lengths_to_offsets
+from convener.models.initialization import complete_coarse_spans
 from convener.models.majority_vote import MajorityVote, baseline_labels
 from convener.models.neural_chain import chain_loss
 from convener.models.sparse_chmm.model import SparseCHMMConfig
@@ -104,10 +105,10 @@ def make_problem(shape: Shape, seed: int) -> Problem:
     data = _generated(shape, rng) if shape.data is None else _real(shape, rng)
     config = SparseCHMMConfig(seed=seed, **recipes.STEP_PLAIN)
     num_scores = shape.labels if shape.labels == 3 else 1 + shape.labels // 2
-    nets = []
+    labels, nets = complete_coarse_spans(data, baseline_labels(data)), []
     for settings in (config, SparseCHMMConfig(seed=seed, **recipes.STEP_CONTEXT)):
         net = build_network(settings, data, num_scores)
-        initial = SparseInitialMatrices(config, data, baseline_labels(data), num_scores, float(net.nu_base))
+        initial = SparseInitialMatrices(config, data, labels, num_scores, float(net.nu_base))
         initial.initialize(net)
         generator = Generator().manual_seed(seed)
         for layer in (net.transition_layer, net.reliability_layer):

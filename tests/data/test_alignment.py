@@ -41,13 +41,13 @@ def aligned(policy: str, *rows: tuple[int, int, int, int]) -> tuple[list[tuple[i
 
 
 @pytest.mark.parametrize("policy", ["expand", "contract", "drop", "error"])
-def test_spans_that_fit_stay(policy: str) -> None:
+def test_aligned_spans_are_kept(policy: str) -> None:
     found, report = aligned(policy, (0, 0, 3, 0), (0, 4, 8, 1), (2, 0, 8, 1))
     assert found == [(0, 0, 1, 0), (0, 1, 2, 1), (2, 0, 2, 1)]
     assert len(report) == 0
 
 
-def test_spans_that_cut_words(tmp_path: object) -> None:
+def test_misaligned_spans_follow_the_policy(tmp_path: object) -> None:
     cut = (2, 1, 8, 1)
     assert aligned("expand", cut)[0] == [(2, 0, 2, 1)]
     assert aligned("contract", cut)[0] == [(2, 1, 2, 1)]
@@ -58,7 +58,7 @@ def test_spans_that_cut_words(tmp_path: object) -> None:
         aligned("error", cut)
 
 
-def test_spans_between_words_or_shrunk_to_nothing_are_dropped_and_noted() -> None:
+def test_spans_without_tokens_are_dropped_and_recorded() -> None:
     assert aligned("expand", (2, 3, 4, 0))[0] == []
     found, report = aligned("contract", (2, 1, 2, 0))
     assert found == []
@@ -66,12 +66,12 @@ def test_spans_between_words_or_shrunk_to_nothing_are_dropped_and_noted() -> Non
 
 
 @pytest.mark.parametrize("span", [(-1, 2), (2, 2), (0, 9), (1, 0)])
-def test_spans_outside_the_text_are_refused(span: tuple[int, int]) -> None:
+def test_spans_outside_the_text_are_rejected(span: tuple[int, int]) -> None:
     with pytest.raises(DataError, match=r"^f:2: span .* is not a range of the text's 8 characters"):
         aligned("expand", (2, *span, 0))
 
 
-def test_token_spans_outside_their_sentence_are_refused() -> None:
+def test_token_spans_outside_their_sentence_are_rejected() -> None:
     check_token_range(Spans.from_rows([(0, 0, 2, 0)]), OFFSETS, source="a", where=where)
     message = "^f:1: span 0-1 of a is not a range of the sentence's 0 tokens$"
     with pytest.raises(DataError, match=message):
@@ -85,7 +85,7 @@ def kept(policy: str) -> tuple[list[int], Issues]:
     return stays.tolist(), report
 
 
-def test_overlaps_are_settled_and_noted() -> None:
+def test_overlaps_are_resolved_and_recorded() -> None:
     longest, report = kept("longest")
     assert longest == [1, 3, 2]
     assert report.summary() == "1 overlap; first: f:0: overlap (a): kept 0-2 LOC, dropped 1-2 PER"
@@ -94,6 +94,6 @@ def test_overlaps_are_settled_and_noted() -> None:
         kept("error")
 
 
-def test_running_numbers_are_no_documents() -> None:
+def test_running_numbers_are_no_document_ids() -> None:
     assert drop_default_doc_ids(StringArray.from_list(["0", "1"])) is None
     assert drop_default_doc_ids(StringArray.from_list(["0", "2"])) == StringArray.from_list(["0", "2"])

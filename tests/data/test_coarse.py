@@ -29,7 +29,7 @@ from tests.generators import datasets
         (["LOC"], ("LOC",)),
     ],
 )
-def test_meanings_are_spelled_out(meant: Any, allowed: tuple[str, ...]) -> None:
+def test_specs_are_resolved(meant: Any, allowed: tuple[str, ...]) -> None:
     types = ["PER", "LOC", "ORG", "COARSE"]
     assert resolve_coarse_labels({"COARSE": meant}, types) == {"COARSE": allowed}
 
@@ -43,13 +43,13 @@ def test_meanings_are_spelled_out(meant: Any, allowed: tuple[str, ...]) -> None:
         ("not O, PER", "coarse label 'X' allows nothing"),
     ],
 )
-def test_what_means_nothing_is_refused(meant: Any, message: str) -> None:
+def test_invalid_specs_are_rejected(meant: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         resolve_coarse_labels({"X": meant}, ["PER", "X"])
 
 
 @given(datasets())
-def test_allowed_labels_are_those_of_the_definition(data: Dataset) -> None:
+def test_allowed_labels_match_the_definition(data: Dataset) -> None:
     allowed, fine = data.allowed_labels(), data.fine_tags.names
     assert allowed.shape == (len(data.tags), len(fine))
     for number, tag in enumerate(data.tags.names):
@@ -65,7 +65,7 @@ def test_allowed_labels_are_those_of_the_definition(data: Dataset) -> None:
 
 
 @given(datasets())
-def test_fine_data_abstains_where_votes_are_coarse(data: Dataset) -> None:
+def test_without_coarse_turns_coarse_votes_into_abstentions(data: Dataset) -> None:
     fine = data.without_coarse()
     assert fine.tags.types == tuple(name for name in data.tags.types if name not in data.coarse)
     assert fine.coarse == {}
@@ -77,7 +77,7 @@ def test_fine_data_abstains_where_votes_are_coarse(data: Dataset) -> None:
 
 
 @given(datasets(), st.data())
-def test_coarse_labels_go_to_the_end_and_keep_their_votes(data: Dataset, draw: st.DataObject) -> None:
+def test_with_coarse_moves_types_to_the_end_and_keeps_votes(data: Dataset, draw: st.DataObject) -> None:
     data = data.without_gold()
     types = data.fine_tags.types
     if "O" in types:
@@ -107,7 +107,7 @@ def small(**changes: Any) -> Dataset:
     return replace(data, **changes)
 
 
-def test_coarse_labels_stand_last_and_gold_has_none() -> None:
+def test_coarse_labels_are_last_and_not_in_gold() -> None:
     data = small(coarse={"ENT": ("PER",)})
     assert data.without_coarse().votes.tolist() == [[-1], [0]]
     assert data[:0].coarse == data.take([0]).coarse == data.coarse
@@ -119,7 +119,7 @@ def test_coarse_labels_stand_last_and_gold_has_none() -> None:
         small(coarse={"ENT": ("PER",)}, gold=np.array([3, 0], np.int16))
 
 
-def test_data_that_differ_in_what_labels_allow_differ() -> None:
+def test_datasets_with_different_coarse_labels_differ() -> None:
     data, other = small(coarse={"ENT": ("PER",)}), small(coarse={"ENT": ("O", "PER")})
     assert data != other
     assert data == small().with_coarse({"ENT": "any"})
@@ -128,7 +128,7 @@ def test_data_that_differ_in_what_labels_allow_differ() -> None:
     assert Dataset.concat([data, data]).coarse == data.coarse
 
 
-def test_one_label_of_a_type_that_may_be_o_allows_all() -> None:
+def test_both_labels_of_a_type_that_allows_o_allow_the_same() -> None:
     allowed = allowed_labels(("A", "B", "NOT-A"), {"NOT-A": ("O", "B")})
     names = TagSet(("A", "B")).names
     for symbol in (5, 6):

@@ -18,7 +18,7 @@ def test_splits_are_found_by_name_and_by_attribute() -> None:
     assert "dev" not in corpus
 
 
-def test_a_missing_split_is_named() -> None:
+def test_a_missing_split_is_reported() -> None:
     corpus = Corpus(splits={"train": Dataset.from_spans(["PER"], [], {})})
     with pytest.raises(UnknownNameError, match="no split 'test'; available: train"):
         _ = corpus.test

@@ -83,7 +83,7 @@ def test_spans_become_votes(tags: TagSet, data: st.DataObject) -> None:
     assert built.silence == ("O", "O")
 
 
-def test_a_dataset_may_be_empty_everywhere() -> None:
+def test_a_dataset_may_be_empty() -> None:
     data = Dataset.from_spans(["PER"], [], {})
     assert (len(data), data.votes.shape, list(data)) == (0, (0, 0), [])
     assert data[:0] == data[5:] == data.take([]) == Dataset.concat([data, data]) == data
@@ -113,7 +113,7 @@ def test_long_sentences_and_many_sources_work() -> None:
         ({"s": [[(0, 2, "PER"), (1, 2, "PER")], []]}, "sentence 0: spans overlap at token 1"),
     ],
 )
-def test_spans_that_do_not_fit_are_refused(votes: Any, message: str) -> None:
+def test_invalid_spans_are_rejected(votes: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         Dataset.from_spans(["PER"], [["a", "b"], ["c"]], votes)
 
@@ -162,7 +162,7 @@ def test_gold_cannot_abstain() -> None:
         ),
     ],
 )
-def test_what_does_not_fit_is_refused(small: Dataset, changes: Any, message: str) -> None:
+def test_invalid_fields_are_rejected(small: Dataset, changes: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         replace(small, **changes)
 
@@ -177,7 +177,7 @@ def test_lists_of_sources_become_tuples(small: Dataset) -> None:
 
 
 @given(datasets(), datasets())
-def test_datasets_are_equal_if_all_they_hold_is(one: Dataset, two: Dataset) -> None:
+def test_datasets_are_equal_if_all_fields_are(one: Dataset, two: Dataset) -> None:
     def all_of(data: Dataset) -> Any:
         head = (data.tags, data.sources, data.silence, data.prior_precision, data.coarse)
         holds = (data.gold is None, data.text is None, data.doc_ids is None)
@@ -188,7 +188,7 @@ def test_datasets_are_equal_if_all_they_hold_is(one: Dataset, two: Dataset) -> N
     assert one != "data"
 
 
-def test_every_part_counts_in_equality(small: Dataset) -> None:
+def test_every_field_counts_in_equality(small: Dataset) -> None:
     text = Text(StringArray.from_list("abc"), np.zeros((4, 2), np.int32), np.zeros(3, np.int64))
     full = replace(small, text=text, doc_ids=StringArray.from_list("xyz"))
     gold = np.array([1, 0, 0, 0], np.int16)
@@ -224,14 +224,14 @@ slices = st.builds(slice, bounds, bounds, st.none() | st.integers(-2, 2).filter(
 
 
 @given(datasets(), slices, slices)
-def test_slices_are_those_of_a_list(data: Dataset, one: slice, two: slice) -> None:
+def test_slices_behave_like_those_of_a_list(data: Dataset, one: slice, two: slice) -> None:
     assert sentences(data[one]) == sentences(data)[one]
     assert sentences(data[one][two]) == sentences(data)[one][two]
     check(data[one][two])
 
 
 @given(datasets())
-def test_a_sentence_is_read_by_its_number(data: Dataset) -> None:
+def test_a_sentence_is_indexed(data: Dataset) -> None:
     expected = sentences(data)
     for index in range(-len(data), len(data)):
         one = data[index]
@@ -267,7 +267,7 @@ def test_slices_are_views_and_takes_are_copies(small: Dataset) -> None:
 
 
 @given(datasets(), st.data())
-def test_take_gives_sentences_in_any_order(data: Dataset, drawn: st.DataObject) -> None:
+def test_take_returns_sentences_in_any_order(data: Dataset, drawn: st.DataObject) -> None:
     expected = sentences(data)
     index = drawn.draw(st.lists(st.integers(-len(data), len(data) - 1))) if len(data) else []
     taken = data.take(index)
@@ -279,14 +279,14 @@ def test_take_gives_sentences_in_any_order(data: Dataset, drawn: st.DataObject) 
 
 
 @given(datasets(), st.randoms(use_true_random=False))
-def test_a_permutation_taken_back_is_the_whole(data: Dataset, random: Any) -> None:
+def test_a_permutation_is_reversible(data: Dataset, random: Any) -> None:
     order = list(range(len(data)))
     random.shuffle(order)
     assert data.take(order).take(np.argsort(np.array(order, np.int64))) == data
 
 
 @given(datasets(), st.integers(0, 6), st.integers(0, 6))
-def test_cut_and_put_together_is_the_whole(data: Dataset, i: int, j: int) -> None:
+def test_concat_reverses_slicing(data: Dataset, i: int, j: int) -> None:
     i, j = min(i, j), max(i, j)
     assert Dataset.concat([data[:i], data[i:j], data[j:]]) == data
     assert Dataset.concat([data]) == data
@@ -305,12 +305,12 @@ def test_cut_and_put_together_is_the_whole(data: Dataset, i: int, j: int) -> Non
         ({"doc_ids": StringArray.from_list("xyz")}, "only some parts have doc_ids"),
     ],
 )
-def test_parts_that_disagree_are_not_put_together(small: Dataset, changes: Any, message: str) -> None:
+def test_parts_that_differ_are_not_concatenated(small: Dataset, changes: Any, message: str) -> None:
     with pytest.raises(MismatchError, match=message):
         Dataset.concat([small, replace(small, **changes)])
 
 
-def test_nothing_cannot_be_put_together() -> None:
+def test_concat_needs_at_least_one_part() -> None:
     with pytest.raises(DataError, match="nothing to concatenate"):
         Dataset.concat([])
 
@@ -328,7 +328,7 @@ def test_without_a_seed_the_first_part_is_the_beginning(data: Dataset, share: fl
 
 
 @given(datasets(), shares, st.integers(0, 5))
-def test_a_seeded_split_repeats_and_loses_nothing(data: Dataset, share: float, seed: int) -> None:
+def test_a_seeded_split_is_reproducible_and_complete(data: Dataset, share: float, seed: int) -> None:
     data = replace(data, doc_ids=StringArray.from_list(str(m) for m in range(len(data))))
     first, second = data.split(share, seed=seed)
     assert (first, second) == data.split(share, seed=seed)
@@ -348,7 +348,7 @@ def test_other_seeds_give_other_splits() -> None:
 
 
 @given(datasets(documents=True), shares, st.none() | st.integers(0, 5))
-def test_a_split_by_document_tears_nothing(data: Dataset, share: float, seed: int | None) -> None:
+def test_a_split_by_document_keeps_documents_together(data: Dataset, share: float, seed: int | None) -> None:
     first, second = data.split(share, seed=seed, by_document=True)
     assert first.doc_ids is not None
     assert second.doc_ids is not None
@@ -371,7 +371,7 @@ def test_a_split_by_document_counts_sentences() -> None:
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
-def test_a_share_outside_is_refused(small: Dataset, share: float) -> None:
+def test_an_invalid_fraction_is_rejected(small: Dataset, share: float) -> None:
     with pytest.raises(DataError, match=rf"a share must be in \[0, 1\], got {share}"):
         small.split(share)
 
@@ -398,7 +398,7 @@ def test_sources_are_selected_by_name(data: Dataset, random: Any) -> None:
     check(chosen)
 
 
-def test_unknown_and_repeated_sources_are_refused(small: Dataset) -> None:
+def test_unknown_and_repeated_sources_are_rejected(small: Dataset) -> None:
     with pytest.raises(UnknownNameError, match="no source 'name'; did you mean 'names'"):
         small.select_sources(["name"])
     with pytest.raises(UnknownNameError, match="no source 1; available: names, crowd"):
@@ -417,7 +417,7 @@ def test_sources_are_replaced_and_checked(small: Dataset) -> None:
 
 
 @given(datasets())
-def test_an_opinion_is_a_vote_that_is_not_mere_silence(data: Dataset) -> None:
+def test_an_opinion_is_a_vote_that_is_not_merely_unmarked(data: Dataset) -> None:
     expected = [
         [label > 0 or (label == 0 and silence == "abstain") for label, silence in zip(row, data.silence, strict=True)]
         for row in data.votes.tolist()
@@ -461,7 +461,7 @@ def test_the_same_types_are_the_same_data(small: Dataset) -> None:
     assert small.with_types(["PER", "LOC"]) is small
 
 
-def test_gold_is_put_in_and_taken_out(small: Dataset) -> None:
+def test_gold_is_set_and_removed(small: Dataset) -> None:
     bare = small.without_gold()
     assert bare.gold is None
     assert small.gold is not None
@@ -472,13 +472,13 @@ def test_gold_is_put_in_and_taken_out(small: Dataset) -> None:
 
 @settings(max_examples=30)
 @given(datasets())
-def test_every_token_knows_its_sentence(data: Dataset) -> None:
+def test_sentence_of_token_is_the_sentence_index(data: Dataset) -> None:
     expected = [m for m, row in enumerate(sentences(data)) for _ in row[0]]
     assert data.sentence_of_token().tolist() == expected
     assert data.lengths.tolist() == [len(row[0]) for row in sentences(data)]
 
 
-def test_the_repr_says_what_there_is(small: Dataset) -> None:
+def test_the_repr_lists_optional_fields(small: Dataset) -> None:
     assert repr(small) == "Dataset(3 sentences, 4 tokens, 2 sources, types PER, LOC, gold)"
     full = replace(small.without_gold(), doc_ids=StringArray.from_list("xyz"))
     assert repr(full).endswith("types PER, LOC, documents)")
@@ -506,7 +506,7 @@ def numbers(data: Dataset) -> list[tuple[list[int], int]]:
 
 
 @given(datasets(), slices, slices)
-def test_slices_carry_the_features_of_their_sentences(data: Dataset, one: slice, two: slice) -> None:
+def test_slices_have_the_features_of_their_sentences(data: Dataset, one: slice, two: slice) -> None:
     whole = numbered(data)
     assert numbers(whole[one]) == numbers(whole)[one]
     assert numbers(whole[one][two]) == numbers(whole)[one][two]
@@ -514,7 +514,7 @@ def test_slices_carry_the_features_of_their_sentences(data: Dataset, one: slice,
 
 
 @given(datasets(), st.data())
-def test_takes_carry_the_features_of_their_sentences(data: Dataset, drawn: st.DataObject) -> None:
+def test_take_selects_the_features_of_the_sentences(data: Dataset, drawn: st.DataObject) -> None:
     whole = numbered(data)
     chosen = drawn.draw(st.lists(st.integers(0, len(data) - 1))) if len(data) else []
     assert numbers(whole.take(chosen)) == [numbers(whole)[number] for number in chosen]
@@ -522,7 +522,7 @@ def test_takes_carry_the_features_of_their_sentences(data: Dataset, drawn: st.Da
 
 
 @given(datasets(), st.integers(0, 8))
-def test_features_are_put_together_with_the_parts(data: Dataset, at: int) -> None:
+def test_features_are_concatenated_with_the_parts(data: Dataset, at: int) -> None:
     whole = numbered(data)
     assert numbers(Dataset.concat([whole[:at], whole[at:]])) == numbers(whole)
 
@@ -537,7 +537,7 @@ def test_slices_of_features_are_views_and_takes_are_copies(small: Dataset) -> No
             assert np.shares_memory(mine, whole) is shared
 
 
-def test_what_changes_no_token_keeps_the_features(small: Dataset) -> None:
+def test_changes_of_other_fields_keep_the_features(small: Dataset) -> None:
     data = numbered(small)
     for same in (
         data.without_gold(),
@@ -562,12 +562,12 @@ def rows(count: int, width: int = 2) -> Any:
         (rows(4), rows(4), r"features of sentences must have shape \(3, 2\), got \(4, 2\)"),
     ],
 )
-def test_features_of_other_data_are_refused(small: Dataset, tokens: Any, sentences: Any, message: str) -> None:
+def test_features_of_other_data_are_rejected(small: Dataset, tokens: Any, sentences: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         small.with_features(Features(tokens, sentences, EncoderSpec("toy", "t")))
 
 
-def test_features_are_put_together_only_where_all_have_them_from_one_encoder(
+def test_features_are_concatenated_only_if_all_come_from_one_encoder(
     small: Dataset,
 ) -> None:
     data = numbered(small)
@@ -578,13 +578,13 @@ def test_features_are_put_together_only_where_all_have_them_from_one_encoder(
         Dataset.concat([data, other])
 
 
-def test_features_are_shown_and_are_no_part_of_equality(small: Dataset) -> None:
+def test_features_are_in_the_repr_but_not_in_equality(small: Dataset) -> None:
     """They are made of the tokens: the same data may have them or not."""
     assert repr(numbered(small)).endswith("gold, features of toy)")
     assert numbered(small) == small
 
 
-def test_precision_is_kept_with_its_source() -> None:
+def test_prior_precision_stays_with_its_source() -> None:
     data = Dataset.from_spans(["X"], [["a"], ["b"]], {"s": [[], []], "t": [[], []], "u": [[], []]})
     assert data.prior_precision == (None, None, None)
     stated = replace(data, prior_precision=(0.9, None, np.float32(0.5)))
@@ -601,7 +601,7 @@ def test_precision_is_kept_with_its_source() -> None:
 
 
 @pytest.mark.parametrize("precision", [(1.0,), (0.0,), (float("nan"),), (0.5, 0.5)])
-def test_a_precision_that_is_none_is_refused(precision: tuple[float, ...]) -> None:
+def test_an_invalid_prior_precision_is_rejected(precision: tuple[float, ...]) -> None:
     data = Dataset.from_spans(["X"], [["a"]], {"s": [[]]})
     with pytest.raises(DataError, match=r"precision must be in \(0, 1\)"):
         replace(data, prior_precision=precision)

@@ -22,7 +22,7 @@ def toy() -> cv.Dataset:
     )
 
 
-def test_arrays_hold_everything_but_the_names_of_sources() -> None:
+def test_arrays_contain_everything_but_the_names_of_sources() -> None:
     emission = np.arange(18.0).reshape(2, 3, 3)
     curves = {"one": learning_curve([(1.0, None)])}
     before = Diagnostics(emission=emission, initial_emission=emission / 2, learning_curves=curves)
@@ -44,7 +44,7 @@ def test_rows_of_added_sources_are_dropped() -> None:
 
 
 @pytest.mark.parametrize("name", ["hmm", "sparse-chmm", "chmm", "linked-hmm"])
-def test_chains_show_emissions_that_are_distributions(name: str, toy: cv.Dataset) -> None:
+def test_emissions_of_chains_are_distributions(name: str, toy: cv.Dataset) -> None:
     settings = {"encoder": "hashing", "epochs": 2} if "chmm" in name else {}
     seen = cv.get_model(name)(**settings).fit(toy).diagnostics()
     assert seen.sources == (toy.sources[:2] if name == "linked-hmm" else toy.sources)
@@ -55,12 +55,12 @@ def test_chains_show_emissions_that_are_distributions(name: str, toy: cv.Dataset
 
 
 @pytest.mark.parametrize("name", ["hmm", "linked-hmm", "bsc", "dawid-skene", "snorkel"])
-def test_the_loss_of_expectation_maximisation_falls(name: str, toy: cv.Dataset) -> None:
+def test_the_loss_of_em_falls(name: str, toy: cv.Dataset) -> None:
     loss = cv.get_model(name)().fit(toy).diagnostics().learning_curves["EM"][:, 0]
     assert (np.diff(loss) <= 1e-9).all()
 
 
-def test_a_saved_model_shows_the_same(toy: cv.Dataset, tmp_path) -> None:
+def test_a_saved_model_has_the_same_diagnostics(toy: cv.Dataset, tmp_path) -> None:
     model = cv.HMM().fit(toy)
     model.save(tmp_path / "run")
     ours, theirs = model.diagnostics(), cv.load_model(tmp_path / "run").diagnostics()
@@ -68,7 +68,7 @@ def test_a_saved_model_shows_the_same(toy: cv.Dataset, tmp_path) -> None:
     np.testing.assert_array_equal(ours.learning_curves["EM"], theirs.learning_curves["EM"])
 
 
-def test_stages_have_a_curve_each(toy: cv.Dataset) -> None:
+def test_every_stage_has_a_learning_curve(toy: cv.Dataset) -> None:
     seen = cv.SparseCHMM(encoder="hashing", epochs=2).fit(toy).diagnostics()
     assert [name.split()[0] for name in seen.learning_curves] == ["1", "2", "3", "4"]
     for points in seen.learning_curves.values():

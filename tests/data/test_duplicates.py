@@ -23,7 +23,7 @@ def changed(source: NDArray[np.int16], count: int) -> NDArray[np.int16]:
 
 
 @given(st.integers(0, 1000), st.permutations(range(6)))
-def test_copies_are_found_wherever_they_stand(seed: int, order: list[int]) -> None:
+def test_duplicates_are_found_in_any_order(seed: int, order: list[int]) -> None:
     rng = np.random.default_rng(seed)
     first, second = column(rng), column(rng)
     columns = [first, second, changed(first, 1), second, column(rng), changed(first, 2)]
@@ -33,7 +33,7 @@ def test_copies_are_found_wherever_they_stand(seed: int, order: list[int]) -> No
     assert order[int(found[order.index(2)])] == 0  # the one with most marks is the original
 
 
-def test_just_enough_alike_and_not_quite() -> None:
+def test_the_thresholds_are_exact() -> None:
     votes = np.zeros((1000, 2), np.int16)
     votes[:200] = 1
     most = int(200 * (1 - MIN_OVERLAP))
@@ -43,14 +43,14 @@ def test_just_enough_alike_and_not_quite() -> None:
     assert find_duplicates(votes).tolist() == [0, 1]
 
 
-def test_other_types_and_borders_are_not_alike() -> None:
+def test_other_types_and_boundaries_are_no_duplicates() -> None:
     one = np.ones(100, np.int16)
     assert find_duplicates(np.stack([one, one + 2], axis=1)).tolist() == [0, 1]
     assert find_duplicates(np.stack([one, one + 1], axis=1)).tolist() == [0, 1]
 
 
 @given(st.integers(0, 1000))
-def test_parts_of_a_list_are_found_with_the_least_that_holds_them(seed: int) -> None:
+def test_subset_sources_are_found_with_the_smallest_superset(seed: int) -> None:
     rng = np.random.default_rng(seed)
     most = column(rng, marks=0.6)
     some = changed(most, 100)
@@ -64,7 +64,7 @@ def test_parts_of_a_list_are_found_with_the_least_that_holds_them(seed: int) -> 
         assert share == (votes[marked, source] == votes[marked, holder]).mean() >= MIN_OVERLAP
 
 
-def test_few_marks_and_silence_tell_nothing() -> None:
+def test_few_votes_are_not_enough_for_duplicates() -> None:
     votes = np.zeros((100, 3), np.int16)
     votes[: MIN_SHARED_VOTES - 1] = 1
     assert find_duplicates(votes).tolist() == [0, 1, 2]

@@ -37,7 +37,7 @@ def matrices() -> st.SearchStrategy[Any]:
 
 
 @given(hnp.arrays(np.float32, st.integers(0, 30), elements=FLOATS))
-def test_bfloat16_is_rounded_as_torch_rounds(numbers: Any) -> None:
+def test_bfloat16_is_rounded_as_in_torch(numbers: Any) -> None:
     torch = pytest.importorskip("torch")
     expected = torch.from_numpy(numbers.copy()).to(torch.bfloat16)
     if not torch.isfinite(expected).all():
@@ -59,7 +59,7 @@ def test_ties_go_to_the_even_neighbour(bits: int) -> None:
 
 
 @given(hnp.arrays(np.float32, st.integers(0, 30), elements=FLOATS))
-def test_float16_is_rounded_as_numpy_rounds_or_refused(numbers: Any) -> None:
+def test_float16_is_rounded_as_in_numpy_or_rejected(numbers: Any) -> None:
     with np.errstate(over="ignore"):
         expected = numbers.astype(np.float16)
     if np.isfinite(expected).all():
@@ -70,11 +70,11 @@ def test_float16_is_rounded_as_numpy_rounds_or_refused(numbers: Any) -> None:
 
 
 @given(hnp.arrays(np.float32, st.integers(0, 30), elements=FLOATS))
-def test_float32_is_kept_as_it_is(numbers: Any) -> None:
+def test_float32_is_not_changed(numbers: Any) -> None:
     np.testing.assert_array_equal(to_float32(from_float32(numbers, "float32")), numbers)
 
 
-def test_the_largest_that_fits_and_the_first_that_does_not() -> None:
+def test_the_range_of_a_storage_type_is_exact() -> None:
     assert from_float32(rows([65504, -65504]), "float16").tolist() == [[65504, -65504]]
     with pytest.raises(DataError, match="features up to 70000 do not fit float16"):
         from_float32(rows([1, -70000]), "float16")
@@ -86,13 +86,13 @@ def test_the_largest_that_fits_and_the_first_that_does_not() -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_what_is_not_finite_is_refused(dtype: Any, bad: float) -> None:
+def test_values_that_are_not_finite_are_rejected(dtype: Any, bad: float) -> None:
     with pytest.raises(DataError, match="not finite"):
         from_float32(rows([0, bad]), dtype)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_rows_need_not_lie_together(dtype: Any) -> None:
+def test_rows_need_not_be_contiguous(dtype: Any) -> None:
     wide = np.arange(24, dtype=np.float32).reshape(4, 6)
     np.testing.assert_array_equal(to_float32(from_float32(wide[::2, ::3], dtype)), wide[::2, ::3])
     np.testing.assert_array_equal(to_float32(from_float32(wide.T, dtype)), wide.T)
@@ -134,7 +134,7 @@ def test_arrays_that_are_no_features_are_refused(tokens: Any, sentences: Any, me
         Features(tokens, sentences, TOY)
 
 
-def test_parts_by_slice_are_views_and_by_number_copies() -> None:
+def test_slices_are_views_and_indexing_copies() -> None:
     table = np.arange(12, dtype=np.float16).reshape(6, 2)
     whole = Features(table, table[:3], TOY)
     view = whole.subset(slice(1, 3), slice(2, 5))
@@ -149,7 +149,7 @@ def test_parts_by_slice_are_views_and_by_number_copies() -> None:
     assert copy.encoder_spec is TOY
 
 
-def test_parts_keep_their_scaling() -> None:
+def test_subsets_keep_their_standardizer() -> None:
     whole = features(rows([0, 0], [2, 4]), rows([1, 1])).with_standardizer(
         Standardizer.fit(features(rows([0, 0], [2, 4]), rows([1, 1])))
     )
@@ -157,14 +157,14 @@ def test_parts_keep_their_scaling() -> None:
 
 
 @given(matrices(), st.integers(0, 12))
-def test_what_was_cut_is_joined_again(table: Any, at: int) -> None:
+def test_concat_reverses_slicing(table: Any, at: int) -> None:
     whole = Features(table, table, TOY)
     joined = Features.concat([whole.subset(slice(0, at), slice(0, at)), whole.subset(slice(at, None), slice(at, None))])
     np.testing.assert_array_equal(joined.tokens, table)
     np.testing.assert_array_equal(joined.sentences, table)
 
 
-def test_only_like_is_joined_with_like() -> None:
+def test_features_of_different_kinds_are_not_concatenated() -> None:
     one = features(rows([1, 2]))
     for other, message in (
         (features(rows([1, 2]), encoding=EncoderSpec("toy", "u")), r"toy \(t\).*; toy \(u\)"),
@@ -184,14 +184,14 @@ def test_the_repr_is_short() -> None:
 # Encodings
 
 
-def test_the_digest_decides_whether_encoders_are_the_same() -> None:
+def test_specs_are_compared_by_digest() -> None:
     one = EncoderSpec("models/a", "d", {"window": 8})
     assert one == EncoderSpec("other/models/a", "d", {})
     assert hash(one) == hash(EncoderSpec("elsewhere", "d"))
     assert one != EncoderSpec("models/a", "e", {"window": 8})
 
 
-def test_an_encoding_survives_json() -> None:
+def test_a_spec_is_restored_from_json() -> None:
     one = EncoderSpec("a", "d", {"layers": [1, 2], "window": None})
     back = EncoderSpec.from_json(one.to_json())
     assert back == one
@@ -202,7 +202,7 @@ def test_an_encoding_survives_json() -> None:
 
 
 @given(matrices(), matrices(), st.sampled_from([1, 2, 5, 1 << 14]))
-def test_mean_and_spread_are_those_of_numpy(tokens: Any, sentences: Any, block: int) -> None:
+def test_mean_and_scale_match_numpy(tokens: Any, sentences: Any, block: int) -> None:
     width = min(tokens.shape[1], sentences.shape[1])
     raw = Features(tokens[:, :width], sentences[:, :width], TOY)
     with pytest.MonkeyPatch.context() as patch:
@@ -221,7 +221,7 @@ def test_mean_and_spread_are_those_of_numpy(tokens: Any, sentences: Any, block: 
 
 
 @given(matrices())
-def test_scaled_rows_have_mean_zero_and_variance_one(table: Any) -> None:
+def test_standardized_rows_have_mean_zero_and_variance_one(table: Any) -> None:
     assume(len(table) > 1)
     raw = Features(table, table[::2] * 3 + 1, TOY)
     scaled = raw.with_standardizer(Standardizer.fit(raw))
@@ -235,7 +235,7 @@ def test_scaled_rows_have_mean_zero_and_variance_one(table: Any) -> None:
         np.testing.assert_allclose(exact.std(axis=0)[moving], 1, atol=1e-2)
 
 
-def test_tokens_and_sentences_are_scaled_apart() -> None:
+def test_tokens_and_sentences_are_standardized_separately() -> None:
     raw = features(rows([0.0], [2.0]), rows([10.0], [30.0]))
     found = raw.with_standardizer(Standardizer.fit(raw))
     assert found.token_vectors().ravel().tolist() == [-1, 1]
@@ -244,7 +244,7 @@ def test_tokens_and_sentences_are_scaled_apart() -> None:
     assert found.tokens is raw.tokens  # as it was stored
 
 
-def test_scaling_is_always_that_of_raw_features() -> None:
+def test_a_standardizer_is_fitted_on_stored_features() -> None:
     raw = features(rows([0.0], [2.0]), rows([10.0], [30.0]))
     once = Standardizer.fit(raw)
     twice = Standardizer.fit(raw.with_standardizer(once))
@@ -252,7 +252,7 @@ def test_scaling_is_always_that_of_raw_features() -> None:
 
 
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e-20, 3e4])
-def test_a_constant_column_becomes_zero_and_nothing_explodes(value: float) -> None:
+def test_a_constant_column_becomes_zero(value: float) -> None:
     table = np.full((50_000, 1), value, np.float32)
     raw = Features(table, table[:3], TOY)
     scaling = Standardizer.fit(raw)
@@ -260,20 +260,20 @@ def test_a_constant_column_becomes_zero_and_nothing_explodes(value: float) -> No
     np.testing.assert_allclose(raw.with_standardizer(scaling).token_vectors(), 0, atol=1e-2)
 
 
-def test_no_features_have_a_scaling_that_does_nothing() -> None:
+def test_the_standardizer_of_no_features_is_the_identity() -> None:
     empty = Features(np.zeros((0, 2), np.float32), np.zeros((0, 2), np.float32), TOY)
     scaling = Standardizer.fit(empty)
     assert [array.tolist() for array in scaling] == [[0, 0], [1, 1], [0, 0], [1, 1]]
     assert empty.with_standardizer(scaling).token_vectors().shape == (0, 2)
 
 
-def test_features_of_another_width_are_refused() -> None:
+def test_features_of_another_dimension_are_rejected() -> None:
     scaling = Standardizer.fit(features(rows([1, 2, 3])))
     with pytest.raises(MismatchError, match="must be 3 wide as in training, got 2"):
         features(rows([1, 2])).with_standardizer(scaling)
 
 
-def test_large_means_do_not_spoil_small_spreads() -> None:
+def test_large_means_do_not_affect_small_scales() -> None:
     """Sums of squares would lose everything here."""
     table = (1e4 + np.random.default_rng(0).normal(0, 1, (40_000, 1))).astype(np.float32)
     found = Standardizer.fit(Features(table, table[:2], TOY))

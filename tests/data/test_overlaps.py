@@ -29,25 +29,25 @@ def rivals_by_hand(rows: list[tuple[int, int, int]], order: list[int]) -> list[i
 
 
 @given(span_rows, st.data())
-def test_a_span_gives_way_to_one_taken_before_it(rows: list[tuple[int, int, int]], data: st.DataObject) -> None:
+def test_a_span_loses_to_a_kept_span_it_overlaps(rows: list[tuple[int, int, int]], data: st.DataObject) -> None:
     order = data.draw(st.permutations(range(len(rows))))
     sentence, start, length = np.array(rows, np.int64).reshape(-1, 3).T
     found = resolve_overlaps(sentence, start, start + length, np.array(order, np.int64))
     assert found.tolist() == rivals_by_hand(rows, order)
 
 
-def test_touching_spans_and_spans_of_other_sentences_stay() -> None:
+def test_adjacent_spans_and_spans_of_other_sentences_are_kept() -> None:
     sentence, start, end = np.array([[0, 0, 2], [0, 2, 4], [1, 1, 3]]).T
     assert resolve_overlaps(sentence, start, end, np.arange(3)).tolist() == [-1, -1, -1]
 
 
-def test_a_span_that_gave_way_bars_nobody() -> None:
+def test_a_dropped_span_excludes_no_other() -> None:
     sentence, start, end = np.array([[0, 0, 3], [0, 2, 6], [0, 4, 7]]).T
     assert resolve_overlaps(sentence, start, end, np.arange(3)).tolist() == [-1, 0, -1]
 
 
 @given(span_rows, st.data())
-def test_the_order_is_longest_then_leftmost_then_as_wished(
+def test_the_order_is_longest_then_leftmost_then_tie_break(
     rows: list[tuple[int, int, int]], data: st.DataObject
 ) -> None:
     size = len(rows)

@@ -24,7 +24,7 @@ def data() -> Dataset:
 
 
 @given(predictions(probabilities=True))
-def test_a_span_is_as_sure_as_its_least_sure_token(labels: Predictions) -> None:
+def test_the_score_of_a_span_is_its_minimum_token_probability(labels: Predictions) -> None:
     assert labels.probabilities is not None
     expected = []
     for sentence, start, end, _ in labels.spans:
@@ -44,7 +44,7 @@ def test_without_probabilities_there_are_no_scores(labels: Predictions) -> None:
 
 
 @given(predictions())
-def test_given_scores_stay(labels: Predictions) -> None:
+def test_given_scores_are_kept(labels: Predictions) -> None:
     scores = np.linspace(0, 1, len(labels.spans), dtype=np.float32)
     scored = replace(labels, span_scores=scores)
     assert list(scored.spans) == list(labels.spans)
@@ -52,7 +52,7 @@ def test_given_scores_stay(labels: Predictions) -> None:
 
 
 @given(predictions(), schemes)
-def test_tags_are_given_sentence_by_sentence(labels: Predictions, scheme: Scheme) -> None:
+def test_tags_are_returned_by_sentence(labels: Predictions, scheme: Scheme) -> None:
     tags = labels.tags(scheme)
     assert [len(sentence) for sentence in tags] == labels.data.lengths.tolist()
     for m, sentence in enumerate(tags):
@@ -62,19 +62,19 @@ def test_tags_are_given_sentence_by_sentence(labels: Predictions, scheme: Scheme
 
 
 @given(predictions())
-def test_gold_is_never_carried_along(labels: Predictions) -> None:
+def test_gold_is_removed(labels: Predictions) -> None:
     assert labels.data.gold is None
     assert len(labels) == len(labels.data)
 
 
-def test_the_gold_of_the_data_itself_stays(data: Dataset) -> None:
+def test_the_dataset_keeps_its_gold(data: Dataset) -> None:
     labels = Predictions(data=data, labels=np.zeros(3, np.int16))
     assert labels.data == data.without_gold()
     assert data.gold is not None
 
 
 @given(predictions(probabilities=True))
-def test_probabilities_are_seen_by_sentence(labels: Predictions) -> None:
+def test_probabilities_are_returned_by_sentence(labels: Predictions) -> None:
     assert labels.probabilities is not None
     ragged = labels.probabilities_by_sentence()
     assert [len(rows) for rows in ragged] == labels.data.lengths.tolist()
@@ -97,7 +97,7 @@ def test_other_types_keep_spans_and_scores(labels: Predictions, random: st.DataO
     assert labels.with_types(list(labels.data.tags.types)) is labels
 
 
-def test_types_that_are_predicted_cannot_be_left_out(data: Dataset) -> None:
+def test_predicted_types_cannot_be_removed(data: Dataset) -> None:
     labels = Predictions(data=data, labels=np.array([0, 0, 3], np.int16))
     with pytest.raises(DataError, match="no entity type 'LOC'; available: PER"):
         labels.with_types(("PER",))
@@ -116,12 +116,12 @@ def test_types_that_are_predicted_cannot_be_left_out(data: Dataset) -> None:
         (np.array([1, 2, 2], np.int16), "1 predicted labels are illegal"),
     ],
 )
-def test_bad_labels_are_refused(data: Dataset, labels: np.ndarray, message: str) -> None:
+def test_invalid_labels_are_rejected(data: Dataset, labels: np.ndarray, message: str) -> None:
     with pytest.raises(DataError, match=message):
         Predictions(data=data, labels=labels)
 
 
-def test_bad_probabilities_and_scores_are_refused(data: Dataset) -> None:
+def test_invalid_probabilities_and_scores_are_rejected(data: Dataset) -> None:
     labels = np.array([1, 2, 3], np.int16)
     with pytest.raises(DataError, match=r"probabilities must have shape \(3, 5\), got \(3, 3\)"):
         Predictions(data=data, labels=labels, probabilities=np.zeros((3, 3), np.float32))

@@ -29,7 +29,7 @@ def test_offsets_are_running_sums(lengths: list[int]) -> None:
 
 
 @given(st.lists(st.integers(0, 60), max_size=40))
-def test_stretches_are_whole_pieces_and_no_larger_than_they_must_be(lengths: list[int]) -> None:
+def test_chunks_are_complete_rows_within_the_maximum_size(lengths: list[int]) -> None:
     most = 20
     bounds = chunk_bounds(lengths_to_offsets(lengths), most).tolist()
     assert (bounds[0], bounds[-1]) == (0, len(lengths))
@@ -42,23 +42,23 @@ def test_stretches_are_whole_pieces_and_no_larger_than_they_must_be(lengths: lis
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 4))))
-def test_ranges_are_all_indices_of_all_pieces(pieces: list[tuple[int, int]]) -> None:
+def test_concat_ranges_lists_all_indices(pieces: list[tuple[int, int]]) -> None:
     starts, lengths = np.array(pieces, np.int64).reshape(-1, 2).T
     expected = [index for start, length in pieces for index in range(start, start + length)]
     assert concat_ranges(starts, lengths).tolist() == expected
 
 
 @pytest.mark.parametrize("mask", [[True, False, True], np.array([True, False, True])])
-def test_a_mask_stands_for_the_places_where_it_is_true(mask: list[bool]) -> None:
+def test_a_mask_is_converted_to_indices(mask: list[bool]) -> None:
     assert as_indices(mask).tolist() == [0, 2]
 
 
-def test_no_indices_are_still_whole_numbers() -> None:
+def test_empty_indices_are_integers() -> None:
     assert as_indices([]).dtype == np.int64
 
 
 @given(strings)
-def test_strings_come_back_as_they_were(given_strings: list[str]) -> None:
+def test_strings_are_restored(given_strings: list[str]) -> None:
     packed = StringArray.from_list(given_strings)
     assert packed.to_list() == given_strings
     assert list(packed) == given_strings
@@ -82,7 +82,7 @@ def test_characters_are_counted_in_blocks_of_any_size(given_strings: list[str], 
     assert counted.tolist() == [len(text) for text in given_strings]
 
 
-def test_counting_characters_takes_little_room() -> None:
+def test_counting_characters_needs_little_memory() -> None:
     text = StringArray.from_list(["Zoë in 東京 " * 1000] * 300)
     tracemalloc.start()
     text.character_lengths()
@@ -98,7 +98,7 @@ def test_a_lone_surrogate_is_one_character() -> None:
 
 
 @given(strings, slices, slices)
-def test_slices_of_slices_are_those_of_a_list(strs: list[str], one: slice, two: slice) -> None:
+def test_slices_behave_like_those_of_a_list(strs: list[str], one: slice, two: slice) -> None:
     packed = StringArray.from_list(strs)
     assert packed[one].to_list() == strs[one]
     assert packed[one][two].to_list() == strs[one][two]
@@ -113,7 +113,7 @@ def test_a_slice_shares_the_buffer() -> None:
 
 
 @given(strings.filter(bool), st.data())
-def test_take_gives_the_strings_at_the_indices(strs: list[str], data: st.DataObject) -> None:
+def test_take_returns_the_strings_at_the_indices(strs: list[str], data: st.DataObject) -> None:
     index = data.draw(st.lists(st.integers(-len(strs), len(strs) - 1)))
     packed = StringArray.from_list(["before", *strs])[1:]
     expected = [strs[i] for i in index]
@@ -124,7 +124,7 @@ def test_take_gives_the_strings_at_the_indices(strs: list[str], data: st.DataObj
 
 
 @given(strings, st.integers(0, 8))
-def test_concat_puts_cut_strings_together(strs: list[str], cut: int) -> None:
+def test_concat_reverses_slicing(strs: list[str], cut: int) -> None:
     packed = StringArray.from_list(strs)
     assert StringArray.concat([packed[:cut], packed[cut:]]) == packed
     assert StringArray.concat([packed[cut:], packed[:cut]]).to_list() == strs[cut:] + strs[:cut]
@@ -141,12 +141,12 @@ def test_strings_are_equal_if_their_lists_are(one: list[str], two: list[str]) ->
     assert StringArray.from_list(one) != one
 
 
-def test_the_same_bytes_cut_elsewhere_are_other_strings() -> None:
+def test_equal_bytes_with_other_offsets_differ() -> None:
     assert StringArray.from_list(["ab", "c"]) != StringArray.from_list(["a", "bc"])
 
 
 @pytest.mark.parametrize("index", [2, -3])
-def test_an_index_outside_is_refused(index: int) -> None:
+def test_an_index_out_of_range_is_rejected(index: int) -> None:
     with pytest.raises(IndexError, match=f"string {index} of 2"):
         StringArray.from_list(["a", "b"])[index]
 
@@ -158,7 +158,7 @@ def test_strings_have_no_hash_and_a_short_repr() -> None:
 
 
 @given(st.lists(st.integers(0, 4), max_size=5), st.integers(0, 3))
-def test_ragged_rows_are_the_pieces(lengths: list[int], shift: int) -> None:
+def test_ragged_rows_are_views_by_sentence(lengths: list[int], shift: int) -> None:
     values = np.arange(2 * sum(lengths)).reshape(-1, 2)
     offsets = lengths_to_offsets(lengths)
     ragged = RaggedArray(values, offsets + shift)
@@ -174,6 +174,6 @@ def test_ragged_rows_are_the_pieces(lengths: list[int], shift: int) -> None:
 
 
 @pytest.mark.parametrize("offsets", [[0, 2], [], [0, 4]])
-def test_rows_that_do_not_fit_the_offsets_are_refused(offsets: list[int]) -> None:
+def test_offsets_that_do_not_cover_the_rows_are_rejected(offsets: list[int]) -> None:
     with pytest.raises(DataError, match=r"the 3 rows, got (\[0, 2\]|\[0, 4\]|none)"):
         RaggedArray(np.zeros((3, 2)), np.array(offsets, np.int64))

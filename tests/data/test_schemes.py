@@ -111,12 +111,12 @@ def tag_sentences(draw: st.DrawFn) -> list[list[str]]:
 
 
 @given(tag_sentences(), st.sampled_from(["begin", "drop"]))
-def test_illegal_tags_are_repaired_as_a_walk_would(sentences: list[list[str]], policy: RepairPolicy) -> None:
+def test_repair_matches_a_token_by_token_reader(sentences: list[list[str]], policy: RepairPolicy) -> None:
     assert read(sentences, policy) == walk(sentences, policy)
 
 
 @given(tag_sentences())
-def test_the_policy_error_refuses_exactly_what_is_illegal(sentences: list[list[str]]) -> None:
+def test_the_policy_error_raises_for_illegal_tags_only(sentences: list[list[str]]) -> None:
     expected = walk(sentences, "begin")
     if not expected.illegal:
         assert read(sentences, "error") == expected
@@ -145,12 +145,12 @@ def test_known_sequences(tags: str, begin: str, drop: str) -> None:
     assert read([tags.split()], "drop").tags == drop.split()
 
 
-def test_a_span_never_crosses_a_sentence_border() -> None:
+def test_a_span_never_crosses_a_sentence_boundary() -> None:
     assert read([["B-PER"], [], ["I-PER"]], "begin") == (["B-PER", "B-PER"], [1])
     assert read([["B-PER"], ["I-PER"]], "drop") == (["B-PER", "O"], [1])
 
 
-def test_abstain_interrupts_a_span_and_stays() -> None:
+def test_abstain_interrupts_a_span() -> None:
     assert read([["B-PER", "", "I-PER"]], "drop") == (["B-PER", "", "O"], [2])
 
 
@@ -162,13 +162,13 @@ def test_a_tag_is_a_prefix_and_a_type(prefix: str, name: str, separator: str) ->
 
 
 @pytest.mark.parametrize("tag", ["", "B", "B-", "-", "NNP", "X-PER", "b-PER", "BPER", "o", "O-PER"])
-def test_what_is_no_chunk_tag_is_refused_by_name(tag: str) -> None:
+def test_other_tags_are_rejected(tag: str) -> None:
     with pytest.raises(DataError, match=f"'{tag}' is not a chunk tag: expected O"):
         parse_tag(tag)
 
 
 @given(st.lists(st.integers(-1, 8)))
-def test_places_read_labels_as_their_names_do(labels: list[int]) -> None:
+def test_from_bio_matches_parse_tag(labels: list[int]) -> None:
     names = TagSet(("a", "b", "c", "d")).names
     place, kind = from_bio(np.array(labels, np.int16))
     for label, where, number in zip(labels, place.tolist(), kind.tolist(), strict=True):
@@ -181,7 +181,7 @@ def test_places_read_labels_as_their_names_do(labels: list[int]) -> None:
 
 
 @given(sentence_lengths(), st.integers(0, 3))
-def test_the_first_token_of_every_sentence_is_known(lengths: list[int], shift: int) -> None:
+def test_sentence_starts_are_the_offsets(lengths: list[int], shift: int) -> None:
     expected = [position == 0 for length in lengths for position in range(length)]
     assert is_sentence_start(sum(lengths), lengths_to_offsets(lengths) + shift).tolist() == expected
 
@@ -201,7 +201,7 @@ def test_the_first_token_of_every_sentence_is_known(lengths: list[int], shift: i
         (["", "O O"], True),  # nothing tells
     ],
 )
-def test_io_and_iob1_are_told_by_where_spans_begin(sentences: list[str], expected: bool) -> None:
+def test_io_and_iob1_are_recognized_by_b_tags(sentences: list[str], expected: bool) -> None:
     tags = [parse_tag(tag) for sentence in sentences for tag in sentence.split()]
     place = np.array([place for place, _ in tags], np.int8)
     kind = np.array(["XY".find(name) for _, name in tags], np.int16)
@@ -210,7 +210,7 @@ def test_io_and_iob1_are_told_by_where_spans_begin(sentences: list[str], expecte
 
 
 @given(st.data())
-def test_what_is_written_as_io_is_told_as_such(data: st.DataObject) -> None:
+def test_tags_written_as_io_are_recognized(data: st.DataObject) -> None:
     lengths = data.draw(sentence_lengths())
     labels = data.draw(legal_labels(TAGS, lengths))
     offsets = lengths_to_offsets(lengths)

@@ -13,7 +13,7 @@ rows = sentence_lengths().flatmap(lambda lengths: span_tables(lengths, 3)).map(l
 
 
 @given(rows)
-def test_rows_come_back_as_they_were(given_rows: list[Span]) -> None:
+def test_rows_are_restored(given_rows: list[Span]) -> None:
     spans = Spans.from_rows(given_rows)
     assert list(spans) == given_rows
     assert len(spans) == len(given_rows)
@@ -37,7 +37,7 @@ def test_take_picks_by_index_mask_and_slice(given_rows: list[Span], data: st.Dat
     assert Spans.from_rows(given_rows).take(mask).score is None
 
 
-def test_scored_leaves_the_original_without_scores() -> None:
+def test_with_scores_does_not_change_the_original() -> None:
     spans = Spans.from_rows([(0, 0, 1, 0)])
     scored = spans.with_scores(np.array([0.5], np.float32))
     assert scored.score is not None
@@ -46,7 +46,7 @@ def test_scored_leaves_the_original_without_scores() -> None:
 
 
 @given(sentence_lengths(), st.data())
-def test_spans_are_found_by_their_sentence(lengths: list[int], data: st.DataObject) -> None:
+def test_spans_are_grouped_by_sentence(lengths: list[int], data: st.DataObject) -> None:
     spans = data.draw(span_tables(lengths, 3))
     count = len(lengths)
     expected = [[tuple(s[1:]) for s in spans if s.sentence == m] for m in range(count)]

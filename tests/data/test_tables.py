@@ -18,7 +18,7 @@ TABLE = Table(
 )
 
 
-def test_prints_aligned_with_numbers_to_the_right():
+def test_numbers_are_right_aligned():
     assert str(TABLE).split("\n") == [
         "Scores",
         "source  spans       F1",
@@ -30,7 +30,7 @@ def test_prints_aligned_with_numbers_to_the_right():
     ]
 
 
-def test_combining_marks_take_no_cell_and_line_breaks_are_flattened():
+def test_combining_marks_have_no_width_and_line_breaks_become_spaces():
     table = Table(title="", columns=["a", "b"], rows=[["e\u0301", "x\ny"], ["ab", "z"]])
     assert str(table) == "a   b\n--  ---\ne\u0301   x y\nab  z"
 
@@ -43,7 +43,7 @@ def test_html_is_escaped():
     assert text.count("<tr>") == 4
 
 
-def test_records_are_raw_and_fit_for_json():
+def test_records_are_unformatted_and_valid_json():
     table = Table(title="", columns=["x", "y"], rows=[[np.int64(3), np.float32(0.5)], [None, ("a",)]])
     assert table.to_records() == [{"x": 3, "y": 0.5}, {"x": None, "y": ["a"]}]
     assert TABLE.to_records()[1]["F1"] is None
@@ -65,7 +65,7 @@ def test_without_pandas(monkeypatch):
         TABLE.to_pandas()
 
 
-def test_lists_become_tuples_so_that_the_value_stays_as_it_is():
+def test_lists_become_tuples():
     assert TABLE.columns == ("source", "spans", "F1")
     assert isinstance(TABLE.rows[0], tuple)
 
@@ -76,7 +76,7 @@ def test_few_rows_and_odd_values():
     assert str(mixed).split("\n")[2:] == ["   yes", "0.1235"]
 
 
-def test_refusals():
+def test_invalid_tables_are_rejected():
     with pytest.raises(DataError, match="row 1: expected 2 values, got 1"):
         Table(title="", columns=["a", "b"], rows=[[1, 2], [3]])
     with pytest.raises(DataError, match="columns of a table repeat: a, a"):

@@ -52,7 +52,7 @@ def test_the_names_follow_the_order_of_the_types(tags: TagSet) -> None:
 
 
 @given(tag_sets())
-def test_the_legal_moves_are_those_of_the_definition(tags: TagSet) -> None:
+def test_legal_transitions_match_the_definition(tags: TagSet) -> None:
     size = len(tags)
     expected = [[may_follow(tags, a, b) for b in range(size)] for a in range(size)]
     assert tags.legal_transitions.tolist() == expected
@@ -60,7 +60,7 @@ def test_the_legal_moves_are_those_of_the_definition(tags: TagSet) -> None:
 
 
 @given(tag_sets(), sentence_lengths(), st.integers(0, 3), st.data())
-def test_spans_become_labels_and_spans_again(tags: TagSet, lengths: list[int], shift: int, data: st.DataObject) -> None:
+def test_labels_of_spans_give_the_same_spans(tags: TagSet, lengths: list[int], shift: int, data: st.DataObject) -> None:
     spans = data.draw(span_tables(lengths, len(tags.types)))
     offsets = lengths_to_offsets(lengths) + shift
     labels = tags.labels(spans, offsets)
@@ -74,7 +74,7 @@ def test_spans_become_labels_and_spans_again(tags: TagSet, lengths: list[int], s
 
 
 @given(tag_sets(), sentence_lengths(), st.data())
-def test_repaired_labels_are_legal_and_legal_ones_stay(tags: TagSet, lengths: list[int], data: st.DataObject) -> None:
+def test_repaired_labels_are_legal_and_legal_labels_are_kept(tags: TagSet, lengths: list[int], data: st.DataObject) -> None:
     labels = data.draw(label_arrays(sum(lengths), len(tags), abstain=True))
     offsets = lengths_to_offsets(lengths)
     for policy in ("begin", "drop"):
@@ -90,7 +90,7 @@ def test_repaired_labels_are_legal_and_legal_ones_stay(tags: TagSet, lengths: li
 
 
 @given(tag_sets(), sentence_lengths(), st.data())
-def test_spans_of_illegal_labels_are_those_of_the_repaired(
+def test_spans_of_illegal_labels_are_those_of_repaired_labels(
     tags: TagSet, lengths: list[int], data: st.DataObject
 ) -> None:
     labels = data.draw(label_arrays(sum(lengths), len(tags), abstain=True))
@@ -149,13 +149,13 @@ def test_without_offsets_tags_are_one_sentence() -> None:
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_abstain_is_written_as_nothing_and_ends_a_span(scheme: Scheme) -> None:
+def test_abstain_is_an_empty_tag_and_ends_a_span(scheme: Scheme) -> None:
     written = TagSet(("PER",)).decode(np.array([1, -1, 0, 1, 2], np.int16), None, scheme)
     assert written[:2] == [*spelled([(0, 1, "PER")], 1, scheme), ""]
     assert written[2:] == spelled([(1, 3, "PER")], 3, scheme)
 
 
-def test_a_tag_of_an_unknown_type_is_refused_with_a_suggestion() -> None:
+def test_a_tag_of_an_unknown_type_is_rejected_with_a_suggestion() -> None:
     with pytest.raises(DataError, match=r"no entity type 'PERS'; did you mean 'PER'\?"):
         TagSet(("PER",)).encode(["B-PERS"])
 
@@ -181,7 +181,7 @@ def test_discovered_types_are_in_alphabetical_order(tags: list[str]) -> None:
         ("PER", "a list of names, got the string 'PER'"),
     ],
 )
-def test_bad_types_are_refused(types: tuple[str, ...], message: str) -> None:
+def test_invalid_types_are_rejected(types: tuple[str, ...], message: str) -> None:
     with pytest.raises(DataError, match=message):
         TagSet(types)
 
@@ -204,13 +204,13 @@ def test_types_may_be_a_list_and_tag_sets_compare_by_types() -> None:
         ((0, 0, 1, -1), "a span has entity type -1, but there are 1"),
     ],
 )
-def test_a_span_that_is_nowhere_is_refused(span: tuple[int, int, int, int], message: str) -> None:
+def test_a_span_out_of_range_is_rejected(span: tuple[int, int, int, int], message: str) -> None:
     with pytest.raises(DataError, match=message):
         TagSet(("PER",)).labels(Spans.from_rows([(0, 0, 1, 0), span]), np.array([0, 3, 5]))
 
 
 @pytest.mark.parametrize("second", [(1, 0, 2, 0), (1, 1, 2, 1), (1, 0, 1, 0)])
-def test_overlapping_spans_are_refused(second: tuple[int, int, int, int]) -> None:
+def test_overlapping_spans_are_rejected(second: tuple[int, int, int, int]) -> None:
     spans = Spans.from_rows([(1, 0, 2, 0), second])
     token = second[1]
     with pytest.raises(DataError, match=f"sentence 1: spans overlap at token {token}"):
@@ -218,7 +218,7 @@ def test_overlapping_spans_are_refused(second: tuple[int, int, int, int]) -> Non
 
 
 @given(tag_sets(), tag_sets(), st.data())
-def test_labels_are_translated_by_name(one: TagSet, two: TagSet, data: st.DataObject) -> None:
+def test_labels_are_remapped_by_type_name(one: TagSet, two: TagSet, data: st.DataObject) -> None:
     labels = data.draw(label_arrays(6, len(one), abstain=True))
     used = {one.types[(label - 1) // 2] for label in labels.tolist() if label > 0}
     if used <= set(two.types):

@@ -13,7 +13,7 @@ from tests import generators
 
 
 @given(generators.datasets(), generators.datasets())
-def test_what_is_heard_is_written_and_read_back(one: cv.Dataset, other: cv.Dataset) -> None:
+def test_a_selection_is_restored_from_json(one: cv.Dataset, other: cv.Dataset) -> None:
     for data in (one, other):
         hearing = VoteSelection.from_dataset(data, keep_coarse=True, keep_duplicates=False)
         assert VoteSelection.from_json(json.loads(json.dumps(hearing.to_json()))) == hearing
@@ -21,7 +21,7 @@ def test_what_is_heard_is_written_and_read_back(one: cv.Dataset, other: cv.Datas
 
 
 @given(generators.datasets())
-def test_without_copies_and_coarse_votes_all_is_heard(data: cv.Dataset) -> None:
+def test_without_duplicates_and_coarse_votes_all_votes_are_used(data: cv.Dataset) -> None:
     fine = data.without_coarse()
     hearing = VoteSelection.from_dataset(fine, keep_coarse=False, keep_duplicates=True)
     assert hearing.apply(fine) == fine
@@ -29,7 +29,7 @@ def test_without_copies_and_coarse_votes_all_is_heard(data: cv.Dataset) -> None:
     assert VoteSelection.from_dataset(data, keep_coarse=False, keep_duplicates=True).apply(data) == fine
 
 
-def test_a_copy_is_left_out_and_is_like_its_original(toy: cv.Dataset) -> None:
+def test_a_duplicate_is_dropped_and_gets_the_rates_of_its_original(toy: cv.Dataset) -> None:
     votes = toy.votes[:, [0, 1, 0]]
     data = toy.with_sources(["a", "b", "copy"], votes, ["O"] * 3)
     hearing = VoteSelection.from_dataset(data, keep_coarse=False, keep_duplicates=False)

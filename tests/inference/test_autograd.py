@@ -36,7 +36,7 @@ def test_gradcheck(tau: float, constant: bool, labels: int) -> None:
 
 @quick
 @given(chains(np.float64, 100.0), st.sampled_from([0.0, 0.4, 1.0]))
-def test_kernel_and_twin_agree(batch: Chain, tau: float) -> None:
+def test_kernel_and_reference_agree(batch: Chain, tau: float) -> None:
     *inputs, offsets = tensors(batch)
     weights = torch.linspace(-1, 2, len(offsets) - 1, dtype=torch.float64)
     ours, flags = autograd.chain_objective(*inputs, offsets, tau=tau)
@@ -49,7 +49,7 @@ def test_kernel_and_twin_agree(batch: Chain, tau: float) -> None:
     assert flags.dtype == torch.uint8
 
 
-def test_float32_trains() -> None:
+def test_float32_gradients_are_those_of_the_kernel() -> None:
     batch = random_chain(1, 5, [6, 0, 9], dtype=np.float32)
     *inputs, offsets = tensors(batch)
     value, _ = autograd.chain_objective(*inputs, offsets, tau=1.0, num_threads=2)
@@ -59,7 +59,7 @@ def test_float32_trains() -> None:
     np.testing.assert_allclose(inputs[1].grad.numpy(), expected, rtol=1e-6)
 
 
-def test_both_flag_the_impossible() -> None:
+def test_impossible_sentences_are_flagged_by_kernel_and_reference() -> None:
     batch = random_chain(1, 3, [3, 2])
     batch.log_like[1] = -np.inf
     *inputs, offsets = tensors(batch)

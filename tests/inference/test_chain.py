@@ -46,19 +46,19 @@ def check_objective(batch: Chain, tau: float) -> None:
 
 @quick
 @given(chains(np.float64, 300.0), TAUS)
-def test_objective_float64_is_that_of_all_paths(batch: Chain, tau: float) -> None:
+def test_objective_in_float64_sums_over_all_paths(batch: Chain, tau: float) -> None:
     check_objective(batch, tau)
 
 
 @quick
 @given(chains(np.float32, 60.0), TAUS)
-def test_objective_float32_is_that_of_all_paths(batch: Chain, tau: float) -> None:
+def test_objective_in_float32_sums_over_all_paths(batch: Chain, tau: float) -> None:
     check_objective(batch, tau)
 
 
 @quick
 @given(chains(np.float32, 3000.0), TAUS)
-def test_beyond_its_range_float32_is_finite(batch: Chain, tau: float) -> None:
+def test_float32_is_finite_for_any_range_of_scores(batch: Chain, tau: float) -> None:
     done = chain.chain_objective(*batch.arrays, tau=tau)
     for array in (done.value, done.grad_initial, done.grad_transition, done.grad_evidence):
         assert np.isfinite(array).all()
@@ -67,7 +67,7 @@ def test_beyond_its_range_float32_is_finite(batch: Chain, tau: float) -> None:
 
 
 @pytest.mark.parametrize(("dtype", "nats"), [(np.float32, 60.0), (np.float64, 300.0)])
-def test_a_range_too_wide_is_flagged_and_right(dtype: Any, nats: float) -> None:
+def test_underflow_is_flagged_and_recomputed_exactly(dtype: Any, nats: float) -> None:
     # Two paths tie, but half way one of them is behind by more than the format can hold.
     like = np.zeros((8, 2), dtype)
     like[:4, 1] = like[4:, 0] = -nats
@@ -105,7 +105,7 @@ def test_impossible_sentences_are_finite_and_flagged(dtype: Any, constant: bool,
 
 @quick
 @given(chains(np.float64, 300.0), st.booleans())
-def test_posterior_is_that_of_all_paths(batch: Chain, pairs: bool) -> None:
+def test_posterior_sums_over_all_paths(batch: Chain, pairs: bool) -> None:
     done = chain.forward_backward(*batch.arrays, return_transitions=pairs)
     for m in range(len(batch.offsets) - 1):
         truth = batch.truth(m)
@@ -135,7 +135,7 @@ def test_expected_counts_are_sums_of_the_posterior(batch: Chain) -> None:
     np.testing.assert_array_equal(counts.marginals, full.marginals)
 
 
-def test_weights_weigh_gradients() -> None:
+def test_weights_scale_gradients() -> None:
     batch = random_chain(1, 4, [3, 0, 5])
     once = chain.chain_objective(*batch.arrays, tau=0.4)
     weights = np.array([2.0, 3.0, -0.5])
@@ -148,7 +148,7 @@ def test_weights_weigh_gradients() -> None:
 
 
 @pytest.mark.parametrize("constant", [True, False])
-def test_threads_change_no_bit(constant: bool) -> None:
+def test_results_do_not_depend_on_the_number_of_threads(constant: bool) -> None:
     lengths = np.random.default_rng(0).integers(0, 400, 120).tolist()
     batch = random_chain(0, 9, lengths, constant=constant, dtype=np.float32)
     assert len(block_bounds(batch.offsets, 81)) > 4
@@ -159,7 +159,7 @@ def test_threads_change_no_bit(constant: bool) -> None:
 
 @pytest.mark.parametrize("constant", [True, False])
 @pytest.mark.parametrize("labels", [3, 4])
-def test_a_sentence_is_judged_alone(constant: bool, labels: int) -> None:
+def test_a_sentence_does_not_depend_on_its_batch(constant: bool, labels: int) -> None:
     batch = random_chain(5, labels, [4, 0, 1, 7, 300], constant=constant, spread=30, dtype=np.float32)
     together = chain.chain_objective(*batch.arrays, tau=1.0)
     for m in range(5):
@@ -206,7 +206,7 @@ def test_many_labels(labels: int) -> None:
     np.testing.assert_allclose(a.grad_transition, b.grad_transition, atol=1e-5)
 
 
-def test_no_sentences_at_all() -> None:
+def test_a_batch_without_sentences() -> None:
     batch = random_chain(0, 3, [])
     assert chain.chain_objective(*batch.arrays).value.shape == (0,)
     assert chain.forward_backward(*batch.arrays).marginals.shape == (0, 3)
@@ -230,7 +230,7 @@ def test_nan_is_not_hidden() -> None:
         ({"offsets": np.array([0, 5, 4])}, "offsets"),
     ],
 )
-def test_shapes_that_disagree_are_named(change: dict[str, Any], message: str) -> None:
+def test_wrong_shapes_are_reported(change: dict[str, Any], message: str) -> None:
     arrays = {
         "log_initial": np.zeros(3),
         "transition": np.zeros((4, 3, 3)),

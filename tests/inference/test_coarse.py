@@ -72,14 +72,14 @@ def test_without_coarse_symbols_nothing_changes() -> None:
     assert assign_coarse_counts(counts, np.ones(5), labels, np.full(2, 0.9)) is counts
 
 
-def test_a_label_never_said_takes_its_share_of_nothing() -> None:
+def test_a_label_without_emission_gets_no_counts() -> None:
     counts, emissions = np.zeros((1, 5, 6)), np.zeros((1, 5, 5))
     counts[0, 0, 5] = 4
     found = fold_coarse_counts(counts, emissions, allowed_with([1, 3]))
     np.testing.assert_allclose(found[0, 0], [0, 2, 0, 2, 0])
 
 
-def test_a_coarse_vote_is_presumed_to_say_the_truth_it_allows() -> None:
+def test_a_coarse_vote_counts_for_the_true_label_it_allows() -> None:
     """Source 0 says B-some: 6 times where B of the first type is true, 4 times where O is."""
     allowed = allowed_with([1, 3], [2, 4])
     counts = np.zeros((1, 5, 7))
@@ -91,7 +91,7 @@ def test_a_coarse_vote_is_presumed_to_say_the_truth_it_allows() -> None:
     np.testing.assert_allclose(found[0], by_hand, atol=1e-4)
 
 
-def test_a_vote_that_may_be_o_is_presumed_right_as_often_as_its_precision_says() -> None:
+def test_a_vote_that_allows_o_is_correct_with_its_prior_precision() -> None:
     """ "Not the first type", said 3 times where that type is true, and 30 times where O is."""
     allowed = allowed_with([0, 3, 4], [0, 3, 4])
     counts = np.zeros((2, 5, 7))
@@ -105,7 +105,7 @@ def test_a_vote_that_may_be_o_is_presumed_right_as_often_as_its_precision_says()
     np.testing.assert_array_equal(found[1], counts[1, :, :5])
 
 
-def test_spans_that_only_coarse_votes_mark_are_each_type_in_turn() -> None:
+def test_spans_marked_only_by_coarse_votes_get_each_type_in_turn() -> None:
     allowed = allowed_with([1, 3], [2, 4])
     offsets = np.array([0, 5, 5, 9])
     labels = np.array([1, 2, 0, 0, 0, 1, 0, 3, 0], np.int16)
@@ -119,7 +119,7 @@ def test_spans_that_only_coarse_votes_mark_are_each_type_in_turn() -> None:
     ]
 
 
-def test_a_type_that_is_not_allowed_is_left_to_others() -> None:
+def test_a_type_that_is_not_allowed_is_replaced() -> None:
     allowed = allowed_with([1, 3], [2, 4], [3], [4])
     labels, symbols = np.array([1, 0, 0, 0], np.int16), np.array([0, 5, 8, 7], np.int16)
     ((weight, some),) = complete_coarse_spans(labels, symbols, allowed, np.array([0, 4]))
@@ -127,7 +127,7 @@ def test_a_type_that_is_not_allowed_is_left_to_others() -> None:
     assert (weight, some.tolist()) == (1.0, [1, 1, 3, 3])
 
 
-def test_where_nobody_names_a_type_all_are_alike() -> None:
+def test_without_fine_votes_all_types_have_equal_weight() -> None:
     labels, symbols = np.zeros(2, np.int16), np.array([0, 5], np.int16)
     found = complete_coarse_spans(labels, symbols, allowed_with([1, 3]), np.array([0, 2]))
     assert [(weight, some.tolist()) for weight, some in found] == [(0.5, [0, 1]), (0.5, [0, 3])]

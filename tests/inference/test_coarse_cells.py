@@ -30,7 +30,7 @@ def crowd(seed: int, lengths: list[int], sources: int) -> tuple[np.ndarray, np.n
 
 
 @given(crowds)
-def test_cells_are_all_labels_that_anything_said_allows(
+def test_cells_are_all_labels_that_some_vote_allows(
     case: tuple[int, list[int], int],
 ) -> None:
     votes, offsets, _, parts = crowd(*case)
@@ -43,7 +43,7 @@ def test_cells_are_all_labels_that_anything_said_allows(
 
 
 @given(crowds)
-def test_a_coarse_cell_is_the_sum_of_its_parts(case: tuple[int, list[int], int]) -> None:
+def test_a_coarse_cell_is_the_sum_of_its_members(case: tuple[int, list[int], int]) -> None:
     votes, offsets, said, parts = crowd(*case)
     rng = np.random.default_rng(case[0])
     values = torch.tensor(rng.normal(size=(len(parts.cells.label), 5)), requires_grad=True)
@@ -68,7 +68,7 @@ def test_a_coarse_cell_is_the_sum_of_its_parts(case: tuple[int, list[int], int])
 
 
 @given(crowds, st.integers(0, 5), st.integers(0, 5))
-def test_a_slice_stands_alone(case: tuple[int, list[int], int], first: int, last: int) -> None:
+def test_a_slice_equals_cells_of_its_sentences(case: tuple[int, list[int], int], first: int, last: int) -> None:
     votes, offsets, _, parts = crowd(*case)
     last = max(first, last)
     part = parts[first:last][:3]
@@ -82,12 +82,12 @@ def test_a_slice_stands_alone(case: tuple[int, list[int], int], first: int, last
     torch.testing.assert_close(part.sum_over_allowed(values), alone.sum_over_allowed(values))
 
 
-def test_without_coarse_votes_there_is_nothing_to_do() -> None:
+def test_without_coarse_labels_there_are_no_coarse_cells() -> None:
     said = build_vote_cells(np.zeros((2, 1), np.int16), np.array([0, 2]), 5)
     assert build_coarse_cells(said, np.eye(5, dtype=bool)) is None
 
 
-def test_draws_of_a_coarse_cell_follow_the_aggregated_law() -> None:
+def test_samples_of_a_coarse_cell_follow_the_aggregated_distribution() -> None:
     """A sum of a Dirichlet's cells is a beta variable, beside a fine cell that it overlaps, too."""
     count = 20_000
     votes = np.tile(np.array([[1], [5]], np.int16), (count, 1))

@@ -50,14 +50,14 @@ def test_reliability_is_counted_token_by_token(data: Dataset, drawn: st.DataObje
             assert same(precision[k, e], hits / said if said else math.nan)
 
 
-def test_a_source_is_not_blamed_where_it_abstains() -> None:
+def test_abstentions_do_not_lower_recall() -> None:
     votes = np.array([[1], [-1], [0]], np.int16)
     recall, precision = type_reliability(votes, np.array([[1], [1], [1]], np.float32))
     assert recall.tolist() == [[0.5]]
     assert precision.tolist() == [[1.0]]
 
 
-def test_what_was_never_seen_is_not_a_number() -> None:
+def test_rates_without_counts_are_nan() -> None:
     recall, precision = type_reliability(np.zeros((2, 1), np.int16), np.array([[0, 1], [0, 1]], np.float32))
     assert np.isnan(recall).tolist() == [[True, False]]
     assert recall[0, 1] == 0

@@ -44,7 +44,7 @@ def random_omega(seed: int, said: VoteCells, labels: int, least: float) -> Tenso
 
 
 @given(crowds)
-def test_the_mean_is_that_of_the_whole(crowd: tuple[int, list[int], int, int]) -> None:
+def test_the_mean_is_that_of_the_complete_distribution(crowd: tuple[int, list[int], int, int]) -> None:
     _, _, said = random_crowd(*crowd)
     omega = random_omega(crowd[0], said, crowd[3], 0.1)
     means = Dirichlet(omega).mean if len(omega) else omega
@@ -71,7 +71,7 @@ def follows(draws: Tensor, law: Any) -> bool:
 
 @pytest.mark.parametrize("dtype", [torch.float32, double])
 @pytest.mark.parametrize("concentration", [1.0, 1.3, 2.5, 10.0, 400.0, 3e4])
-def test_gammas_follow_their_law(concentration: float, dtype: torch.dtype) -> None:
+def test_reference_gammas_follow_their_distribution(concentration: float, dtype: torch.dtype) -> None:
     drawn = sample_gamma_reference(torch.full((30_000,), concentration, dtype=dtype), seeded(3))
     assert stats.kstest(drawn.double().numpy(), stats.gamma(concentration).cdf).pvalue > 1e-3
 
@@ -87,7 +87,7 @@ def test_gammas_follow_their_law(concentration: float, dtype: torch.dtype) -> No
         ([1000.0, 1.0, 0.5, 0.5, 2.0], [1, 2, 4]),
     ],
 )
-def test_draws_follow_the_dirichlet_law(omega: list[float], spoken: list[int]) -> None:
+def test_samples_follow_the_dirichlet_distribution(omega: list[float], spoken: list[int]) -> None:
     """Every cell is a beta variable, and the cells belong together as in a Dirichlet law."""
     times, size = 5000, len(omega)
     said = repeated(spoken, size, times)
@@ -132,7 +132,7 @@ def test_gradients_are_those_of_the_expectation(least: float) -> None:
     assert (by_total.mean() - expected_total).abs() < 4 * error + 1e-3 * expected_total.abs()
 
 
-def test_gradients_are_those_of_torch() -> None:
+def test_gradients_match_those_of_torch() -> None:
     """A function with no closed form, against the pathwise gradients of the whole law."""
     size, times = 3, 20_000
     whole = torch.tensor([8.0, 2.0, 1.5], dtype=double)
@@ -158,7 +158,7 @@ def test_gradients_are_those_of_torch() -> None:
 
 
 @given(crowds, st.sampled_from([torch.float32, double]), st.sampled_from([1.0, 0.01]))
-def test_kernel_and_twin_draw_the_same(
+def test_kernel_and_reference_draw_the_same(
     crowd: tuple[int, list[int], int, int], dtype: torch.dtype, least: float
 ) -> None:
     _, _, said = random_crowd(*crowd)
@@ -180,12 +180,12 @@ def test_kernel_and_twin_draw_the_same(
             torch.testing.assert_close(ours, twin, rtol=2e-3, atol=2e-3)
 
 
-def test_only_those_that_left_something_out_have_a_rest() -> None:
+def test_only_rows_with_some_labels_missing_have_a_rest() -> None:
     votes = np.array([[0, -1, 1], [1, -1, 1], [2, -1, 1]], np.int16)
     assert rows_with_rest(build_vote_cells(votes, np.array([0, 3]), 3), 3).tolist() == [2]
 
 
-def test_a_generator_decides_all() -> None:
+def test_samples_depend_on_the_generator_only() -> None:
     _, _, said = random_crowd(9, [6, 3, 0, 8], 4, 5)
     omega = random_omega(2, said, 5, 2.0).float()
     first, again, other = (
@@ -195,7 +195,7 @@ def test_a_generator_decides_all() -> None:
     assert not torch.equal(first, other)
 
 
-def test_a_total_may_be_one_for_all() -> None:
+def test_row_sums_are_broadcast() -> None:
     _, _, said = random_crowd(9, [6, 3, 0, 8], 4, 5)
     columns, _ = parts(random_omega(2, said, 5, 2.0), said)
     one = torch.full((1, 5), 5e3, dtype=double, requires_grad=True)
@@ -205,7 +205,7 @@ def test_a_total_may_be_one_for_all() -> None:
     torch.testing.assert_close(one.grad, wide.grad.sum(0, keepdim=True))
 
 
-def test_what_is_no_number_never_comes_out() -> None:
+def test_samples_and_gradients_are_finite() -> None:
     """Concentrations so small that a gamma underflows, and a rest lost to rounding."""
     said = repeated([0, 1], 5, 200)
     columns = torch.full((400, 5), 1e-3)
@@ -219,7 +219,7 @@ def test_what_is_no_number_never_comes_out() -> None:
 
 
 @pytest.mark.parametrize("votes", [np.full((4, 2), -1), np.zeros((0, 2)), np.zeros((4, 0))])
-def test_nothing_said_is_nothing_drawn(
+def test_without_cells_nothing_is_sampled(
     votes: np.ndarray[tuple[int, int], np.dtype[np.int16]],
 ) -> None:
     said = build_vote_cells(votes.astype(np.int16), np.array([0, 0, len(votes)]), 3)
@@ -230,7 +230,7 @@ def test_nothing_said_is_nothing_drawn(
         drawn.sum().backward()
 
 
-def test_a_slice_is_sampled_by_itself() -> None:
+def test_a_slice_is_sampled_like_its_sentences_alone() -> None:
     votes, offsets, said = random_crowd(6, [4, 0, 5, 7, 3], 3, 5)
     part = said[2:4]
     alone = build_vote_cells(votes[offsets[2] : offsets[4]], offsets[2:5] - offsets[2], 5)

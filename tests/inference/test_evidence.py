@@ -44,7 +44,7 @@ def test_evidence_and_its_adjoint_are_the_dense_sums(
     np.testing.assert_allclose(expected_emission_counts(sparse, marginals), counts, atol=1e-10)
 
 
-def test_silence_costs_nothing() -> None:
+def test_default_votes_take_no_entries() -> None:
     votes = np.full((50_000, 40), -1, np.int16)
     votes[:, :3] = 0
     votes[7, 5] = 1
@@ -54,7 +54,7 @@ def test_silence_costs_nothing() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_threads_change_no_bit(dtype: type) -> None:
+def test_results_do_not_depend_on_the_number_of_threads(dtype: type) -> None:
     votes = random_votes(1, 60_000, 5, 5)
     rng = np.random.default_rng(0)
     emissions = np.log(rng.dirichlet(np.ones(5), (5, 5)))

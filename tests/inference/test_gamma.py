@@ -34,7 +34,7 @@ def as_drawn(concentration: float, values: np.ndarray, dtype: type) -> GammaDraw
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("concentration", [0.02, 0.5, 1.0, 1.3, 2.5, 10.0, 400.0, 3e4])
-def test_variables_follow_their_law(concentration: float, dtype: type) -> None:
+def test_samples_follow_the_gamma_distribution(concentration: float, dtype: type) -> None:
     logs = log_gamma_draws(sample_gamma(np.full((3, 10_000), concentration, dtype), seeded(3)))
     assert logs.shape == (3, 10_000)
     assert logs.dtype == dtype
@@ -45,7 +45,7 @@ def test_variables_follow_their_law(concentration: float, dtype: type) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("concentration", [1.0, 2.0, 5.9, 6.0, 9.0, 30.0, 1e3, 1e5])
-def test_slopes_hold_the_quantile(concentration: float, dtype: type) -> None:
+def test_gradients_keep_the_quantile_fixed(concentration: float, dtype: type) -> None:
     values = stats.gamma(concentration).ppf(LEVELS)
     expected = slope_of_quantile(concentration, values)
     found = log_gamma_grad(as_drawn(concentration, values, dtype))
@@ -56,14 +56,14 @@ def test_slopes_hold_the_quantile(concentration: float, dtype: type) -> None:
 
 
 @pytest.mark.parametrize("concentration", [0.3, 2.0, 40.0])
-def test_slopes_of_the_mean_are_those_of_digamma(concentration: float) -> None:
+def test_mean_gradient_is_the_trigamma_function(concentration: float) -> None:
     """E log x = digamma(a)."""
     found = log_gamma_grad(sample_gamma(np.full(200_000, concentration), seeded(1)))
     expected = special.polygamma(1, concentration)
     assert abs(found.mean() - expected) < 4 * found.std() / len(found) ** 0.5
 
 
-def test_refusals_come_with_their_probability() -> None:
+def test_proposals_are_rejected_with_their_probability() -> None:
     hazard = torch.tensor([0.0, 0.1, 50.0, 0.7, 0.0], dtype=torch.float64)
     counts = torch.zeros(5)
     generator = seeded(2)
@@ -74,20 +74,20 @@ def test_refusals_come_with_their_probability() -> None:
     assert counts[2] == 2000
 
 
-def test_a_generator_decides_all() -> None:
+def test_samples_depend_on_the_generator_only() -> None:
     whole = np.linspace(0.5, 3, 150, dtype=np.float32).reshape(50, 3)
     first, again, other = (log_gamma_draws(sample_gamma(whole, seeded(seed))) for seed in (1, 1, 2))
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
 
 
-def test_concentrations_stay_as_they_were() -> None:
+def test_concentrations_are_not_modified() -> None:
     whole = np.full((4, 2), 0.5)
     drawn = sample_gamma(whole, seeded())
     assert (whole == 0.5).all()
     assert (drawn.boosted == 1.5).all()
 
 
-def test_nothing_is_drawn_for_nobody() -> None:
+def test_an_empty_array_is_sampled() -> None:
     nothing = sample_gamma(np.zeros((0, 3), np.float32), None)
     assert log_gamma_draws(nothing).shape == log_gamma_grad(nothing).shape == (0, 3)

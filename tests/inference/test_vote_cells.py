@@ -58,7 +58,7 @@ def dense_evidence(values: torch.Tensor, votes: Votes, offsets: Offsets) -> torc
 
 
 @given(crowds)
-def test_cells_are_the_labels_said(crowd: tuple[int, list[int], int, int]) -> None:
+def test_cells_are_the_labels_voted_for(crowd: tuple[int, list[int], int, int]) -> None:
     votes, offsets, said = random_crowd(*crowd)
     expected = listed(votes, offsets)
     sources = votes.shape[1]
@@ -93,7 +93,7 @@ def test_gradcheck(sources: int) -> None:
 
 
 @given(crowds, st.integers(0, 6), st.integers(0, 6))
-def test_a_slice_stands_alone(crowd: tuple[int, list[int], int, int], first: int, last: int) -> None:
+def test_a_slice_equals_cells_of_its_sentences(crowd: tuple[int, list[int], int, int], first: int, last: int) -> None:
     votes, offsets, said = random_crowd(*crowd)
     part = said[first:last][:4]
     within = offsets[first : max(first, last) + 1][:5]
@@ -106,7 +106,7 @@ def test_a_slice_stands_alone(crowd: tuple[int, list[int], int, int], first: int
         torch.testing.assert_close(evidence(values, part), evidence(values, alone))
 
 
-def test_a_slice_copies_nothing() -> None:
+def test_a_slice_is_a_view() -> None:
     _, _, said = random_crowd(1, [5] * 8, 4, 5)
     part = said[2:6]
     for name in (
@@ -123,7 +123,7 @@ def test_a_slice_copies_nothing() -> None:
         said[::2]
 
 
-def test_silence_costs_nothing() -> None:
+def test_default_votes_are_no_exceptions() -> None:
     votes = np.zeros((60, 40), np.int16)
     votes[:30, 5:] = -1
     votes[7, 0], votes[8, 9] = 2, 0
@@ -132,7 +132,7 @@ def test_silence_costs_nothing() -> None:
     assert len(said.label) == 5 + 2 + 40
 
 
-def test_a_source_may_say_everything_and_another_nothing() -> None:
+def test_a_source_may_vote_for_all_labels_or_none() -> None:
     votes = np.array([[0, -1, 1], [1, -1, 1], [2, -1, 1]], np.int16)
     said = build_vote_cells(votes, np.array([0, 3]), 3)
     assert said.label.tolist() == [0, 1, 2, 1]
@@ -141,6 +141,6 @@ def test_a_source_may_say_everything_and_another_nothing() -> None:
     torch.testing.assert_close(log_evidence(values, said), values[:3] + values[3])
 
 
-def test_a_vote_out_of_range_is_refused() -> None:
+def test_a_vote_out_of_range_is_rejected() -> None:
     with pytest.raises(ValueError, match=r"votes must be in \[-1, 3\), got 0 to 3"):
         build_vote_cells(np.array([[0], [3]], np.int16), np.array([0, 2]), 3)

@@ -48,7 +48,7 @@ def majority_by_hand(data: Dataset) -> list[str]:
 
 
 @given(datasets())
-def test_the_majority_is_that_of_a_loop(data: Dataset) -> None:
+def test_majority_vote_equals_a_loop(data: Dataset) -> None:
     labels = voting.majority_vote_io(data.votes, data.opinions(), data.offsets, len(data.tags.types))
     assert labels.dtype == np.int16
     assert [data.tags.names[label] for label in labels] == majority_by_hand(data)
@@ -64,7 +64,7 @@ def test_ties_go_to_the_last_type() -> None:
     assert majority([[1, 3], [3, 1], [0, 1]], silence_is_o=True) == [3, 4, 1]
 
 
-def test_an_o_votes_only_where_silence_is_abstain() -> None:
+def test_o_votes_count_only_if_silence_is_abstain() -> None:
     votes = [[1, 0, 0], [2, 1, 0], [1, 0, -1]]
     assert majority(votes, silence_is_o=True) == [1, 2, 2]
     assert majority(votes, silence_is_o=False) == [0, 1, 2]
@@ -91,13 +91,13 @@ def best_columns(row: list[int]) -> list[int]:
 
 
 @given(count_tables())
-def test_the_last_of_the_best_columns_wins(counts: NDArray[np.int32]) -> None:
+def test_ties_go_to_the_last_column(counts: NDArray[np.int32]) -> None:
     expected = [best_columns(row)[-1] for row in counts.tolist()]
     assert voting.argmax_last(counts).tolist() == expected
 
 
 @given(count_tables(), st.integers(0, 2**40), st.integers(0, 2**63 - 1))
-def test_a_drawn_winner_is_one_of_the_best(counts: NDArray[np.int32], place: int, seed: int) -> None:
+def test_a_random_winner_has_the_most_votes(counts: NDArray[np.int32], place: int, seed: int) -> None:
     places = place + np.arange(len(counts))
     drawn = voting.argmax_random(counts, places, seed).tolist()
     for row, column in zip(counts.tolist(), drawn, strict=True):
@@ -105,7 +105,7 @@ def test_a_drawn_winner_is_one_of_the_best(counts: NDArray[np.int32], place: int
 
 
 @given(count_tables(), st.integers(0, 99), st.randoms(use_true_random=False))
-def test_a_draw_depends_on_place_seed_and_its_own_votes_alone(
+def test_a_random_winner_depends_on_position_seed_and_votes_only(
     counts: NDArray[np.int32], seed: int, random: Any
 ) -> None:
     places = np.arange(len(counts))
@@ -117,7 +117,7 @@ def test_a_draw_depends_on_place_seed_and_its_own_votes_alone(
         assert alone.tolist() == [drawn[t]]
 
 
-def test_draws_are_fair_and_differ_by_place_and_seed() -> None:
+def test_random_winners_are_uniform_and_differ_by_position_and_seed() -> None:
     counts = np.ones((3000, 3), np.int32)
     places = np.arange(3000)
     by_place = voting.argmax_random(counts, places, 1)
@@ -127,7 +127,7 @@ def test_draws_are_fair_and_differ_by_place_and_seed() -> None:
     assert np.bincount(by_seed, minlength=3).min() > 60
 
 
-def test_scrambled_numbers_do_not_collide_or_turn_negative() -> None:
+def test_hashes_are_distinct_and_not_negative() -> None:
     numbers = voting.hash_ints(np.arange(20000), 7)
     assert len(np.unique(numbers)) == 20000
     assert numbers.min() >= 0
@@ -167,7 +167,7 @@ def test_the_union_keeps_the_longest_then_leftmost_then_first(
     assert sorted(rows[number] for number in stays) == sorted(kept)
 
 
-def test_a_span_begins_where_more_sources_begin_than_go_on() -> None:
+def test_a_span_begins_where_b_votes_outnumber_i_votes() -> None:
     labels = np.array([1, 2, 2, 0, 3, 4], np.int16)
     counts = np.zeros((6, 5), np.int32)
     counts[1, 1:3] = 2, 1  # more begin: a new span

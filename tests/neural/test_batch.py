@@ -8,7 +8,7 @@ import convener as cv
 from convener.neural.batch import PackedDataset, sentence_features
 
 
-def test_a_shuffled_packing_holds_the_same_sentences(encoded: cv.Dataset) -> None:
+def test_shuffling_keeps_all_sentences(encoded: cv.Dataset) -> None:
     packing = PackedDataset.from_dataset(encoded, seed=5)
     order = np.random.default_rng(5).permutation(len(encoded))
     assert not np.array_equal(order, np.arange(len(encoded)))
@@ -27,7 +27,7 @@ def test_a_batch_is_a_view(encoded: cv.Dataset) -> None:
     assert batch.cells.label.base is not None
 
 
-def test_batches_hold_every_sentence_once(encoded: cv.Dataset) -> None:
+def test_batches_contain_every_sentence_once(encoded: cv.Dataset) -> None:
     packing = PackedDataset.from_dataset(encoded)
     for rng in (None, np.random.default_rng(1)):
         rows = torch.cat([batch.sentences for batch in packing.batches(7, rng)])
@@ -36,7 +36,7 @@ def test_batches_hold_every_sentence_once(encoded: cv.Dataset) -> None:
         assert kept == {tuple(row.tolist()) for row in packing.sentences}
 
 
-def test_given_evidence_and_other_votes_follow_the_order(encoded: cv.Dataset) -> None:
+def test_evidence_offsets_and_replaced_votes_follow_the_packed_order(encoded: cv.Dataset) -> None:
     given = np.arange(len(encoded.tokens) * len(encoded.tags), dtype=np.float32)
     given = given.reshape(-1, len(encoded.tags))
     mute = np.full_like(encoded.votes, -1)
@@ -48,7 +48,7 @@ def test_given_evidence_and_other_votes_follow_the_order(encoded: cv.Dataset) ->
     np.testing.assert_array_equal(packing.batch(0, 1).log_evidence_offset, given[place])
 
 
-def test_data_without_features_is_refused(toy: cv.Dataset) -> None:
+def test_data_without_features_is_rejected(toy: cv.Dataset) -> None:
     with pytest.raises(cv.DataError, match="features are needed"):
         PackedDataset.from_dataset(toy)
     with pytest.raises(cv.DataError, match="features are needed"):

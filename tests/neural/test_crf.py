@@ -60,14 +60,14 @@ def sentences(field: Field) -> list[tuple[np.ndarray, np.ndarray]]:
 
 
 @given(fields(5.0))
-def test_the_partition_is_the_sum_over_all_paths(field: Field) -> None:
+def test_log_partition_sums_over_all_paths(field: Field) -> None:
     expected = [np.logaddexp.reduce(energy) for _, energy in sentences(field)]
     np.testing.assert_allclose(log_partition(*field), expected, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @given(data=st.data())
-def test_large_scores_are_as_exact(dtype: Any, data: st.DataObject) -> None:
+def test_large_scores_are_exact(dtype: Any, data: st.DataObject) -> None:
     scores, moves, offsets = field = data.draw(fields(800.0, dtype))
     inputs = scores.requires_grad_(), moves.requires_grad_()
     value = log_partition(*inputs, offsets)
@@ -103,7 +103,7 @@ def test_gradients(by_token: bool) -> None:
 
 
 @given(fields(5.0), st.integers(0, 100))
-def test_the_score_of_a_path_is_its_own(field: Field, seed: int) -> None:
+def test_path_score_is_the_score_of_the_path(field: Field, seed: int) -> None:
     written = sentences(field)
     rng = np.random.default_rng(seed)
     chosen = [rng.integers(len(paths)) for paths, _ in written]
@@ -114,7 +114,7 @@ def test_the_score_of_a_path_is_its_own(field: Field, seed: int) -> None:
 
 
 @given(fields(5.0), st.integers(0, 100))
-def test_the_expected_score_is_the_mean_over_drawn_paths(field: Field, seed: int) -> None:
+def test_expected_score_is_the_mean_over_independent_labels(field: Field, seed: int) -> None:
     scores, moves, offsets = field
     q = torch.tensor(np.random.default_rng(seed).dirichlet(np.ones(scores.shape[1]), len(scores)))
     q = q.reshape(scores.shape)
@@ -126,7 +126,7 @@ def test_the_expected_score_is_the_mean_over_drawn_paths(field: Field, seed: int
 
 
 @given(fields(5.0), st.integers(0, 100))
-def test_sure_labels_are_a_path(field: Field, seed: int) -> None:
+def test_one_hot_probabilities_give_the_path_score(field: Field, seed: int) -> None:
     scores, moves, offsets = field
     labels = torch.tensor(np.random.default_rng(seed).integers(0, scores.shape[1], len(scores)))
     sure = torch.eye(scores.shape[1], dtype=torch.float64)[labels]
@@ -134,7 +134,7 @@ def test_sure_labels_are_a_path(field: Field, seed: int) -> None:
 
 
 @given(fields(20.0))
-def test_marginals_and_best_paths_are_those_of_all_paths(field: Field) -> None:
+def test_marginals_and_best_paths_match_enumeration(field: Field) -> None:
     chain = [x.numpy() for x in (*crf_to_chain(*field), field[2])]
     marginals = forward_backward(*chain).marginals
     best = decoding.viterbi(*chain)
@@ -151,7 +151,7 @@ class TestModule:
     LEGAL = torch.tensor([[1, 1, 0], [1, 1, 1], [1, 1, 1]])
     START = torch.tensor([1, 1, 0])
 
-    def test_its_weights_are_those_of_first_labels_and_moves(self) -> None:
+    def test_weights_are_scores_of_first_labels_and_transitions(self) -> None:
         scores, moves, offsets = field_of(2, 3, [2, 0, 3], 2.0, by_token=False, dtype=torch.float64)
         crf = CRF(3, self.LEGAL, self.START).double()
         with torch.no_grad():
@@ -171,7 +171,7 @@ class TestModule:
         soft = torch.eye(3, dtype=torch.float64)[labels]
         torch.testing.assert_close(crf.expected_log_likelihood(scores, soft, offsets), found)
 
-    def test_what_is_illegal_has_next_to_no_probability(self) -> None:
+    def test_illegal_paths_have_negligible_probability(self) -> None:
         scores, _, offsets = field_of(3, 3, [4, 4], 1.0, by_token=False, dtype=torch.float32)
         crf = CRF(3, self.LEGAL, self.START)
         for labels in ([2, 0, 0, 0], [0, 2, 0, 0]):
@@ -190,7 +190,7 @@ class TestModule:
         total = sum(crf.log_likelihood(scores, path, offsets).exp() for path in paths)
         torch.testing.assert_close(total, torch.ones(1, dtype=torch.float64))
 
-    def test_its_chain_has_the_partition_for_likelihood(self) -> None:
+    def test_log_likelihood_of_the_chain_is_log_partition(self) -> None:
         scores, _, offsets = field_of(5, 3, [3, 0, 2], 1.0, by_token=False, dtype=torch.float64)
         crf = CRF(3, self.LEGAL, self.START).double()
         torch.nn.init.normal_(crf.transitions)

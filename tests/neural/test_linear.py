@@ -18,7 +18,7 @@ def parts(rows: int, width: int, outputs: int, dtype: torch.dtype) -> list[torch
 
 
 @given(st.integers(0, 40), st.integers(1, 9), st.integers(1, 67), st.sampled_from(["single", "double"]))
-def test_values_and_gradients_are_those_of_torch(rows: int, width: int, outputs: int, precision: str) -> None:
+def test_values_and_gradients_match_torch(rows: int, width: int, outputs: int, precision: str) -> None:
     given = parts(rows, width, outputs, getattr(torch, {"single": "float"}.get(precision, "double")))
     weights = torch.randn(rows, outputs, dtype=given[0].dtype)
     results = []
@@ -34,7 +34,7 @@ def test_gradcheck() -> None:
     assert torch.autograd.gradcheck(linear, parts(7, 5, 4, torch.float64))
 
 
-def test_rows_that_need_no_gradient_get_none() -> None:
+def test_rows_without_requires_grad_get_no_gradient() -> None:
     rows, weight, bias = parts(9, 5, 4, torch.float64)
     linear(rows.detach(), weight, bias).sum().backward()
     assert rows.grad is None
@@ -48,7 +48,7 @@ def threads() -> object:
     torch.set_num_threads(before)
 
 
-def test_a_row_depends_on_nothing_else(threads) -> None:  # type: ignore[no-untyped-def]
+def test_a_row_does_not_depend_on_others_or_on_threads(threads) -> None:  # type: ignore[no-untyped-def]
     """Neither on its neighbours nor on the number of threads, to the last bit."""
     rows, weight, bias = parts(9000, 24, 25, torch.float32)
     results = []

@@ -11,7 +11,7 @@ from convener.neural.losses import expected_cross_entropy
 
 
 @given(st.integers(0, 1 << 30), st.integers(1, 20), st.integers(2, 7))
-def test_with_sure_labels_it_is_torchs_weighted_cross_entropy(seed: int, n: int, size: int) -> None:
+def test_one_hot_labels_give_the_weighted_cross_entropy_of_torch(seed: int, n: int, size: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     scores = torch.randn(n, size, generator=generator, dtype=torch.float64)
     weights = torch.rand(size, generator=generator, dtype=torch.float64) + 0.1
@@ -21,7 +21,7 @@ def test_with_sure_labels_it_is_torchs_weighted_cross_entropy(seed: int, n: int,
 
 
 @given(st.integers(0, 1 << 30), st.integers(1, 9), st.integers(2, 5))
-def test_it_is_the_mean_over_labels_drawn_from_the_shares(seed: int, n: int, size: int) -> None:
+def test_it_is_the_mean_over_labels_drawn_from_label_probs(seed: int, n: int, size: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     scores = torch.randn(n, size, generator=generator, dtype=torch.float64)
     shares = torch.rand(n, size, generator=generator, dtype=torch.float64).softmax(1)
@@ -41,7 +41,7 @@ def test_the_closed_form_of_two_labels() -> None:
     torch.testing.assert_close(found, -(torch.tensor(3 / 16).log()) / 2)
 
 
-def test_a_token_of_which_nothing_is_known_pulls_nowhere() -> None:
+def test_a_token_with_zero_label_probs_has_no_gradient() -> None:
     scores = torch.zeros(2, 3, requires_grad=True)
     shares = torch.tensor([[1 / 3] * 3, [0.8, 0.1, 0.1]])
     expected_cross_entropy(scores, shares, torch.ones(3)).backward()
@@ -50,7 +50,7 @@ def test_a_token_of_which_nothing_is_known_pulls_nowhere() -> None:
     assert scores.grad[1].abs().sum() > 0.1
 
 
-def test_nothing_costs_nothing() -> None:
+def test_the_loss_of_no_tokens_is_zero() -> None:
     scores = torch.zeros(0, 3, requires_grad=True)
     loss = expected_cross_entropy(scores, torch.zeros(0, 3), torch.ones(3))
     loss.backward()

@@ -22,7 +22,7 @@ def scorer_of(context: int, dropout: float = 0.0) -> LinearTokenScorer:
 
 @pytest.mark.parametrize("context", [0, 1, 2])
 @given(lengths=st.lists(st.integers(0, 6), max_size=5))
-def test_a_token_and_its_neighbours_speak_of_its_label(context: int, lengths: list[int]) -> None:
+def test_scores_sum_over_a_token_and_its_neighbours(context: int, lengths: list[int]) -> None:
     scorer, batch = scorer_of(context), batch_of(lengths)
     found = scorer(batch)
     assert found.shape == (sum(lengths), LABELS)
@@ -37,12 +37,12 @@ def test_a_token_and_its_neighbours_speak_of_its_label(context: int, lengths: li
             torch.testing.assert_close(found[t], expected)
 
 
-def test_it_knows_nothing_at_first() -> None:
+def test_initial_scores_are_zero() -> None:
     batch = batch_of([3, 2])
     assert not LinearTokenScorer(WIDTH, LABELS, ContextConfig(context_window=1)).double()(batch).any()
 
 
-def test_features_are_left_out_only_with_a_generator() -> None:
+def test_dropout_needs_a_generator() -> None:
     scorer, batch = scorer_of(1, dropout=0.5), batch_of([5, 2])
     whole = scorer(batch)
     torch.testing.assert_close(scorer(batch), whole)

@@ -31,7 +31,7 @@ def filled(net: TokenScorer) -> TokenScorer:
 
 @pytest.mark.parametrize("context", [0, 1, 2])
 @pytest.mark.parametrize("hidden", [0, 5])
-def test_scores_are_those_of_a_loop(context: int, hidden: int) -> None:
+def test_scores_equal_a_loop_over_tokens(context: int, hidden: int) -> None:
     net = filled(TokenScorer(4, 3, ContextConfig(context_window=context), hidden_size=hidden))
     outputs = hidden or 3
     found = net.scores(LINE)
@@ -54,7 +54,7 @@ def test_dropout_keeps_the_mean() -> None:
     torch.testing.assert_close(mean, net.scores(LINE), atol=0.1, rtol=0.1)
 
 
-def test_a_hidden_layer_is_left_out_by_token() -> None:
+def test_dropout_of_the_hidden_layer_differs_by_token() -> None:
     net = filled(TokenScorer(4, 3, ContextConfig(dropout=0.5), hidden_size=64))
     same = Line(torch.ones(2, 4), torch.tensor([0, 1, 2]))
     one, two = net.scores(same, torch.Generator().manual_seed(1))

@@ -55,7 +55,7 @@ def trained(packing: PackedDataset, **changes: object) -> tuple[Toy, list[EpochR
     return net, train_network(net, stages(net, packing), schedule(**changes))
 
 
-def test_the_loss_falls_and_only_the_named_part_moves(encoded: cv.Dataset) -> None:
+def test_the_loss_falls_and_only_named_groups_change(encoded: cv.Dataset) -> None:
     packing = PackedDataset.from_dataset(encoded)
     torch.manual_seed(0)
     net = Toy()
@@ -73,7 +73,7 @@ def test_the_same_seed_gives_the_same_bytes_and_another_does_not(encoded: cv.Dat
     assert weights(trained(packing)[0]) != weights(trained(packing, seed=4)[0])
 
 
-def test_pace_and_clip_are_those_of_a_plain_loop(encoded: cv.Dataset) -> None:
+def test_schedule_and_clipping_equal_a_plain_loop(encoded: cv.Dataset) -> None:
     """AdamW with warm-up, decay to zero and clipped gradients, written out."""
     packing, epochs, lr = PackedDataset.from_dataset(encoded), 3, 0.05
     torch.manual_seed(0)
@@ -107,7 +107,7 @@ def test_pace_and_clip_are_those_of_a_plain_loop(encoded: cv.Dataset) -> None:
     assert parameter_groups(net) == ("first", "second")
 
 
-def test_the_best_weights_stay_and_patience_ends_a_stage(encoded: cv.Dataset) -> None:
+def test_the_best_weights_are_kept_and_patience_ends_a_stage(encoded: cv.Dataset) -> None:
     scores = iter([0.1, 0.5, 0.9, 0.4, 0.3, 0.2])
     net = Toy()
     seen: list[Tensor] = []
@@ -122,7 +122,7 @@ def test_the_best_weights_stay_and_patience_ends_a_stage(encoded: cv.Dataset) ->
     assert torch.equal(net.first.weight, seen[2])
 
 
-def test_a_stage_that_brings_nothing_leaves_things_as_they_were(encoded: cv.Dataset) -> None:
+def test_a_stage_without_improvement_keeps_the_initial_weights(encoded: cv.Dataset) -> None:
     net = Toy()
     scores = iter([0.9, 0.1, 0.1])
     before = net.first.weight.detach().clone()
@@ -169,7 +169,7 @@ class KilledError(Exception):
 
 
 @pytest.mark.parametrize("moment", range(1, 12))
-def test_training_killed_after_any_epoch_ends_with_the_same_weights(
+def test_training_resumed_after_any_epoch_ends_with_the_same_weights(
     encoded: cv.Dataset, tmp_path: Path, moment: int
 ) -> None:
     packing = PackedDataset.from_dataset(encoded)
@@ -210,7 +210,7 @@ def test_training_killed_after_any_epoch_ends_with_the_same_weights(
     assert not any(tmp_path.iterdir())
 
 
-def test_a_journal_of_other_work_is_not_used(encoded: cv.Dataset, tmp_path: Path) -> None:
+def test_a_checkpoint_with_another_fingerprint_is_ignored(encoded: cv.Dataset, tmp_path: Path) -> None:
     journal = TrainingCheckpoint(tmp_path, "one")
     journal.write({"x": torch.ones(2)}, {"stage": 0})
     assert TrainingCheckpoint(tmp_path, "two").read() is None
@@ -221,7 +221,7 @@ def test_a_journal_of_other_work_is_not_used(encoded: cv.Dataset, tmp_path: Path
     assert journal.read() is None
 
 
-def test_work_is_told_apart_by_settings_and_data(encoded: cv.Dataset, tmp_path: Path) -> None:
+def test_fingerprints_depend_on_settings_and_data(encoded: cv.Dataset, tmp_path: Path) -> None:
     one = checkpoint_for(tmp_path, {"lr": 1}, encoded)
     names = {
         journal.fingerprint

@@ -31,7 +31,7 @@ def batch_of(lengths: list[int]) -> Any:
 
 @pytest.mark.parametrize("context", [0, 1, 2])
 @given(lengths=st.lists(st.integers(0, 6), max_size=5))
-def test_neighbours_of_the_same_sentence_speak_of_the_label(context: int, lengths: list[int]) -> None:
+def test_neighbours_of_the_same_sentence_contribute_to_logits(context: int, lengths: list[int]) -> None:
     net, batch = net_of(context), batch_of(lengths)
     found = net.transition_logits(batch)
     assert found.shape == (sum(lengths), LABELS, LABELS)
@@ -46,7 +46,7 @@ def test_neighbours_of_the_same_sentence_speak_of_the_label(context: int, length
             torch.testing.assert_close(found[t], expected)
 
 
-def test_the_gradient_reaches_the_neighbours_weights() -> None:
+def test_context_weights_have_a_gradient() -> None:
     net, batch = net_of(2), batch_of([4, 1, 3])
 
     def value(around: torch.Tensor) -> torch.Tensor:
@@ -69,7 +69,7 @@ def _named(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return {f"net.{name}": weight for name, weight in weights.items()}
 
 
-def test_features_are_left_out_for_all_tokens_alike_and_only_with_a_generator() -> None:
+def test_dropout_is_equal_for_all_tokens_and_needs_a_generator() -> None:
     net, batch = net_of(0, dropout=0.5), batch_of([40])
     with torch.no_grad():
         whole = net.transition_logits(batch)
@@ -89,7 +89,7 @@ def test_features_are_left_out_for_all_tokens_alike_and_only_with_a_generator() 
     assert len(seen) > 8
 
 
-def test_what_is_left_out_evens_out() -> None:
+def test_dropout_keeps_the_mean() -> None:
     net, batch = net_of(1, dropout=0.5), batch_of([5, 2])
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():

@@ -56,7 +56,7 @@ def fine_types(types: Sequence[str], coarse: Mapping[str, CoarseSpec]) -> tuple[
     count = len(types) - len(coarse)
     if set(types[count:]) != set(coarse) or not count:
         raise DataError(
-            f"coarse labels must be the last types, after at least one fine type; "
+            f"coarse labels must be the last of the types, after at least one fine type; "
             f"got {', '.join(coarse)} with the types {', '.join(types)}"
         )
     return tuple(types[:count])

@@ -65,7 +65,7 @@ def parse_tag(tag: str) -> tuple[ChunkPosition, str]:
         return POSITION_BY_PREFIX[tag[0]], tag[2:]
     raise DataError(
         f"{tag!r} is not a chunk tag: expected O, or a prefix such as B- or I- before an entity "
-        "type; labels without spans (e.g. parts of speech) are not supported"
+        "type; labels without spans (parts of speech, say) are not what convener aggregates"
     )
 
 

@@ -41,7 +41,7 @@ def find_token_offsets(tokens: Iterable[str], text: str) -> NDArray[np.int32]:
     for token in tokens:
         start = text.find(token, position)
         if start < 0:
-            raise DataError(f"token {token!r} not found in the text after character {position}")
+            raise DataError(f"token {token!r} is not in the text after character {position}")
         position = start + len(token)
         offsets.append((start, position))
     return np.array(offsets, np.int32).reshape(-1, 2)

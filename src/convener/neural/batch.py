@@ -132,5 +132,5 @@ def sentence_features(data: Dataset) -> Tensor:
 def require_features(data: Dataset) -> Features:
     """The features of a dataset; an error if it has none."""
     if data.features is None:
-        raise DataError("expected a dataset with features, found none; call convener.encode first")
+        raise DataError("features are needed, but the dataset has none; call convener.encode first")
     return data.features
