@@ -34,7 +34,7 @@ CONVENER = [sys.executable, "-m", "convener"]
 OPEN_FEATURES = (
     "import sys; from pathlib import Path\n"
     "from convener.encoders.store import open_features\n"
-    "f = open_features(Path(sys.argv[1])); print(f.token_rows(slice(0, 5)).sum())"
+    "f = open_features(Path(sys.argv[1])); print(f.token_vectors(slice(0, 5)).sum())"
 )
 
 
