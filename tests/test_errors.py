@@ -1,4 +1,4 @@
-"""The exception tree, suggestions, and optional dependencies."""
+"""Exception classes, suggestions for unknown names, and optional dependencies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bars: seen on a terminal, silent elsewhere."""
+"""Progress bars: shown on a terminal only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from convener import progress
 
 @pytest.fixture
 def screen(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
-    """What a terminal of two hundred columns shows."""
+    """Output of a terminal with 200 columns."""
     shown = io.StringIO()
     terminal = Console(file=shown, force_terminal=True, width=200, color_system=None)
     monkeypatch.setattr(progress, "Console", lambda **_: terminal)
@@ -26,11 +26,11 @@ def test_a_bar_shows_progress_speed_and_message(screen: io.StringIO) -> None:
         for _ in range(3):
             time.sleep(0.01)
             advance("shard", by=500)
-    said = screen.getvalue()
-    assert "encoding" in said
-    assert "2500/4000" in said
-    assert "tokens/s" in said
-    assert "shard" in said
+    output = screen.getvalue()
+    assert "encoding" in output
+    assert "2500/4000" in output
+    assert "tokens/s" in output
+    assert "shard" in output
 
 
 def test_speed_does_not_count_steps_completed_before(screen: io.StringIO) -> None:
@@ -44,7 +44,7 @@ def test_speed_does_not_count_steps_completed_before(screen: io.StringIO) -> Non
         if unit.startswith("tokens/s")
     ]
     assert speeds
-    assert all(0 < speed <= 1000 for speed in speeds)  # ten in a fiftieth of a second
+    assert all(0 < speed <= 1000 for speed in speeds)  # ten per 20 ms
 
 
 def test_without_a_unit_no_speed_is_shown(screen: io.StringIO) -> None:
@@ -56,5 +56,5 @@ def test_without_a_unit_no_speed_is_shown(screen: io.StringIO) -> None:
 
 def test_without_a_terminal_nothing_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     with progress.progress_bar("encoding", 3, unit="tokens") as advance:
-        advance("said")
+        advance("message")
     assert capsys.readouterr() == ("", "")

@@ -1,4 +1,4 @@
-"""Spans of characters become spans of tokens; overlaps are settled and noted."""
+"""Alignment of character spans to tokens, and resolution of overlaps."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_misaligned_spans_follow_the_policy(tmp_path: object) -> None:
     assert aligned("drop", cut)[0] == []
     assert str(next(iter(aligned("expand", cut)[1]))) == "f:2: misaligned (a): 1-8 became 0-8"
     assert str(next(iter(aligned("drop", cut)[1]))) == "f:2: misaligned (a): dropped 1-8"
-    with pytest.raises(DataError, match=r"^f:2: span 1-8 of a does not begin and end at words$"):
+    with pytest.raises(DataError, match=r"^f:2: span 1-8 \(source a\) is not aligned to token boundaries$"):
         aligned("error", cut)
 
 
@@ -90,7 +90,7 @@ def test_overlaps_are_resolved_and_recorded() -> None:
     assert longest == [1, 3, 2]
     assert report.summary() == "1 overlap; first: f:0: overlap (a): kept 0-2 LOC, dropped 1-2 PER"
     assert kept("first")[0] == [0, 3, 2]
-    with pytest.raises(DataError, match=r"^f:0: spans 1-2 PER and 0-2 LOC of a overlap$"):
+    with pytest.raises(DataError, match=r"^f:0: spans 1-2 PER and 0-2 LOC \(source a\) overlap$"):
         kept("error")
 
 

@@ -1,4 +1,4 @@
-"""Coarse labels: what they allow, spelled in several ways, and where they may stand."""
+"""Coarse labels: specifications, allowed labels and their position among the types."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.generators import datasets
 
 
 @pytest.mark.parametrize(
-    ("meant", "allowed"),
+    ("spec", "allowed"),
     [
         ("any", ("PER", "LOC", "ORG")),
         ("not PER", ("O", "LOC", "ORG")),
@@ -29,13 +29,13 @@ from tests.generators import datasets
         (["LOC"], ("LOC",)),
     ],
 )
-def test_specs_are_resolved(meant: Any, allowed: tuple[str, ...]) -> None:
+def test_specs_are_resolved(spec: Any, allowed: tuple[str, ...]) -> None:
     types = ["PER", "LOC", "ORG", "COARSE"]
-    assert resolve_coarse_labels({"COARSE": meant}, types) == {"COARSE": allowed}
+    assert resolve_coarse_labels({"COARSE": spec}, types) == {"COARSE": allowed}
 
 
 @pytest.mark.parametrize(
-    ("meant", "message"),
+    ("spec", "message"),
     [
         ("not PERS", "coarse label 'X': no entity type 'PERS'; did you mean 'PER'"),
         (("X",), "coarse label 'X': no entity type 'X'"),
@@ -43,9 +43,9 @@ def test_specs_are_resolved(meant: Any, allowed: tuple[str, ...]) -> None:
         ("not O, PER", "coarse label 'X' allows nothing"),
     ],
 )
-def test_invalid_specs_are_rejected(meant: Any, message: str) -> None:
+def test_invalid_specs_are_rejected(spec: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        resolve_coarse_labels({"X": meant}, ["PER", "X"])
+        resolve_coarse_labels({"X": spec}, ["PER", "X"])
 
 
 @given(datasets())
@@ -81,7 +81,7 @@ def test_with_coarse_moves_types_to_the_end_and_keeps_votes(data: Dataset, draw:
     data = data.without_gold()
     types = data.fine_tags.types
     if "O" in types:
-        with pytest.raises(DataError, match="no type may be called O"):
+        with pytest.raises(DataError, match="entity type 'O' cannot be combined with coarse labels"):
             data.with_coarse({"NEW": "any"})
         return
     if len(types) < 2:
@@ -96,9 +96,9 @@ def test_with_coarse_moves_types_to_the_end_and_keeps_votes(data: Dataset, draw:
     assert moved.tags.types == (*fine, *data.coarse, name, "NEW")
     assert moved.coarse == {**data.coarse, name: fine, "NEW": ("O",)}
     tags = [*data.tags.names, "abstains"]
-    said = [[tags[vote] for vote in row] for row in data.votes]
+    expected = [[tags[vote] for vote in row] for row in data.votes]
     tags = [*moved.tags.names, "abstains"]
-    assert [[tags[vote] for vote in row] for row in moved.votes] == said
+    assert [[tags[vote] for vote in row] for row in moved.votes] == expected
     assert moved.with_coarse({}) is moved
 
 
@@ -115,7 +115,7 @@ def test_coarse_labels_are_last_and_not_in_gold() -> None:
         small(coarse={"PER": ("ENT",)}, gold=None)
     with pytest.raises(DataError, match="must be the last of the types"):
         small(coarse={"PER": ("O",), "ENT": ("O",)}, gold=None)
-    with pytest.raises(DataError, match=r"gold, which is never coarse, must be labels in \[0, 3\)"):
+    with pytest.raises(DataError, match=r"gold \(without coarse labels\) must be labels in \[0, 3\)"):
         small(coarse={"ENT": ("PER",)}, gold=np.array([3, 0], np.int16))
 
 

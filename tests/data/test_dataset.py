@@ -1,4 +1,4 @@
-"""Dataset: its parts, its laws and what it refuses, against plain lists of sentences."""
+"""Dataset: fields, slicing, concatenation and validation, compared with lists of sentences."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.generators import datasets, sentence_spans, tag_sets, words
 
 
 def sentences(data: Dataset) -> list[tuple[Any, ...]]:
-    """All that is known of each sentence, as ordinary values."""
+    """All fields of each sentence as Python values."""
     result = []
     for m, (first, last) in enumerate(pairwise(data.offsets.tolist())):
         text = data.text
@@ -43,7 +43,7 @@ def sentences(data: Dataset) -> list[tuple[Any, ...]]:
 
 
 def check(data: Dataset) -> None:
-    """A part must be as sound as a dataset that was built from scratch."""
+    """A part must be as valid as a dataset built from scratch."""
     rebuilt = Dataset(**{item.name: getattr(data, item.name) for item in fields(data)})
     assert rebuilt == data
 
@@ -108,7 +108,7 @@ def test_long_sentences_and_many_sources_work() -> None:
     ("votes", "message"),
     [
         ({"s": [[]]}, r"spans must have shape \(2,\), got \(1,\)"),
-        ({"s": [[(0, 3, "PER")], []]}, "sentence 0: span 0-3 is not inside the sentence"),
+        ({"s": [[(0, 3, "PER")], []]}, "sentence 0: span 0-3 is not a range of tokens of the sentence"),
         ({"s": [[], [(0, 1, "PERS")]]}, "no entity type 'PERS'; did you mean 'PER'"),
         ({"s": [[(0, 2, "PER"), (1, 2, "PER")], []]}, "sentence 0: spans overlap at token 1"),
     ],
@@ -128,9 +128,9 @@ def test_gold_cannot_abstain() -> None:
     [
         ({"offsets": np.array([0, 3, 3])}, r"run from 0 to the 4 tokens, got \[0, 3\]"),
         ({"offsets": np.array([1, 3, 4])}, r"run from 0 to the 4 tokens, got \[1, 4\]"),
-        ({"offsets": np.array([0, 3, 1, 4])}, r"not decrease, got \[3\] then less"),
-        ({"offsets": np.array([], int)}, r"hold M\+1 numbers, got \(0,\)"),
-        ({"offsets": np.array([[0, 4]])}, r"hold M\+1 numbers, got \(1, 2\)"),
+        ({"offsets": np.array([0, 3, 1, 4])}, r"not decrease, but do after \[3\]"),
+        ({"offsets": np.array([], int)}, r"have shape \(M\+1,\), got \(0,\)"),
+        ({"offsets": np.array([[0, 4]])}, r"have shape \(M\+1,\), got \(1, 2\)"),
         ({"votes": np.zeros((3, 2), np.int16)}, r"votes must have shape \(4, 2\), got \(3, 2\)"),
         ({"votes": np.zeros((4, 2), np.int64)}, "votes must be int16, got int64"),
         (
@@ -260,10 +260,10 @@ def test_slices_are_views_and_takes_are_copies(small: Dataset) -> None:
             part.doc_ids.data,
         ]
 
-    for mine, whole in zip(buffers(data[2:]), buffers(data), strict=True):
-        assert np.shares_memory(mine, whole)
-    for mine, whole in zip(buffers(data.take([2])), buffers(data), strict=True):
-        assert not np.shares_memory(mine, whole)
+    for mine, complete in zip(buffers(data[2:]), buffers(data), strict=True):
+        assert np.shares_memory(mine, complete)
+    for mine, complete in zip(buffers(data.take([2])), buffers(data), strict=True):
+        assert not np.shares_memory(mine, complete)
 
 
 @given(datasets(), st.data())
@@ -311,7 +311,7 @@ def test_parts_that_differ_are_not_concatenated(small: Dataset, changes: Any, me
 
 
 def test_concat_needs_at_least_one_part() -> None:
-    with pytest.raises(DataError, match="nothing to concatenate"):
+    with pytest.raises(DataError, match="at least one dataset to concatenate"):
         Dataset.concat([])
 
 
@@ -372,7 +372,7 @@ def test_a_split_by_document_counts_sentences() -> None:
 
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
 def test_an_invalid_fraction_is_rejected(small: Dataset, share: float) -> None:
-    with pytest.raises(DataError, match=rf"a share must be in \[0, 1\], got {share}"):
+    with pytest.raises(DataError, match=rf"fraction must be in \[0, 1\], got {share}"):
         small.split(share)
 
 
@@ -431,7 +431,7 @@ def test_other_types_keep_the_meaning_of_every_label(data: Dataset, tags: TagSet
     labels = {label for array in arrays for label in array.ravel().tolist() if label > 0}
     used = {data.tags.types[(label - 1) // 2] for label in labels} - set(data.coarse)
     if data.coarse and "O" in tags.types:
-        with pytest.raises(DataError, match="no type may be called O"):
+        with pytest.raises(DataError, match="entity type 'O' cannot be combined with coarse labels"):
             data.with_types(tags.types)
         return
     if not all({"O", *tags.types} & set(allowed) for allowed in data.coarse.values()):
@@ -488,7 +488,7 @@ def test_the_repr_lists_optional_fields(small: Dataset) -> None:
 
 
 def numbered(data: Dataset) -> Dataset:
-    """With features that tell which token or sentence they are of."""
+    """Add features that identify their token or sentence."""
     tokens, sentences = (
         np.stack([np.arange(n), np.full(n, 7)], axis=1).astype(np.float32) for n in (len(data.tokens), len(data))
     )
@@ -496,7 +496,7 @@ def numbered(data: Dataset) -> Dataset:
 
 
 def numbers(data: Dataset) -> list[tuple[list[int], int]]:
-    """Of each sentence, the numbers of its tokens, and its own."""
+    """Identifiers of the tokens of each sentence, and of the sentence."""
     assert data.features is not None
     tokens, own = data.features.tokens[:, 0], data.features.sentences[:, 0]
     return [
@@ -507,24 +507,24 @@ def numbers(data: Dataset) -> list[tuple[list[int], int]]:
 
 @given(datasets(), slices, slices)
 def test_slices_have_the_features_of_their_sentences(data: Dataset, one: slice, two: slice) -> None:
-    whole = numbered(data)
-    assert numbers(whole[one]) == numbers(whole)[one]
-    assert numbers(whole[one][two]) == numbers(whole)[one][two]
-    check(whole[one][two])
+    complete = numbered(data)
+    assert numbers(complete[one]) == numbers(complete)[one]
+    assert numbers(complete[one][two]) == numbers(complete)[one][two]
+    check(complete[one][two])
 
 
 @given(datasets(), st.data())
 def test_take_selects_the_features_of_the_sentences(data: Dataset, drawn: st.DataObject) -> None:
-    whole = numbered(data)
+    complete = numbered(data)
     chosen = drawn.draw(st.lists(st.integers(0, len(data) - 1))) if len(data) else []
-    assert numbers(whole.take(chosen)) == [numbers(whole)[number] for number in chosen]
-    check(whole.take(chosen))
+    assert numbers(complete.take(chosen)) == [numbers(complete)[number] for number in chosen]
+    check(complete.take(chosen))
 
 
 @given(datasets(), st.integers(0, 8))
 def test_features_are_concatenated_with_the_parts(data: Dataset, at: int) -> None:
-    whole = numbered(data)
-    assert numbers(Dataset.concat([whole[:at], whole[at:]])) == numbers(whole)
+    complete = numbered(data)
+    assert numbers(Dataset.concat([complete[:at], complete[at:]])) == numbers(complete)
 
 
 def test_slices_of_features_are_views_and_takes_are_copies(small: Dataset) -> None:
@@ -533,8 +533,8 @@ def test_slices_of_features_are_views_and_takes_are_copies(small: Dataset) -> No
     for part, shared in ((data[2:], True), (data[::1], True), (data.take([2]), False)):
         assert part.features is not None
         for name in ("tokens", "sentences"):
-            mine, whole = getattr(part.features, name), getattr(data.features, name)
-            assert np.shares_memory(mine, whole) is shared
+            mine, complete = getattr(part.features, name), getattr(data.features, name)
+            assert np.shares_memory(mine, complete) is shared
 
 
 def test_changes_of_other_fields_keep_the_features(small: Dataset) -> None:
@@ -579,7 +579,7 @@ def test_features_are_concatenated_only_if_all_come_from_one_encoder(
 
 
 def test_features_are_in_the_repr_but_not_in_equality(small: Dataset) -> None:
-    """They are made of the tokens: the same data may have them or not."""
+    """Features are computed from the tokens: equal datasets may have them or not."""
     assert repr(numbered(small)).endswith("gold, features of toy)")
     assert numbered(small) == small
 

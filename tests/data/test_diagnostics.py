@@ -1,4 +1,4 @@
-"""What a fit leaves to look at."""
+"""Diagnostics of fitted models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which sources repeat another."""
+"""Duplicate sources and sources contained in others."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from convener.data.votes import MIN_OVERLAP, MIN_SHARED_VOTES, find_duplicates, 
 
 
 def column(rng: np.random.Generator, *, marks: float = 0.3) -> NDArray[np.int16]:
-    said = rng.integers(1, 5, 400) * (rng.random(400) < marks)
-    return np.asarray(said, np.int16)
+    votes = rng.integers(1, 5, 400) * (rng.random(400) < marks)
+    return np.asarray(votes, np.int16)
 
 
 def changed(source: NDArray[np.int16], count: int) -> NDArray[np.int16]:
-    """The same votes with so many marks taken back."""
+    """The same votes with `count` entity votes removed."""
     fewer = source.copy()
     fewer[np.flatnonzero(source > 0)[:count]] = 0
     return fewer

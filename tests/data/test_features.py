@@ -1,4 +1,4 @@
-"""Features: how numbers are stored, parts of them, and what standardising means."""
+"""Features: storage types, subsets and standardization."""
 
 from __future__ import annotations
 
@@ -126,40 +126,42 @@ def test_rows_come_as_float32(dtype: Any) -> None:
         (np.zeros((1, 3), np.float32), np.zeros(3, np.float32), r"sentences must be \(., D\)"),
         (np.zeros((1, 3)), np.zeros((1, 3), np.float32), "bfloat16 as uint16, got float64"),
         (np.zeros((1, 3), np.float32), np.zeros((1, 3), int), "bfloat16 as uint16, got int64"),
-        (np.zeros((1, 3), np.float32), np.zeros((1, 4), np.float32), "one width, got 3 and 4"),
+        (np.zeros((1, 3), np.float32), np.zeros((1, 4), np.float32), "same dimension, got 3 and 4"),
     ],
 )
-def test_arrays_that_are_no_features_are_refused(tokens: Any, sentences: Any, message: str) -> None:
+def test_invalid_arrays_are_rejected(tokens: Any, sentences: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         Features(tokens, sentences, TOY)
 
 
 def test_slices_are_views_and_indexing_copies() -> None:
     table = np.arange(12, dtype=np.float16).reshape(6, 2)
-    whole = Features(table, table[:3], TOY)
-    view = whole.subset(slice(1, 3), slice(2, 5))
+    complete = Features(table, table[:3], TOY)
+    view = complete.subset(slice(1, 3), slice(2, 5))
     assert np.shares_memory(view.tokens, table)
     assert (view.tokens.tolist(), view.sentences.tolist()) == (
         table[2:5].tolist(),
         table[1:3].tolist(),
     )
-    copy = whole.subset(np.array([2, 0]), np.array([5, 0]))
+    copy = complete.subset(np.array([2, 0]), np.array([5, 0]))
     assert not np.shares_memory(copy.tokens, table)
     assert copy.tokens.tolist() == [[10, 11], [0, 1]]
     assert copy.encoder_spec is TOY
 
 
 def test_subsets_keep_their_standardizer() -> None:
-    whole = features(rows([0, 0], [2, 4]), rows([1, 1])).with_standardizer(
+    complete = features(rows([0, 0], [2, 4]), rows([1, 1])).with_standardizer(
         Standardizer.fit(features(rows([0, 0], [2, 4]), rows([1, 1])))
     )
-    assert whole.subset(slice(0, 1), slice(1, 2)).token_vectors().tolist() == [[1, 1]]
+    assert complete.subset(slice(0, 1), slice(1, 2)).token_vectors().tolist() == [[1, 1]]
 
 
 @given(matrices(), st.integers(0, 12))
 def test_concat_reverses_slicing(table: Any, at: int) -> None:
-    whole = Features(table, table, TOY)
-    joined = Features.concat([whole.subset(slice(0, at), slice(0, at)), whole.subset(slice(at, None), slice(at, None))])
+    complete = Features(table, table, TOY)
+    joined = Features.concat(
+        [complete.subset(slice(0, at), slice(0, at)), complete.subset(slice(at, None), slice(at, None))]
+    )
     np.testing.assert_array_equal(joined.tokens, table)
     np.testing.assert_array_equal(joined.sentences, table)
 
@@ -170,7 +172,7 @@ def test_features_of_different_kinds_are_not_concatenated() -> None:
         (features(rows([1, 2]), encoding=EncoderSpec("toy", "u")), r"toy \(t\).*; toy \(u\)"),
         (features(rows([1, 2]).astype(np.float16)), "float16.*; .*float32"),
         (features(rows([1, 2, 3])), "2 wide; .*3 wide"),
-        (one.with_standardizer(Standardizer.fit(one)), "scaled differently"),
+        (one.with_standardizer(Standardizer.fit(one)), "different standardizers"),
     ):
         with pytest.raises(MismatchError, match=message):
             Features.concat([one, other])
@@ -274,7 +276,7 @@ def test_features_of_another_dimension_are_rejected() -> None:
 
 
 def test_large_means_do_not_affect_small_scales() -> None:
-    """Sums of squares would lose everything here."""
+    """Plain sums of squares would lose all digits here."""
     table = (1e4 + np.random.default_rng(0).normal(0, 1, (40_000, 1))).astype(np.float32)
     found = Standardizer.fit(Features(table, table[:2], TOY))
     np.testing.assert_allclose(found.token_scale, table.astype(np.float64).std(), rtol=1e-6)

@@ -1,4 +1,4 @@
-"""Which of several overlapping spans stay, against a comparison of all pairs."""
+"""Resolution of overlapping spans, compared with a loop over all pairs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def overlap(one: tuple[int, int, int], two: tuple[int, int, int]) -> bool:
     return one[0] == two[0] and max(one[1], two[1]) < min(one[1] + one[2], two[1] + two[2])
 
 
-def rivals_by_hand(rows: list[tuple[int, int, int]], order: list[int]) -> list[int]:
-    """For each span the leftmost span taken before it that it overlaps."""
+def expected_winners(rows: list[tuple[int, int, int]], order: list[int]) -> list[int]:
+    """For each span the leftmost kept span that it overlaps."""
     result = [-1] * len(rows)
     taken: list[int] = []
     for number in order:
@@ -33,7 +33,7 @@ def test_a_span_loses_to_a_kept_span_it_overlaps(rows: list[tuple[int, int, int]
     order = data.draw(st.permutations(range(len(rows))))
     sentence, start, length = np.array(rows, np.int64).reshape(-1, 3).T
     found = resolve_overlaps(sentence, start, start + length, np.array(order, np.int64))
-    assert found.tolist() == rivals_by_hand(rows, order)
+    assert found.tolist() == expected_winners(rows, order)
 
 
 def test_adjacent_spans_and_spans_of_other_sentences_are_kept() -> None:

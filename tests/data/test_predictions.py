@@ -1,4 +1,4 @@
-"""Predictions: what they hold, refuse and compute, against loops."""
+"""Predictions: validation, tags, spans and scores, compared with loops."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_score_of_a_span_is_its_minimum_token_probability(labels: Prediction
 @given(predictions(probabilities=False))
 def test_without_probabilities_there_are_no_scores(labels: Predictions) -> None:
     assert labels.spans.score is None
-    with pytest.raises(DataError, match="without probabilities"):
+    with pytest.raises(DataError, match="expected predictions with probabilities"):
         labels.probabilities_by_sentence()
 
 
@@ -111,9 +111,9 @@ def test_predicted_types_cannot_be_removed(data: Dataset) -> None:
         (np.zeros(3, np.int64), "labels must be int16, got int64"),
         (np.array([0, -1, 0], np.int16), r"labels in \[0, 5\), got -1 to 0"),
         (np.array([0, 0, 5], np.int16), r"labels in \[0, 5\), got 0 to 5"),
-        (np.array([2, 0, 0], np.int16), "1 predicted labels are illegal"),
-        (np.array([1, 4, 0], np.int16), "1 predicted labels are illegal"),
-        (np.array([1, 2, 2], np.int16), "1 predicted labels are illegal"),
+        (np.array([2, 0, 0], np.int16), "got 1 illegal labels"),
+        (np.array([1, 4, 0], np.int16), "got 1 illegal labels"),
+        (np.array([1, 2, 2], np.int16), "got 1 illegal labels"),
     ],
 )
 def test_invalid_labels_are_rejected(data: Dataset, labels: np.ndarray, message: str) -> None:

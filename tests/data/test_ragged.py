@@ -1,4 +1,4 @@
-"""Strings and rows packed into one buffer, against ordinary lists."""
+"""String arrays and ragged arrays, compared with lists."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_an_index_out_of_range_is_rejected(index: int) -> None:
 def test_strings_have_no_hash_and_a_short_repr() -> None:
     with pytest.raises(TypeError):
         hash(StringArray.from_list([]))
-    assert repr(StringArray.from_list(["é", "a"])[:1]) == "Strings(1 strings, 2 bytes)"
+    assert repr(StringArray.from_list(["é", "a"])[:1]) == "StringArray(1 strings, 2 bytes)"
 
 
 @given(st.lists(st.integers(0, 4), max_size=5), st.integers(0, 3))

@@ -1,4 +1,4 @@
-"""Chunk tags in any scheme, against a reader that walks token by token."""
+"""Tagging schemes, compared with a token-by-token reader."""
 
 from __future__ import annotations
 
@@ -37,25 +37,25 @@ tag_alphabets = st.sampled_from(sorted(ALPHABETS.values()))
 
 
 class Reading(NamedTuple):
-    """What the walking reader found: BIO tags, and the positions of illegal tokens."""
+    """BIO tags, and the indices of illegal tokens."""
 
     tags: list[str]
     illegal: list[int]
 
 
 class Chunk(NamedTuple):
-    """Tokens of one sentence that belong together."""
+    """Tokens of one span in a sentence."""
 
     first: int
     size: int
     kind: str
     stray: bool
-    """It began with a continuation."""
+    """Whether it began with a continuation."""
     closed: bool
 
 
 def chunks(tags: list[str]) -> list[Chunk]:
-    """Walk one sentence: a chunk is open until its end, or until something else comes."""
+    """Read one sentence: a chunk is open until its end, or until another chunk begins."""
     found: list[Chunk] = []
     for place, tag in enumerate(tags):
         if tag in ("", "O"):
@@ -92,7 +92,7 @@ def walk(sentences: list[list[str]], policy: RepairPolicy) -> Reading:
 
 
 def read(sentences: list[list[str]], policy: RepairPolicy) -> Reading:
-    """The same by the library; "" is abstain."""
+    """The same computed by `to_bio`; "" is abstain."""
     spelled = [(ChunkPosition.ABSTAIN, 7) if tag == "" else parse_tag(tag) for tags in sentences for tag in tags]
     place = np.array([place for place, _ in spelled], np.int8)
     kind = np.array([TAGS.types.index(n) if n in TAGS.types else 7 for _, n in spelled], np.int16)
@@ -122,7 +122,7 @@ def test_the_policy_error_raises_for_illegal_tags_only(sentences: list[list[str]
         assert read(sentences, "error") == expected
         return
     first, count = expected.illegal[0], len(expected.illegal)
-    with pytest.raises(DataError, match=rf"at token {first} \({count} in all\)"):
+    with pytest.raises(DataError, match=rf"at token {first} \({count} illegal tags in total\)"):
         read(sentences, "error")
 
 

@@ -1,4 +1,4 @@
-"""Spans as packed columns, against lists of rows."""
+"""Spans as packed columns, compared with lists of rows."""
 
 from __future__ import annotations
 

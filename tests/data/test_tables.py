@@ -1,4 +1,4 @@
-"""Tables print aligned and hand out their values untouched."""
+"""Tables: text, HTML, records and validation."""
 
 import importlib
 import json
@@ -79,5 +79,5 @@ def test_few_rows_and_odd_values():
 def test_invalid_tables_are_rejected():
     with pytest.raises(DataError, match="row 1: expected 2 values, got 1"):
         Table(title="", columns=["a", "b"], rows=[[1, 2], [3]])
-    with pytest.raises(DataError, match="columns of a table repeat: a, a"):
+    with pytest.raises(DataError, match="columns of a table must have different names, got a, a"):
         Table(title="", columns=["a", "a"], rows=[])

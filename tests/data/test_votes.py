@@ -1,4 +1,4 @@
-"""Which of the votes a model hears."""
+"""Selection of the votes a model uses."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from tests import generators
 @given(generators.datasets(), generators.datasets())
 def test_a_selection_is_restored_from_json(one: cv.Dataset, other: cv.Dataset) -> None:
     for data in (one, other):
-        hearing = VoteSelection.from_dataset(data, keep_coarse=True, keep_duplicates=False)
-        assert VoteSelection.from_json(json.loads(json.dumps(hearing.to_json()))) == hearing
-        assert hearing.negative_sources == negative_sources(data)
+        selection = VoteSelection.from_dataset(data, keep_coarse=True, keep_duplicates=False)
+        assert VoteSelection.from_json(json.loads(json.dumps(selection.to_json()))) == selection
+        assert selection.negative_sources == negative_sources(data)
 
 
 @given(generators.datasets())
 def test_without_duplicates_and_coarse_votes_all_votes_are_used(data: cv.Dataset) -> None:
     fine = data.without_coarse()
-    hearing = VoteSelection.from_dataset(fine, keep_coarse=False, keep_duplicates=True)
-    assert hearing.apply(fine) == fine
-    assert hearing.duplicates(fine.sources) == []
+    selection = VoteSelection.from_dataset(fine, keep_coarse=False, keep_duplicates=True)
+    assert selection.apply(fine) == fine
+    assert selection.duplicates(fine.sources) == []
     assert VoteSelection.from_dataset(data, keep_coarse=False, keep_duplicates=True).apply(data) == fine
 
 
 def test_a_duplicate_is_dropped_and_gets_the_rates_of_its_original(toy: cv.Dataset) -> None:
     votes = toy.votes[:, [0, 1, 0]]
     data = toy.with_sources(["a", "b", "copy"], votes, ["O"] * 3)
-    hearing = VoteSelection.from_dataset(data, keep_coarse=False, keep_duplicates=False)
-    assert hearing.used_sources(data.sources) == ("a", "b")
-    assert hearing.duplicates(data.sources) == [("copy", "a")]
-    heard = hearing.apply(data)
-    np.testing.assert_array_equal(heard.votes, votes[:, :2])
+    selection = VoteSelection.from_dataset(data, keep_coarse=False, keep_duplicates=False)
+    assert selection.used_sources(data.sources) == ("a", "b")
+    assert selection.duplicates(data.sources) == [("copy", "a")]
+    selected = selection.apply(data)
+    np.testing.assert_array_equal(selected.votes, votes[:, :2])
     rates = np.array([[0.1, 0.2], [0.3, 0.4]])
-    assert hearing.expand(rates).tolist() == [[0.1, 0.2], [0.3, 0.4], [0.1, 0.2]]
+    assert selection.expand(rates).tolist() == [[0.1, 0.2], [0.3, 0.4], [0.1, 0.2]]

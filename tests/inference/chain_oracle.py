@@ -1,4 +1,4 @@
-"""Chains by enumeration of all label paths, and random chains to enumerate."""
+"""Oracle of chains: enumeration of all label paths; and random chains."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Truth:
-    """One sentence, every path written out: paths (P, T+1), their log joint and posterior (P,)."""
+    """All paths of one sentence: paths (P, T+1), their log joint probability and posterior (P,)."""
 
     paths: Array
     energy: Array
@@ -27,7 +27,7 @@ class Truth:
         return float(-(self.p[seen] * (self.energy[seen] - self.log_likelihood)).sum())
 
     def gradients(self, tau: float, labels: int) -> tuple[Array, Array, Array]:
-        """Of log p(x) - tau H by log_init (L,), log moves (T, L, L), log evidence (T, L)."""
+        """Of log p(x) - tau H by log_init (L,), log transitions (T, L, L), log evidence (T, L)."""
         seen = self.p > 0
         energy = np.where(seen, self.energy, 0.0)
         q = self.p * (1 + tau * (energy - (self.p * energy).sum()))
@@ -103,7 +103,7 @@ def random_chain(
     holes: bool = False,
     dtype: Any = np.float64,
 ) -> Chain:
-    """Scores up to `spread` nats apart, half of them at the very ends; holes are -inf moves."""
+    """Scores within `spread` nats, half of them at the limits; holes are transitions of -inf."""
     rng = np.random.default_rng(seed)
     offsets = np.concatenate([[0], np.cumsum(np.array(lengths, np.int64))]).astype(np.int64)
 

@@ -40,10 +40,10 @@ def test_kernel_and_reference_agree(batch: Chain, tau: float) -> None:
     *inputs, offsets = tensors(batch)
     weights = torch.linspace(-1, 2, len(offsets) - 1, dtype=torch.float64)
     ours, flags = autograd.chain_objective(*inputs, offsets, tau=tau)
-    twin, _ = chain_objective_reference(*inputs, offsets, tau=tau)
-    torch.testing.assert_close(ours, twin, rtol=1e-9, atol=1e-9)
+    reference, _ = chain_objective_reference(*inputs, offsets, tau=tau)
+    torch.testing.assert_close(ours, reference, rtol=1e-9, atol=1e-9)
     a = torch.autograd.grad((ours * weights).sum(), inputs)
-    b = torch.autograd.grad((twin * weights).sum(), inputs, materialize_grads=True)
+    b = torch.autograd.grad((reference * weights).sum(), inputs, materialize_grads=True)
     for x, y in zip(a, b, strict=True):
         torch.testing.assert_close(x, torch.nan_to_num(y), rtol=1e-8, atol=1e-6)
     assert flags.dtype == torch.uint8

@@ -1,4 +1,4 @@
-"""The chain against libraries that others trust, where they apply: constant transitions."""
+"""The chain with constant transitions, compared with other libraries."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ LENGTHS = [12, 1, 30, 7]
 
 
 @pytest.fixture
-def said() -> tuple[Chain, np.ndarray, np.ndarray, np.ndarray]:
-    """A chain over 4 labels that emits 6 symbols; start, transitions and emissions beside it."""
+def peer_case() -> tuple[Chain, np.ndarray, np.ndarray, np.ndarray]:
+    """A chain over 4 labels and 6 symbols, with its initial, transition and emission probabilities."""
     rng = np.random.default_rng(5)
     start, moves = rng.dirichlet(np.ones(4)), rng.dirichlet(np.ones(4), 4)
     emission, symbols = rng.dirichlet(np.ones(6), 4), rng.integers(0, 6, sum(LENGTHS))
@@ -22,9 +22,9 @@ def said() -> tuple[Chain, np.ndarray, np.ndarray, np.ndarray]:
     return batch, start @ moves, emission, symbols
 
 
-def test_hmmlearn_agrees(said: tuple[Chain, np.ndarray, np.ndarray, np.ndarray]) -> None:
+def test_hmmlearn_agrees(peer_case: tuple[Chain, np.ndarray, np.ndarray, np.ndarray]) -> None:
     hmm = pytest.importorskip("hmmlearn.hmm")
-    batch, first, emission, symbols = said
+    batch, first, emission, symbols = peer_case
     peer = hmm.CategoricalHMM(n_components=4)
     peer.startprob_, peer.transmat_, peer.emissionprob_ = first, np.exp(batch.trans), emission
     peer.n_features = 6
@@ -38,9 +38,9 @@ def test_hmmlearn_agrees(said: tuple[Chain, np.ndarray, np.ndarray, np.ndarray])
     np.testing.assert_array_equal(found.labels, path)
 
 
-def test_dynamax_agrees(said: tuple[Chain, np.ndarray, np.ndarray, np.ndarray]) -> None:
+def test_dynamax_agrees(peer_case: tuple[Chain, np.ndarray, np.ndarray, np.ndarray]) -> None:
     peer = pytest.importorskip("dynamax.hidden_markov_model")
-    batch, first, _, _ = said
+    batch, first, _, _ = peer_case
     ours = chain.forward_backward(*batch.arrays)
     counts = chain.expected_counts(*batch.arrays)
     total = np.zeros((4, 4))

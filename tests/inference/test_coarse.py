@@ -1,4 +1,4 @@
-"""Coarse votes against enumeration: every label path, and every completion of the votes."""
+"""Coarse votes, compared with the enumeration of label paths and completions of the votes."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_label_without_emission_gets_no_counts() -> None:
 
 
 def test_a_coarse_vote_counts_for_the_true_label_it_allows() -> None:
-    """Source 0 says B-some: 6 times where B of the first type is true, 4 times where O is."""
+    """Source 0 votes for a coarse B-: 6 times where B- of the first type is true, 4 times where O is."""
     allowed = allowed_with([1, 3], [2, 4])
     counts = np.zeros((1, 5, 7))
     counts[0, 1, 5], counts[0, 3, 5], counts[0, 0, 5], counts[0, 0, 0] = 6, 2, 4, 50
@@ -92,7 +92,7 @@ def test_a_coarse_vote_counts_for_the_true_label_it_allows() -> None:
 
 
 def test_a_vote_that_allows_o_is_correct_with_its_prior_precision() -> None:
-    """ "Not the first type", said 3 times where that type is true, and 30 times where O is."""
+    """A vote "not the first type": 3 times where that type is true, 30 times where O is."""
     allowed = allowed_with([0, 3, 4], [0, 3, 4])
     counts = np.zeros((2, 5, 7))
     counts[0, 1, 5], counts[0, 0, 5] = 3, 30

@@ -1,4 +1,4 @@
-"""Reliability of sources counted against a posterior, against loops."""
+"""Reliability of sources, compared with loops."""
 
 from __future__ import annotations
 

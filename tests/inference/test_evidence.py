@@ -9,7 +9,7 @@ from convener.inference.evidence import expected_emission_counts, log_evidence, 
 
 
 def random_votes(seed: int, tokens: int, sources: int, labels: int) -> np.ndarray[tuple[int, int], np.dtype[np.int16]]:
-    """Sources of every kind: mostly O, mostly silent, and talkative."""
+    """Votes of sources of every kind: mostly O, mostly abstaining, and with many entity votes."""
     rng = np.random.default_rng(seed)
     votes = rng.integers(-1, labels, (tokens, sources))
     usual, rest = rng.integers(-1, 1, sources), rng.random((tokens, sources))

@@ -1,4 +1,4 @@
-"""Gamma variables: their law, and their slopes against derivatives of the distribution function."""
+"""Gamma samples: their distribution, and gradients compared with derivatives of the distribution function."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ def seeded(seed: int = 0) -> Generator:
     return Generator().manual_seed(seed)
 
 
-def slope_of_quantile(a: float, drawn: np.ndarray[tuple[int], np.dtype[np.float64]]) -> np.ndarray:
-    """d log x / da where gammainc(a, x) stays as it is: minus its slopes' ratio."""
+def quantile_gradient(a: float, drawn: np.ndarray[tuple[int], np.dtype[np.float64]]) -> np.ndarray:
+    """d log x / da at fixed gammainc(a, x), by implicit differentiation."""
     step = 1e-5 * a
     by_a = (special.gammainc(a + step, drawn) - special.gammainc(a - step, drawn)) / (2 * step)
     return -by_a / (drawn * stats.gamma(a).pdf(drawn))  # type: ignore[no-any-return]
 
 
 def as_drawn(concentration: float, values: np.ndarray, dtype: type) -> GammaDraws:
-    """These variables, as if they had been drawn."""
-    whole = np.full(len(values), concentration, dtype)
+    """The given values as draws."""
+    concentrations = np.full(len(values), concentration, dtype)
     none = np.zeros(0, dtype)
     roots = np.cbrt(values / (concentration - 1 / 3)).astype(dtype)
-    return GammaDraws(whole, roots, np.zeros(0, np.int64), none, none)
+    return GammaDraws(concentrations, roots, np.zeros(0, np.int64), none, none)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -47,7 +47,7 @@ def test_samples_follow_the_gamma_distribution(concentration: float, dtype: type
 @pytest.mark.parametrize("concentration", [1.0, 2.0, 5.9, 6.0, 9.0, 30.0, 1e3, 1e5])
 def test_gradients_keep_the_quantile_fixed(concentration: float, dtype: type) -> None:
     values = stats.gamma(concentration).ppf(LEVELS)
-    expected = slope_of_quantile(concentration, values)
+    expected = quantile_gradient(concentration, values)
     found = log_gamma_grad(as_drawn(concentration, values, dtype))
     assert found.dtype == dtype
     np.testing.assert_allclose(found, expected, rtol=5e-4)
@@ -75,16 +75,16 @@ def test_proposals_are_rejected_with_their_probability() -> None:
 
 
 def test_samples_depend_on_the_generator_only() -> None:
-    whole = np.linspace(0.5, 3, 150, dtype=np.float32).reshape(50, 3)
-    first, again, other = (log_gamma_draws(sample_gamma(whole, seeded(seed))) for seed in (1, 1, 2))
+    concentrations = np.linspace(0.5, 3, 150, dtype=np.float32).reshape(50, 3)
+    first, again, other = (log_gamma_draws(sample_gamma(concentrations, seeded(seed))) for seed in (1, 1, 2))
     assert np.array_equal(first, again)
     assert not np.array_equal(first, other)
 
 
 def test_concentrations_are_not_modified() -> None:
-    whole = np.full((4, 2), 0.5)
-    drawn = sample_gamma(whole, seeded())
-    assert (whole == 0.5).all()
+    concentrations = np.full((4, 2), 0.5)
+    drawn = sample_gamma(concentrations, seeded())
+    assert (concentrations == 0.5).all()
     assert (drawn.boosted == 1.5).all()
 
 

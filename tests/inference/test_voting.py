@@ -1,4 +1,4 @@
-"""Simple votes, against loops written from the specification."""
+"""Token-wise voting, compared with loops."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.generators import datasets, sentence_lengths
 
 @st.composite
 def count_tables(draw: st.DrawFn) -> NDArray[np.int32]:
-    """How many votes each column has at each token; often none, often tied."""
+    """Numbers of votes by token and column; often none, often tied."""
     rows, columns = draw(st.integers(0, 12)), draw(st.integers(1, 5))
     cells = st.lists(st.integers(0, 2), min_size=rows * columns, max_size=rows * columns)
     return np.array(draw(cells), np.int32).reshape(rows, columns)

@@ -1,4 +1,4 @@
-"""Toy networks with a field, and all their paths."""
+"""Oracle of CRFs: enumeration of all paths; and small batches and networks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WIDTH = 3
 
 
 def batch_of(data: cv.Dataset, width: int = WIDTH) -> Batch:
-    """All of the data in float64, its features cut to a few columns."""
+    """The complete dataset as a batch in float64, with features truncated to a few columns."""
     batch = PackedDataset.from_dataset(data).batch()
     return replace(
         batch,
@@ -27,7 +27,7 @@ def batch_of(data: cv.Dataset, width: int = WIDTH) -> Batch:
 
 
 def shaken(net: Any) -> Any:
-    """The network in float64 with random weights, so that every part of it speaks."""
+    """The network in float64 with random weights, so that every parameter has an influence."""
     torch.manual_seed(1)
     for parameter in net.parameters():
         torch.nn.init.normal_(parameter, std=0.5)
@@ -35,16 +35,16 @@ def shaken(net: Any) -> Any:
 
 
 def paths_of(labels: int, length: int) -> np.ndarray:
-    """Every labelling of a sentence.  -> (P, T)"""
+    """All label paths of a sentence.  -> (P, T)"""
     return np.array(list(product(range(labels), repeat=length)), int)
 
 
-def score_of(path: Any, scores: Any, start: Any, moves: Any) -> float:
-    """One path's score, added up: scores (T, L), start (L,), moves (L, L)."""
+def score_of(path: Any, scores: Any, start: Any, transitions: Any) -> float:
+    """Score of one path: scores (T, L), start (L,), transitions (L, L)."""
     total = 0.0
     for t, label in enumerate(path):
         total += float(scores[t, label])
-        total += float(start[label] if t == 0 else moves[path[t - 1], label])
+        total += float(start[label] if t == 0 else transitions[path[t - 1], label])
     return total
 
 

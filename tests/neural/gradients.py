@@ -1,4 +1,4 @@
-"""The objective of a whole network: its gradient by every weight, and its twin."""
+"""Checks of the objective of a network: gradients of all weights, and the reference objective."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from convener.neural.batch import Batch
 from tests.oracles.chain import chain_objective_reference
 
 
-class _Whole(torch.nn.Module):
-    """A value that depends on a network as a module, so that its weights can be put in."""
+class _ValueModule(torch.nn.Module):
+    """A function of a network as a module, so that its weights can be replaced."""
 
     def __init__(self, net: Any, value: Callable[[], Tensor]) -> None:
         super().__init__()
@@ -24,24 +24,24 @@ class _Whole(torch.nn.Module):
         return self.value()
 
 
-def gradient_by_weights_is_right(net: Any, value: Callable[[], Tensor], **how: Any) -> bool:
-    """The gradient of a value by all weights of the network against differences."""
-    whole = _Whole(net, value)
-    names = [name for name, _ in whole.named_parameters()]
+def gradient_by_weights_is_right(net: Any, value: Callable[[], Tensor], **options: Any) -> bool:
+    """Whether the gradient of a value with respect to all weights matches finite differences."""
+    module = _ValueModule(net, value)
+    names = [name for name, _ in module.named_parameters()]
 
     def value_of(*weights: Tensor) -> Tensor:
         given = dict(zip(names, weights, strict=True))
-        found: Tensor = torch.func.functional_call(whole, given, ())
+        found: Tensor = torch.func.functional_call(module, given, ())
         return found
 
-    weights = tuple(p.detach().clone().requires_grad_() for p in whole.parameters())
-    return torch.autograd.gradcheck(value_of, weights, **how)
+    weights = tuple(p.detach().clone().requires_grad_() for p in module.parameters())
+    return torch.autograd.gradcheck(value_of, weights, **options)
 
 
-def gradient_is_right(net: Any, batch: Batch, tau: float, **how: Any) -> bool:
-    """The gradient of the chain's objective by all weights against differences."""
+def gradient_is_right(net: Any, batch: Batch, tau: float, **options: Any) -> bool:
+    """Whether the gradient of the chain objective with respect to all weights matches finite differences."""
     loss = chain_loss(net, tau, sample=False)
-    return gradient_by_weights_is_right(net, lambda: loss(batch, torch.Generator()), **how)
+    return gradient_by_weights_is_right(net, lambda: loss(batch, torch.Generator()), **options)
 
 
 def assert_loss_is_that_of_the_twin(net: Any, batch: Batch) -> None:

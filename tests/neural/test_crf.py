@@ -1,4 +1,4 @@
-"""Conditional random fields against all paths, written out."""
+"""CRFs, compared with the enumeration of all paths."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ Field = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 def field_of(seed: int, labels: int, lengths: list[int], spread: float, *, by_token: bool, dtype: Any) -> Field:
-    """Scores that are not normalised in any way, up to `spread` above and below zero."""
+    """Random scores in [-spread, spread], not normalized."""
     rng = np.random.default_rng(seed)
     offsets = torch.tensor([0, *np.cumsum(np.array(lengths, np.int64))])
     rows = int(offsets[-1])
     shape = (rows, labels, labels) if by_token else (labels, labels)
-    scores, moves = (rng.uniform(-spread, spread, s) for s in ((rows, labels), shape))
-    return torch.tensor(scores, dtype=dtype), torch.tensor(moves, dtype=dtype), offsets
+    scores, transitions = (rng.uniform(-spread, spread, s) for s in ((rows, labels), shape))
+    return torch.tensor(scores, dtype=dtype), torch.tensor(transitions, dtype=dtype), offsets
 
 
 def fields(spread: float, dtype: Any = torch.float64) -> st.SearchStrategy[Field]:
@@ -43,8 +43,8 @@ def fields(spread: float, dtype: Any = torch.float64) -> st.SearchStrategy[Field
 
 
 def sentences(field: Field) -> list[tuple[np.ndarray, np.ndarray]]:
-    """All paths (P, T) of each sentence and their scores (P,), added up one at a time."""
-    scores, moves, offsets = (x.detach().double().numpy() for x in field)
+    """All paths (P, T) of each sentence and their scores (P,)."""
+    scores, transitions, offsets = (x.detach().double().numpy() for x in field)
     found, labels = [], scores.shape[1]
     for a, b in zip(offsets.astype(int), offsets[1:].astype(int), strict=False):
         paths = np.array(list(product(range(labels), repeat=b - a)), int)
@@ -53,7 +53,7 @@ def sentences(field: Field) -> list[tuple[np.ndarray, np.ndarray]]:
             for t, label in enumerate(path):
                 energy[number] += scores[a + t, label]
                 if t > 0:
-                    matrix = moves if moves.ndim == 2 else moves[a + t]
+                    matrix = transitions if transitions.ndim == 2 else transitions[a + t]
                     energy[number] += matrix[path[t - 1], label]
         found.append((paths, energy))
     return found
@@ -68,12 +68,12 @@ def test_log_partition_sums_over_all_paths(field: Field) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @given(data=st.data())
 def test_large_scores_are_exact(dtype: Any, data: st.DataObject) -> None:
-    scores, moves, offsets = field = data.draw(fields(800.0, dtype))
-    inputs = scores.requires_grad_(), moves.requires_grad_()
+    scores, transitions, offsets = field = data.draw(fields(800.0, dtype))
+    inputs = scores.requires_grad_(), transitions.requires_grad_()
     value = log_partition(*inputs, offsets)
     tolerance = {"rtol": 1e-5, "atol": 2e-3} if dtype == torch.float32 else {"rtol": 1e-9}
     by_scores, by_moves = torch.autograd.grad(value.sum(), inputs)
-    wanted_scores, wanted_moves = (torch.zeros_like(x).double().numpy() for x in inputs)
+    wanted_scores, expected_transitions = (torch.zeros_like(x).double().numpy() for x in inputs)
     for m, (paths, energy) in enumerate(sentences(field)):
         total = np.logaddexp.reduce(energy)
         np.testing.assert_allclose(value[m].item(), total, **tolerance)
@@ -81,17 +81,17 @@ def test_large_scores_are_exact(dtype: Any, data: st.DataObject) -> None:
         for t in range(paths.shape[1]):
             np.add.at(wanted_scores[first + t], paths[:, t], p)
             if t > 0:
-                target = wanted_moves if moves.ndim == 2 else wanted_moves[first + t]
+                target = expected_transitions if transitions.ndim == 2 else expected_transitions[first + t]
                 np.add.at(target, (paths[:, t - 1], paths[:, t]), p)
     near = 2e-3 if dtype == torch.float32 else 1e-9
     np.testing.assert_allclose(by_scores, wanted_scores, atol=near)
-    np.testing.assert_allclose(by_moves, wanted_moves, atol=near)
+    np.testing.assert_allclose(by_moves, expected_transitions, atol=near)
 
 
 @pytest.mark.parametrize("by_token", [False, True])
 def test_gradients(by_token: bool) -> None:
-    scores, moves, offsets = field_of(1, 3, [3, 0, 1, 4], 4.0, by_token=by_token, dtype=torch.float64)
-    inputs = scores.requires_grad_(), moves.requires_grad_()
+    scores, transitions, offsets = field_of(1, 3, [3, 0, 1, 4], 4.0, by_token=by_token, dtype=torch.float64)
+    inputs = scores.requires_grad_(), transitions.requires_grad_()
     labels = torch.tensor([0, 1, 2, 1, 0, 0, 2, 1])
     soft = torch.rand(8, 3, dtype=torch.float64).softmax(1)
     for value in (
@@ -115,10 +115,10 @@ def test_path_score_is_the_score_of_the_path(field: Field, seed: int) -> None:
 
 @given(fields(5.0), st.integers(0, 100))
 def test_expected_score_is_the_mean_over_independent_labels(field: Field, seed: int) -> None:
-    scores, moves, offsets = field
+    scores, transitions, offsets = field
     q = torch.tensor(np.random.default_rng(seed).dirichlet(np.ones(scores.shape[1]), len(scores)))
     q = q.reshape(scores.shape)
-    found = expected_score(scores, moves, q, offsets)
+    found = expected_score(scores, transitions, q, offsets)
     for m, (paths, energy) in enumerate(sentences(field)):
         rows = q[offsets[m] : offsets[m + 1]].numpy()
         chance = rows[np.arange(paths.shape[1]), paths].prod(axis=1)
@@ -127,10 +127,12 @@ def test_expected_score_is_the_mean_over_independent_labels(field: Field, seed: 
 
 @given(fields(5.0), st.integers(0, 100))
 def test_one_hot_probabilities_give_the_path_score(field: Field, seed: int) -> None:
-    scores, moves, offsets = field
+    scores, transitions, offsets = field
     labels = torch.tensor(np.random.default_rng(seed).integers(0, scores.shape[1], len(scores)))
     sure = torch.eye(scores.shape[1], dtype=torch.float64)[labels]
-    torch.testing.assert_close(expected_score(scores, moves, sure, offsets), path_score(scores, moves, labels, offsets))
+    torch.testing.assert_close(
+        expected_score(scores, transitions, sure, offsets), path_score(scores, transitions, labels, offsets)
+    )
 
 
 @given(fields(20.0))
@@ -152,12 +154,12 @@ class TestModule:
     START = torch.tensor([1, 1, 0])
 
     def test_weights_are_scores_of_first_labels_and_transitions(self) -> None:
-        scores, moves, offsets = field_of(2, 3, [2, 0, 3], 2.0, by_token=False, dtype=torch.float64)
+        scores, transitions, offsets = field_of(2, 3, [2, 0, 3], 2.0, by_token=False, dtype=torch.float64)
         crf = CRF(3, self.LEGAL, self.START).double()
         with torch.no_grad():
-            crf.transitions.copy_(moves)
+            crf.transitions.copy_(transitions)
             crf.start_transitions.copy_(torch.tensor([0.3, -1.0, 2.0]))
-        floored = moves + ILLEGAL_LOGIT * (1 - self.LEGAL)
+        floored = transitions + ILLEGAL_LOGIT * (1 - self.LEGAL)
         with_start = scores.clone()
         with_start[[0, 2]] += torch.tensor([0.3, -1.0, 2.0 + ILLEGAL_LOGIT], dtype=torch.float64)
         field = with_start, floored, offsets

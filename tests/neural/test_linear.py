@@ -1,4 +1,4 @@
-"""The narrow layer against torch's own."""
+"""The linear layer for few outputs, compared with torch."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from torch.nn import functional
 from convener.neural.linear import linear
 
 
-def parts(rows: int, width: int, outputs: int, dtype: torch.dtype) -> list[torch.Tensor]:
-    chance = torch.Generator().manual_seed(rows + 31 * outputs)
+def random_inputs(rows: int, width: int, outputs: int, dtype: torch.dtype) -> list[torch.Tensor]:
+    generator = torch.Generator().manual_seed(rows + 31 * outputs)
     shapes = (rows, width), (outputs, width), (outputs,)
-    return [torch.randn(x, generator=chance, dtype=dtype, requires_grad=True) for x in shapes]
+    return [torch.randn(x, generator=generator, dtype=dtype, requires_grad=True) for x in shapes]
 
 
 @given(st.integers(0, 40), st.integers(1, 9), st.integers(1, 67), st.sampled_from(["single", "double"]))
 def test_values_and_gradients_match_torch(rows: int, width: int, outputs: int, precision: str) -> None:
-    given = parts(rows, width, outputs, getattr(torch, {"single": "float"}.get(precision, "double")))
+    given = random_inputs(rows, width, outputs, getattr(torch, {"single": "float"}.get(precision, "double")))
     weights = torch.randn(rows, outputs, dtype=given[0].dtype)
     results = []
     for layer in (linear, functional.linear):
@@ -31,11 +31,11 @@ def test_values_and_gradients_match_torch(rows: int, width: int, outputs: int, p
 
 
 def test_gradcheck() -> None:
-    assert torch.autograd.gradcheck(linear, parts(7, 5, 4, torch.float64))
+    assert torch.autograd.gradcheck(linear, random_inputs(7, 5, 4, torch.float64))
 
 
 def test_rows_without_requires_grad_get_no_gradient() -> None:
-    rows, weight, bias = parts(9, 5, 4, torch.float64)
+    rows, weight, bias = random_inputs(9, 5, 4, torch.float64)
     linear(rows.detach(), weight, bias).sum().backward()
     assert rows.grad is None
     torch.testing.assert_close(bias.grad, torch.full((4,), 9.0, dtype=torch.float64))
@@ -49,8 +49,8 @@ def threads() -> object:
 
 
 def test_a_row_does_not_depend_on_others_or_on_threads(threads) -> None:  # type: ignore[no-untyped-def]
-    """Neither on its neighbours nor on the number of threads, to the last bit."""
-    rows, weight, bias = parts(9000, 24, 25, torch.float32)
+    """Results are equal bit for bit."""
+    rows, weight, bias = random_inputs(9000, 24, 25, torch.float32)
     results = []
     for number in (1, 2):
         threads(number)

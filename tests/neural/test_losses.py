@@ -1,4 +1,4 @@
-"""Expected cross-entropy against closed forms and torch's own."""
+"""Expected cross-entropy, compared with closed forms and torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scores of labels, against sums written out token by token."""
+"""The linear token scorer, compared with a loop over tokens."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_initial_scores_are_zero() -> None:
 
 def test_dropout_needs_a_generator() -> None:
     scorer, batch = scorer_of(1, dropout=0.5), batch_of([5, 2])
-    whole = scorer(batch)
-    torch.testing.assert_close(scorer(batch), whole)
+    expected = scorer(batch)
+    torch.testing.assert_close(scorer(batch), expected)
     drawn = scorer(batch, torch.Generator().manual_seed(0))
-    assert not torch.allclose(drawn, whole)
+    assert not torch.allclose(drawn, expected)

@@ -1,4 +1,4 @@
-"""Scores read off tokens, against a loop over tokens."""
+"""The token scorer, compared with a loop over tokens."""
 
 from __future__ import annotations
 

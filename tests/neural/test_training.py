@@ -1,4 +1,4 @@
-"""The loop on a network small enough to know what it must do."""
+"""The training loop on a small network."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def loss_of(net: Toy, part: str) -> Callable[[Batch, Generator], Tensor]:
     return loss
 
 
-def stages(net: Toy, packing: PackedDataset, **changes: object) -> list[Stage]:
-    common = {"data": packing, "learning_rate": 0.01, "max_epochs": 6, "patience": 10} | changes
+def stages(net: Toy, packed: PackedDataset, **changes: object) -> list[Stage]:
+    common = {"data": packed, "learning_rate": 0.01, "max_epochs": 6, "patience": 10} | changes
     return [
         Stage(name=part, loss=loss_of(net, part), trains=(part,), **common)  # type: ignore[arg-type]
         for part in ("first", "second")
@@ -49,18 +49,18 @@ def weights(net: nn.Module) -> list[bytes]:
     return [tensor.numpy().tobytes() for tensor in net.state_dict().values()]
 
 
-def trained(packing: PackedDataset, **changes: object) -> tuple[Toy, list[EpochRecord]]:
+def trained(packed: PackedDataset, **changes: object) -> tuple[Toy, list[EpochRecord]]:
     torch.manual_seed(0)
     net = Toy()
-    return net, train_network(net, stages(net, packing), schedule(**changes))
+    return net, train_network(net, stages(net, packed), schedule(**changes))
 
 
 def test_the_loss_falls_and_only_named_groups_change(encoded: cv.Dataset) -> None:
-    packing = PackedDataset.from_dataset(encoded)
+    packed = PackedDataset.from_dataset(encoded)
     torch.manual_seed(0)
     net = Toy()
     before = net.second.weight.detach().clone()
-    history = train_network(net, stages(net, packing)[:1], schedule())
+    history = train_network(net, stages(net, packed)[:1], schedule())
     losses = [item.loss for item in history if item.loss is not None]
     assert losses[-1] < 0.7 * losses[0]
     assert torch.equal(net.second.weight, before)
@@ -68,18 +68,18 @@ def test_the_loss_falls_and_only_named_groups_change(encoded: cv.Dataset) -> Non
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_does_not(encoded: cv.Dataset) -> None:
-    packing = PackedDataset.from_dataset(encoded)
-    assert weights(trained(packing)[0]) == weights(trained(packing)[0])
-    assert weights(trained(packing)[0]) != weights(trained(packing, seed=4)[0])
+    packed = PackedDataset.from_dataset(encoded)
+    assert weights(trained(packed)[0]) == weights(trained(packed)[0])
+    assert weights(trained(packed)[0]) != weights(trained(packed, seed=4)[0])
 
 
 def test_schedule_and_clipping_equal_a_plain_loop(encoded: cv.Dataset) -> None:
     """AdamW with warm-up, decay to zero and clipped gradients, written out."""
-    packing, epochs, lr = PackedDataset.from_dataset(encoded), 3, 0.05
+    packed, epochs, lr = PackedDataset.from_dataset(encoded), 3, 0.05
     torch.manual_seed(0)
     net, plain = Toy(), Toy()
     plain.load_state_dict(net.state_dict())
-    only = stages(net, packing, max_epochs=epochs, learning_rate=lr)[:1]
+    only = stages(net, packed, max_epochs=epochs, learning_rate=lr)[:1]
     train_network(net, only, schedule(lr_schedule=linear_warmup(0.25), max_grad_norm=0.1, weight_decay=0.3))
 
     groups = [
@@ -87,11 +87,11 @@ def test_schedule_and_clipping_equal_a_plain_loop(encoded: cv.Dataset) -> None:
         {"params": [plain.first.bias], "weight_decay": 0.0},
     ]
     optimizer = torch.optim.AdamW(groups, lr=lr)
-    loss_of_batch, total, step = loss_of(plain, "first"), epochs * len(list(packing.batches(8))), 0
+    loss_of_batch, total, step = loss_of(plain, "first"), epochs * len(list(packed.batches(8))), 0
     for epoch in range(epochs):
         rng = np.random.default_rng((3, 0, epoch))
         generator = torch.Generator().manual_seed(int(rng.integers(1 << 62)))
-        for batch in packing.batches(8, rng):
+        for batch in packed.batches(8, rng):
             share = (step + 0.5) / total
             factor = share / 0.25 if share < 0.25 else (1 - share) / 0.75
             for group in optimizer.param_groups:
@@ -172,20 +172,20 @@ class KilledError(Exception):
 def test_training_resumed_after_any_epoch_ends_with_the_same_weights(
     encoded: cv.Dataset, tmp_path: Path, moment: int
 ) -> None:
-    packing = PackedDataset.from_dataset(encoded)
+    packed = PackedDataset.from_dataset(encoded)
 
     def score_of(net: Toy) -> Callable[[], float]:
         return lambda: -float(sum(part.detach().square().sum() for part in net.parameters()))
 
-    def fit(journal: TrainingCheckpoint | None, net: Toy, stop: int | None) -> None:
-        parts = stages(net, packing)
+    def fit(checkpoint: TrainingCheckpoint | None, net: Toy, stop: int | None) -> None:
+        parts = stages(net, packed)
         if stop is not None:
             count = 0
 
             def guard(loss: Callable[[Batch, Generator], Tensor]) -> Callable[..., Tensor]:
                 def guarded(batch: Batch, generator: Generator) -> Tensor:
                     nonlocal count
-                    if count == stop * len(list(packing.batches(8))):
+                    if count == stop * len(list(packed.batches(8))):
                         raise KilledError
                     count += 1
                     return loss(batch, generator)
@@ -193,7 +193,7 @@ def test_training_resumed_after_any_epoch_ends_with_the_same_weights(
                 return guarded
 
             parts = [Stage(**(vars(stage) | {"loss": guard(stage.loss)})) for stage in parts]
-        train_network(net, parts, schedule(validation_score=score_of(net), checkpoint=journal))
+        train_network(net, parts, schedule(validation_score=score_of(net), checkpoint=checkpoint))
 
     torch.manual_seed(0)
     straight = Toy()
@@ -204,34 +204,34 @@ def test_training_resumed_after_any_epoch_ends_with_the_same_weights(
         fit(TrainingCheckpoint(tmp_path, "work"), killed, moment)
     again = Toy()
     if (tmp_path / "training.safetensors").is_file():
-        nn.init.ones_(again.first.weight)  # all comes from the journal
+        nn.init.ones_(again.first.weight)  # overwritten by the checkpoint
     fit(TrainingCheckpoint(tmp_path, "work"), again, None)
     assert weights(again) == weights(straight)
     assert not any(tmp_path.iterdir())
 
 
 def test_a_checkpoint_with_another_fingerprint_is_ignored(encoded: cv.Dataset, tmp_path: Path) -> None:
-    journal = TrainingCheckpoint(tmp_path, "one")
-    journal.write({"x": torch.ones(2)}, {"stage": 0})
+    checkpoint = TrainingCheckpoint(tmp_path, "one")
+    checkpoint.write({"x": torch.ones(2)}, {"stage": 0})
     assert TrainingCheckpoint(tmp_path, "two").read() is None
     kept = TrainingCheckpoint(tmp_path, "one").read()
     assert kept is not None
     assert kept[1] == {"stage": 0}
-    journal.path.write_bytes(b"damaged")
-    assert journal.read() is None
+    checkpoint.path.write_bytes(b"damaged")
+    assert checkpoint.read() is None
 
 
 def test_fingerprints_depend_on_settings_and_data(encoded: cv.Dataset, tmp_path: Path) -> None:
     one = checkpoint_for(tmp_path, {"lr": 1}, encoded)
     names = {
-        journal.fingerprint
-        for journal in (
+        checkpoint.fingerprint
+        for checkpoint in (
             one,
             checkpoint_for(tmp_path, {"lr": 2}, encoded),
             checkpoint_for(tmp_path, {"lr": 1}, encoded[:20]),
             checkpoint_for(tmp_path, {"lr": 1}, encoded.select_sources(encoded.sources[:2])),
         )
-        if journal is not None
+        if checkpoint is not None
     }
     assert len(names) == 4
     assert one is not None

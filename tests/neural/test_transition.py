@@ -1,4 +1,4 @@
-"""Moves that see neighbours, against sums written out token by token."""
+"""The transition network with context, compared with a loop over tokens."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ def test_neighbours_of_the_same_sentence_contribute_to_logits(context: int, leng
     net, batch = net_of(context), batch_of(lengths)
     found = net.transition_logits(batch)
     assert found.shape == (sum(lengths), LABELS, LABELS)
-    around = net.context_weight.view(2 * context, LABELS, WIDTH)
+    context_weight = net.context_weight.view(2 * context, LABELS, WIDTH)
     steps = [step for step in range(-context, context + 1) if step]
     for first, last in zip(batch.offsets, batch.offsets[1:], strict=False):
         for t in range(first, last):
             expected = net.transition_layer(batch.tokens[t]).view(LABELS, LABELS).clone()
             for number, step in enumerate(steps):
                 if first <= t + step < last:
-                    expected += around[number] @ batch.tokens[t + step]
+                    expected += context_weight[number] @ batch.tokens[t + step]
             torch.testing.assert_close(found[t], expected)
 
 
 def test_context_weights_have_a_gradient() -> None:
     net, batch = net_of(2), batch_of([4, 1, 3])
 
-    def value(around: torch.Tensor) -> torch.Tensor:
-        given = {"context_weight": around}
+    def value(context_weight: torch.Tensor) -> torch.Tensor:
+        given = {"context_weight": context_weight}
         return torch.func.functional_call(_Moves(net, batch), _named(given), ())
 
     assert torch.autograd.gradcheck(value, (net.context_weight.detach().clone().requires_grad_(),))
@@ -72,8 +72,8 @@ def _named(weights: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 def test_dropout_is_equal_for_all_tokens_and_needs_a_generator() -> None:
     net, batch = net_of(0, dropout=0.5), batch_of([40])
     with torch.no_grad():
-        whole = net.transition_logits(batch)
-        torch.testing.assert_close(net.transition_logits(batch), whole)
+        expected = net.transition_logits(batch)
+        torch.testing.assert_close(net.transition_logits(batch), expected)
         weight, plain = net.transition_layer.weight.clone(), net_of(0)
         seen = set()
         for seed in range(40):
@@ -85,7 +85,7 @@ def test_dropout_is_equal_for_all_tokens_and_needs_a_generator() -> None:
                     seen.add(stays)
                     break
             else:
-                pytest.fail("no choice of features gives these moves")
+                pytest.fail("no subset of features gives these logits")
     assert len(seen) > 8
 
 
