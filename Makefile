@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # The venv is rebuilt only when its ingredients change.
 INGREDIENTS := pyproject.toml constraints.txt
 
-.PHONY: demo test quick lint types tests wheel check-versions bench bench-read bench-chain bench-hmm bench-crowd bench-classic bench-step bench-encode bench-lf bench-paper bench-quality bench-report screenshots clean
+.PHONY: demo test quick lint types tests wheel check-versions bench bench-read bench-chain bench-hmm bench-crowd bench-step bench-encode bench-lf bench-paper bench-quality bench-report screenshots clean
 
 demo: $(VENV)/installed
 	$(BIN)/convener demo
@@ -55,9 +55,15 @@ check-versions: $(VENV)/installed-dev
 	$(BIN)/python tools/check_python_versions.py
 
 # Slow; results with date, seed, machine and versions go to benchmarks/results.
-bench: bench-read bench-chain bench-hmm bench-crowd bench-classic bench-step bench-encode bench-lf bench-paper bench-quality bench-report
+SPEED_BENCHMARKS := bench-chain bench-step bench-hmm bench-read bench-encode bench-lf bench-report
+BENCHMARKS := bench-paper bench-quality bench-crowd
 
-bench-read bench-chain bench-hmm bench-crowd bench-classic bench-step bench-encode bench-lf bench-paper bench-quality bench-report: bench-%: $(VENV)/installed-bench
+bench: $(SPEED_BENCHMARKS) $(BENCHMARKS)
+
+$(SPEED_BENCHMARKS): bench-%: $(VENV)/installed-bench
+	$(BIN)/python -m benchmarks.speed.$*
+
+$(BENCHMARKS): bench-%: $(VENV)/installed-bench
 	$(BIN)/python -m benchmarks.$*
 
 $(VENV)/bin/python:

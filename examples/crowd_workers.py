@@ -1,6 +1,6 @@
-"""From a table of crowd annotations to labels and a rating of the workers.
+"""Aggregate crowd annotations from a CSV table and estimate the reliability of the workers.
 
-Three workers mark places; the third is careless. Who has no row for a document did not see it.
+Three workers mark places; the third is careless. A worker without a row for a document did not see it.
 """
 
 import csv
@@ -11,8 +11,8 @@ import convener as cv
 
 TEXTS = [f"They moved from {a} to {b} ." for a, b in [("Oslo", "Lima"), ("Porto", "Riga")] * 10]
 
-with TemporaryDirectory() as room:
-    table = Path(room) / "crowd.csv"
+with TemporaryDirectory() as folder:
+    table = Path(folder) / "crowd.csv"
     with table.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)
         rows.writerow(["doc_id", "source", "start", "end", "label", "text"])
@@ -23,7 +23,7 @@ with TemporaryDirectory() as room:
                 for word in (first, second):
                     at = text.index(word)
                     rows.writerow([number, worker, at, at + len(word), "LOC", ""])
-            if number % 4 == 0:  # marks a verb, and misses the places
+            if number % 4 == 0:  # marks a verb and misses the places
                 rows.writerow([number, "eve", 5, 10, "LOC", ""])
             elif number % 4 == 1:  # saw the document and marked nothing
                 rows.writerow([number, "eve", "", "", "", ""])

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import settings
 
 import convener as cv
-from convener.features import Standardizer
+from convener.data.features import Standardizer
 
 # Machines are shared: no example is late, and fifty of them are enough for every run. What is
 # drawn differs from run to run, but not where a submission is judged.

@@ -15,15 +15,14 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 from numpy.typing import NDArray
 
-from convener.data import Dataset, Text
-from convener.io.formats import Format, LabeledData
-from convener.io.options import ReadOptions, WriteOptions
-from convener.io.report import Issues
-from convener.packed import StringArray, lengths_to_offsets
-from convener.predictions import Predictions
-from convener.schemes import SCHEMES
-from convener.spans import Span, Spans
-from convener.tags import TagSet
+from convener.data.dataset import Dataset, Text
+from convener.data.issues import Issues
+from convener.data.predictions import Predictions
+from convener.data.ragged import StringArray, lengths_to_offsets
+from convener.data.schemes import SCHEMES
+from convener.data.spans import Span, Spans
+from convener.data.tags import TagSet
+from convener.io.formats import Format, LabeledData, ReadOptions, WriteOptions
 
 TYPES = ["PER", "LOC", "O", "B-X", "I", "a type, with space", "病名", "Zoë", "_", "-", "🙂"]
 WORDS = ["Ada", "x", "北京", "é", "e\u0301", "🙂", "👩‍🔬", "don't", "a\u00a0b", "\ud800", "ﬁ", "7"]

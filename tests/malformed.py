@@ -1,4 +1,4 @@
-"""A directory of malformed files, and what the error must say of each."""
+"""Malformed files of every format, and what the error message of each must contain."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ WRENCH = {"0": {"label": [[0, 1, "PER"]], "data": {"text": ["Ada", "ran"]}, "wea
 
 
 def wrench(**changes: object) -> str:
-    """One Wrench item with some fields changed."""
+    """Return a Wrench file of one item with some fields changed."""
     return json.dumps({"0": WRENCH["0"] | changes})
 
 
 def line(**fields: object) -> str:
-    """One JSON Lines record."""
+    """Return one JSON lines record."""
     return json.dumps({"tokens": ["Ada", "ran"]} | fields) + "\n"
 
 
 def table(*rows: str, header: str = "doc_id,source,start,end,label,text") -> str:
-    """A long table as CSV."""
+    """Return a long table as CSV."""
     return "\n".join([header, *rows]) + "\n"
 
 
 def arrays(**values: object) -> bytes:
-    """An npz file."""
+    """Return an npz file."""
     buffer = io.BytesIO()
     np.savez(buffer, **values)  # type: ignore[arg-type]
     return buffer.getvalue()
 
 
 def objects() -> bytes:
-    """An npz file that could only be read by unpickling."""
+    """Return an npz file that could only be read by unpickling."""
     return arrays(votes=np.array([{"a": 1}], dtype=object))
 
 
 def archive(name: str, content: bytes) -> bytes:
-    """A zip file with one member."""
+    """Return a zip file with one member."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as file:
         file.writestr(name, content)
@@ -51,7 +51,7 @@ def archive(name: str, content: bytes) -> bytes:
 
 JUNK = bytes(range(256)) * 4
 
-# name: (content, what the one line must hold beside the name of the file)
+# name: (content, what the one-line message must contain besides the file name)
 FILES: dict[str, tuple[str | bytes, str]] = {
     "empty.json": ("", "empty"),
     "empty.conll": ("", "empty"),
@@ -74,7 +74,7 @@ FILES: dict[str, tuple[str | bytes, str]] = {
     "nan.json": (wrench(score=float("nan")), "NaN"),
     "twice.json": (
         '{"0": %s, "0": %s}' % ((json.dumps(WRENCH["0"]),) * 2),
-        "item '0' occurs twice",
+        "duplicate item '0'",
     ),
     "no-text.json": (wrench(data={}), "item '0'"),
     "text-of-numbers.json": (wrench(data={"text": [1, 2]}), "item '0'"),
@@ -128,7 +128,7 @@ SHAPES: dict[str, Callable[[Path], object]] = {
 
 
 def build(folder: Path) -> list[str]:
-    """Write all of them; returns the names."""
+    """Write all malformed files; returns their names."""
     for name, (content, _) in FILES.items():
         raw = content.encode("utf-8") if isinstance(content, str) else content
         (folder / name).write_bytes(raw)

@@ -1,4 +1,4 @@
-"""The README and the docs run: Python blocks as they stand, shell lines that call convener."""
+"""README and docs: Python blocks and `convener` commands run, links resolve, parameter tables match the code."""
 
 from __future__ import annotations
 
@@ -6,35 +6,43 @@ import re
 import shlex
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 import convener as cv
 from convener.cli import main
+from convener.io import formats
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-PYTHON = re.compile(r"```python\n(.*?)```", re.DOTALL)
-SHELL = re.compile(r"```console\n(.*?)```", re.DOTALL)
-LINK = re.compile(r"\]\(([^)#]+?)(?:#[^)]*)?\)")
+MODEL_PAGES = ROOT / "docs" / "models"
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PYTHON_BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
+CONSOLE_BLOCK = re.compile(r"```console\n(.*?)```", re.DOTALL)
+LINK = re.compile(r"\]\(([^)#]*)(?:#([^)]*))?\)")
+PARAMETER_COLUMNS = ["setting", "default", "range", "meaning", "neutral value"]
+
+
+def page_id(page: Path) -> str:
+    return page.relative_to(ROOT).with_suffix("").as_posix().removeprefix("docs/")
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder in which `convener demo` was run, as the pages assume."""
-    folder = tmp_path_factory.mktemp("desk")
+def demo_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that contains the output of `convener demo`, as the pages assume."""
+    folder = tmp_path_factory.mktemp("docs")
     with pytest.raises(SystemExit):
         main(["demo", "-o", str(folder / "convener-demo")])
     return folder
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_python_blocks_run(page: Path, desk: Path) -> None:
-    for block in PYTHON.findall(page.read_text(encoding="utf-8")):
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_python_blocks_run(page: Path, demo_folder: Path) -> None:
+    for block in PYTHON_BLOCK.findall(page.read_text(encoding="utf-8")):
         done = subprocess.run(
             [sys.executable, "-W", "error::convener.ConvenerWarning", "-c", block],
-            cwd=desk,
+            cwd=demo_folder,
             capture_output=True,
             text=True,
             check=False,
@@ -42,73 +50,71 @@ def test_python_blocks_run(page: Path, desk: Path) -> None:
         assert done.returncode == 0, f"{page.name}:\n{block}\n{done.stderr}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_shell_lines_run(page: Path, desk: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(desk)
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_console_commands_run(page: Path, demo_folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(demo_folder)
     monkeypatch.setattr(sys, "argv", ["convener"])
-    for block in SHELL.findall(page.read_text(encoding="utf-8")):
+    for block in CONSOLE_BLOCK.findall(page.read_text(encoding="utf-8")):
         for line in block.splitlines():
             if not line.startswith("$ convener "):
                 continue
-            words = shlex.split(line.removeprefix("$ convener "), comments=True)
+            arguments = shlex.split(line.removeprefix("$ convener "), comments=True)
             with pytest.raises(SystemExit) as stop:
-                main([word.replace("my-", f"{tmp_path}/my-") for word in words])
+                main([argument.replace("my-", f"{tmp_path}/my-") for argument in arguments])
             assert stop.value.code == 0, f"{page.name}: {line}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_links_lead_somewhere(page: Path) -> None:
-    for target in LINK.findall(page.read_text(encoding="utf-8")):
-        if "://" not in target:
-            assert (page.parent / target).exists(), f"{page.name}: {target}"
+@pytest.mark.parametrize("page", PAGES, ids=page_id)
+def test_links_resolve(page: Path) -> None:
+    for path, anchor in LINK.findall(page.read_text(encoding="utf-8")):
+        if "://" in path:
+            continue
+        target = page.parent / path if path else page
+        assert target.exists(), f"{page.name}: {path}"
+        if anchor:
+            assert anchor in heading_anchors(target), f"{page.name}: {path}#{anchor}"
 
 
-def test_the_list_of_models_is_complete() -> None:
-    listed = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
-    missing = [name for name in cv.list_models() if f"`{name}`" not in listed]
-    assert missing == []
+def heading_anchors(page: Path) -> set[str]:
+    """Anchors of the headings of a Markdown page, as GitHub makes them."""
+    titles = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
-def said_defaults() -> list[tuple[str, str, str]]:
-    """(model, setting, default) of all rows of settings in models.md that tell plain values."""
-    found, known = [], set(cv.list_models())
-    page = (ROOT / "docs" / "models.md").read_text(encoding="utf-8")
-    for section in page.split("\n## ")[1:]:
-        title, models = section.partition("\n")[0], []
-        for line in section.splitlines():
-            cells = [cell.strip() for cell in line.split("|")[1:-1]]
-            if cells[:1] == ["setting"]:
-                named = [cell.split(", ") for cell in cells]
-                models = [some for some in named if set(some) <= known] or [[title]]
-            elif models and cells and cells[0].startswith("`"):
-                names = re.findall("`(.+?)`", cells[0])
-                for some, cell in zip(models, cells[-len(models) :], strict=True):
-                    values = [value.strip("`") for value in cell.split(", ")]
-                    if len(values) == len(names) and not any(" " in value for value in values):
-                        told = zip(names, values, strict=True)
-                        found += [(model, *row) for row in told for model in some]
-    return found
+def test_every_model_has_a_page_and_is_in_the_index() -> None:
+    index = (MODEL_PAGES / "README.md").read_text(encoding="utf-8")
+    for name in cv.list_models():
+        assert f"[`{name}`]({name}.md)" in index
+        assert (MODEL_PAGES / f"{name}.md").is_file()
 
 
-def test_defaults_in_the_docs_are_those_of_the_code() -> None:
-    told = said_defaults()
-    networks = {"chmm", "chmm-fe", "sparse-chmm", "dws", "connet"}
-    assert {"hmm", *networks} <= {model for model, _, _ in told}
-    wrong = []
-    for model, name, value in told:
-        default = getattr(cv.get_model(model).Config(), name)
-        same = value == {None: "none", True: "true", False: "false"}.get(default, default)
-        if not same and re.fullmatch(r"[\d.e-]+", value):
-            same = float(value) == default
-        if not same and not (default is None and value == "estimated"):
-            wrong.append(f"{model} {name}: {value}, but {default!r}")
-    assert wrong == []
+def documented_parameters(name: str) -> dict[str, list[str]]:
+    """Rows of the parameter table of a model by setting: default, range, meaning, neutral value."""
+    lines = (MODEL_PAGES / f"{name}.md").read_text(encoding="utf-8").splitlines()
+    cells = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
+    start = cells.index(PARAMETER_COLUMNS)
+    return {row[0].strip("`"): row[1:] for row in cells[start + 2 :] if len(row) == len(PARAMETER_COLUMNS)}
 
 
-def test_every_format_has_its_place_in_the_docs() -> None:
-    from convener.io import formats
+@pytest.mark.parametrize("name", cv.list_models())
+def test_parameter_tables_list_all_settings_with_their_defaults(name: str) -> None:
+    documented = documented_parameters(name)
+    defaults = {item.name: item.default for item in fields(cv.get_model(name).Config)}
+    assert documented.keys() == defaults.keys()
+    for setting, (default, allowed, meaning, _) in documented.items():
+        assert matches_default(default, defaults[setting]), f"{setting}: {default}, but {defaults[setting]!r}"
+        assert allowed, setting
+        assert meaning, setting
 
-    listed = (ROOT / "docs" / "data-formats.md").read_text(encoding="utf-8")
-    for form in formats.list_formats():
-        assert f"`{form.name}`" in listed
-        assert all(f"`{suffix}`" in listed for suffix in form.suffixes)
+
+def matches_default(text: str, default: object) -> bool:
+    if isinstance(default, (int, float)) and not isinstance(default, bool):
+        return float(text) == default
+    return text == ("none" if default is None else str(default).lower() if isinstance(default, bool) else default)
+
+
+def test_every_format_is_documented() -> None:
+    page = (ROOT / "docs" / "data-formats.md").read_text(encoding="utf-8")
+    for item in formats.list_formats():
+        assert f"`{item.name}`" in page
+        assert all(f"`{suffix}`" in page for suffix in item.suffixes)

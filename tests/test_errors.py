@@ -1,4 +1,4 @@
-"""The exception tree, suggestions, and optional dependencies."""
+"""Exception classes, suggestions for unknown names, and optional dependencies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from convener import errors
 from convener.errors import ConvenerError, MissingDependencyError, require, unknown_name_message
 
 
-def test_everything_raised_on_purpose_is_a_convener_error() -> None:
+def test_all_errors_are_convener_errors() -> None:
     raised = [
         value
         for value in vars(errors).values()
@@ -35,17 +35,17 @@ def test_everything_raised_on_purpose_is_a_convener_error() -> None:
         (errors.ConvenerWarning, UserWarning),
     ],
 )
-def test_errors_are_caught_as_python_names_them(error: type, builtin: type) -> None:
+def test_errors_derive_from_python_errors(error: type, builtin: type) -> None:
     assert issubclass(error, builtin)
 
 
-def test_the_nearest_name_is_suggested() -> None:
+def test_the_closest_name_is_suggested() -> None:
     assert unknown_name_message("x", "hm", ["hmm", "chmm"]) == "no x 'hm'; did you mean 'hmm'?"
     assert unknown_name_message("x", "zzz", ["hmm", "ds"]) == "no x 'zzz'; available: hmm, ds"
     assert unknown_name_message("x", "zzz", iter([])) == "no x 'zzz'; available: none"
 
 
-def test_a_dependency_is_imported_or_its_extra_named() -> None:
+def test_a_missing_dependency_names_its_extra() -> None:
     assert require("json", extra="x", purpose="reading") is json
     with pytest.raises(MissingDependencyError, match=r"reading needs no_such: pip install 'convener\[x"):
         require("no_such.part", extra="x", purpose="reading")

@@ -1,4 +1,4 @@
-"""The examples run."""
+"""All examples run without errors."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_an_example_runs(example: Path, tmp_path: Path) -> None:
+def test_example_runs(example: Path, tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, str(example)], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout
     assert list(tmp_path.iterdir()) == []
 
 
-def test_there_are_examples() -> None:
+def test_examples_are_found() -> None:
     assert len(EXAMPLES) >= 2

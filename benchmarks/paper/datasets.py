@@ -1,37 +1,38 @@
-"""Statistics of the data sets, and how good each source is on test, beside the paper's tables."""
+"""Statistics of the data sets and scores of the sources on test, compared with the paper's tables."""
 
 from __future__ import annotations
 
 import sys
 
 import convener as cv
-from benchmarks import pages
-from benchmarks.jobs import Options, splits
-from benchmarks.paper import figures
+from benchmarks.harness.data import splits
+from benchmarks.harness.jobs import Options
+from benchmarks.harness.results import Block
+from benchmarks.paper import published
 
 
 def page(options: Options) -> None:
     """Part `statistics`: no fits."""
-    blocks: list[pages.Block] = [_statistics(options)]
+    blocks: list[Block] = [_statistics(options)]
     for data in options.data:
         table, line = _sources(data)
         blocks += [table, line]
-    print("OntoNotes: not to be had here; skipped", file=sys.stderr)
-    pages.write("paper/statistics", "Data sets and their sources", blocks)
+    print("OntoNotes: not available here; skipped", file=sys.stderr)
+    options.write_page("paper/statistics", "Data sets and their sources", blocks)
 
 
 def _statistics(options: Options) -> cv.Table:
-    """Sizes; the paper's in brackets."""
+    """Sizes; the paper's in parentheses."""
     rows = []
     for data in options.data:
         parts = splits(data)
         sizes = [*map(len, parts), len(parts.train.tags.types), len(parts.train.sources)]
-        theirs = figures.STATISTICS[data]
-        cells = [f"{ours:,} ({paper:,})" for ours, paper in zip(sizes, theirs, strict=True)]
+        theirs = published.STATISTICS.get(data)
+        cells = [f"{size:,}" + (f" ({theirs[n]:,})" if theirs else "") for n, size in enumerate(sizes)]
         tokens = [len(part.tokens) for part in parts]
         rows.append((data, *cells, *tokens))
     return cv.Table(
-        title="Statistics; in brackets the paper's",
+        title="Statistics; in parentheses the paper's",
         columns=(
             *("data", "train", "valid", "test", "entity types", "sources"),
             *("train tokens", "valid tokens", "test tokens"),
@@ -45,9 +46,9 @@ def _statistics(options: Options) -> cv.Table:
 
 
 def _sources(data: str) -> tuple[cv.Table, str]:
-    """Precision, recall and F1 of every source, and whether they are the paper's."""
+    """Precision, recall and F1 of every source, and whether they equal the paper's."""
     rows, differ = [], []
-    paper = figures.SOURCES[data]
+    paper = published.SOURCES.get(data, {})
     for source in cv.analyze(splits(data).test).sources:
         score = source.score
         ours = [100 * value for value in (score.precision, score.recall, score.f1)]
@@ -64,5 +65,7 @@ def _sources(data: str) -> tuple[cv.Table, str]:
         rows=rows,
         formats=dict.fromkeys((*columns, *theirs), ".2f"),
     )
-    said = f"differ: {', '.join(differ)}" if differ else "all are the paper's, to the last digit"
-    return table, f"{data}: {said}" + (f"; not here: {', '.join(absent)}" if absent else "") + "."
+    if not paper:
+        return table, f"{data} is not in the paper."
+    line = f"different: {', '.join(differ)}" if differ else "all scores equal the paper's to the last digit"
+    return table, f"{data}: {line}" + (f"; missing here: {', '.join(absent)}" if absent else "") + "."

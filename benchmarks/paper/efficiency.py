@@ -1,4 +1,4 @@
-"""Training efficiency: seconds an epoch, size and cost of the emissions, epochs needed."""
+"""Training efficiency: CPU seconds per epoch, size and cost of the emission networks, epochs needed."""
 
 from __future__ import annotations
 
@@ -8,23 +8,25 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 import convener as cv
-from benchmarks import pages
-from benchmarks.jobs import Job, Options, Outcome, grouped, outcomes, splits
-from benchmarks.paper import figures, recipes, results
+from benchmarks.harness.data import splits
+from benchmarks.harness.jobs import Job, Options, group, run_jobs
+from benchmarks.harness.results import Row
+from benchmarks.paper import main_results, published, recipes
 
-EPOCHS = 5
-"""That are timed, of every stage."""
-MODELS = ("chmm", results.OURS)
+MODELS = ("chmm", main_results.OURS)
 STAGES = {"chain": "CHMM", "reliability": "S1", "addon prior": "S2", "transition": "S3"}
-"""Stages of training here, and their names in the paper."""
+"""Training stages, and their names in the paper."""
+EMISSION_LAYERS = ("emission_layer", "reliability_layer", "addon_layer")
+"""Parts of the networks that compute emissions."""
+Groups = dict[tuple[str, ...], list[Row]]
 
 
 def jobs(options: Options) -> Iterator[Job]:
-    """Short fits of both models, one after the other on each data set."""
+    """Short fits of both models on each data set."""
     for data in options.data:
         for encoder in options.encoders:
             for model in MODELS:
-                ours = model == results.OURS
+                ours = model == main_results.OURS
                 settings = recipes.settings(options.recipe, data, encoder) if ours else {}
                 yield Job(
                     part="paper/efficiency",
@@ -32,91 +34,90 @@ def jobs(options: Options) -> Iterator[Job]:
                     model=model,
                     variant=options.recipe if ours else "",
                     encoder=encoder,
-                    settings=settings | {"epochs": EPOCHS, "patience": 4 * EPOCHS},
+                    settings=settings | recipes.TIMED,
                 )
 
 
 def page(options: Options) -> None:
     """Part `efficiency`."""
-    found = outcomes(jobs(options), options)
-    groups = grouped(found, "data", "encoder", "model")
+    found = run_jobs(jobs(options), options)
+    groups = group(found, "data", "encoder", "model")
     tables = [_times(groups), _sizes(groups), _costs(groups)]
-    pages.write("paper/efficiency", "Training efficiency", tables, found)
+    options.write_page("paper/efficiency", "Training efficiency", tables, found)
 
 
-def _times(groups: dict[tuple[str, ...], list[Outcome]]) -> cv.Table:
-    """Seconds an epoch of every stage."""
+def _times(groups: Groups) -> cv.Table:
+    """CPU seconds per epoch of every stage."""
     rows = []
     for (data, encoder, _), seeds in groups.items():
         chmm = groups.get((data, encoder, "chmm"))
+        chmm_seconds = chmm[0]["stages"][0].get("cpu_per_epoch") if chmm else None
         for stage in seeds[0]["stages"]:
             name = STAGES.get(stage["stage"])
             if name is None:
                 continue
-            spent, judging = stage["cpu_per_epoch"], stage["cpu_judging"]
-            ratio = chmm[0]["stages"][0]["cpu_per_epoch"] / spent if chmm and spent else None
-            theirs = figures.TIMES[name][data][0]
-            against = figures.TIMES["CHMM"][data][0] / theirs
-            batch = seeds[0]["settings"]["batch"]
-            rows.append((data, encoder, name, spent, judging, batch, ratio, theirs, against))
+            seconds, validation = stage.get("cpu_per_epoch"), stage.get("cpu_validation")
+            ratio = chmm_seconds / seconds if chmm_seconds and seconds else None
+            theirs, chmm_theirs = published.epoch_time(name, data)[0], published.epoch_time("CHMM", data)[0]
+            paper_ratio = chmm_theirs / theirs if chmm_theirs and theirs else None
+            batch = seeds[0]["settings"][recipes.BATCH_SIZE]
+            rows.append((data, encoder, name, seconds, validation, batch, ratio, theirs, paper_ratio))
     return cv.Table(
-        title="CPU seconds an epoch",
+        title="CPU seconds per epoch",
         columns=(
-            *("data", "encoder", "stage", "s/epoch", "judging s", "batch", "CHMM / this"),
+            *("data", "encoder", "stage", "s/epoch", "validation s", "batch size", "CHMM / this"),
             *("paper s/epoch", "paper CHMM / this"),
         ),
         rows=rows,
         formats={
-            **dict.fromkeys(("s/epoch", "judging s"), ".3f"),
+            **dict.fromkeys(("s/epoch", "validation s"), ".3f"),
             **dict.fromkeys(("CHMM / this", "paper s/epoch", "paper CHMM / this"), ".2f"),
         },
         notes=(
-            f"median of {EPOCHS} epochs, training alone; judging: F1 on valid once an epoch. The "
-            "paper's are on an RTX 2080 Ti with other encoders (768 wide); CoNLL there has 14,041 "
-            "sentences to train on, here 2,600",
+            "median of five epochs, training alone; validation: F1 on valid, once per epoch. The "
+            "paper's are on an RTX 2080 Ti with other encoders (768 dimensions); CoNLL has 14,041 "
+            "training sentences there, 2,600 here",
         ),
     )
 
 
-def _sizes(groups: dict[tuple[str, ...], list[Outcome]]) -> cv.Table:
-    """Parameters of the emissions, by the paper's formula and as they are here."""
+def _sizes(groups: Groups) -> cv.Table:
+    """Parameters of the emission networks, by the paper's formula and as implemented."""
     rows = []
     for data, encoder in dict.fromkeys(key[:2] for key in groups):
-        outcome = next(seeds[0] for key, seeds in groups.items() if key[:2] == (data, encoder))
-        d, k, size = _shape(outcome)
-        built = [_built(groups.get((data, encoder, model), [])) for model in MODELS]
+        row = next(seeds[0] for key, seeds in groups.items() if key[:2] == (data, encoder))
+        d, k, size = _shape(row)
+        implemented = [_parameters(groups.get((data, encoder, model), [])) for model in MODELS]
         full, sparse = d * k * size**2, 2 * d * k * size
-        rows.append((data, encoder, d, k, size, full, sparse, full / sparse, *built))
+        rows.append((data, encoder, d, k, size, full, sparse, full / sparse, *implemented))
     return cv.Table(
-        title="Parameters of the emissions",
+        title="Parameters of the emission networks",
         columns=(
             *("data", "encoder", "d", "K", "L", "CHMM: d K L^2", "Sparse-CHMM: 2 d K L", "ratio"),
-            *("CHMM as built", "Sparse-CHMM as built"),
+            *("CHMM implemented", "Sparse-CHMM implemented"),
         ),
         rows=rows,
         formats={"ratio": ".1f"},
         notes=(
-            "as built: with biases; with one reliability per entity type, and one source more "
-            "where a majority vote takes part in training",
+            "implemented: with biases; with one reliability per entity type, and one more source "
+            "where a majority vote is used in training",
         ),
     )
 
 
-def _built(seeds: Sequence[Outcome]) -> int | None:
-    """Parameters of the networks that give emissions."""
+def _parameters(seeds: Sequence[Row]) -> int | None:
     if not seeds:
         return None
-    parts = ("emission", "reliability", "expansion")
     sizes = seeds[0]["parameters"].items()
-    return sum(size for name, size in sizes if name.partition(".")[0] in parts)
+    return sum(size for name, size in sizes if name.partition(".")[0] in EMISSION_LAYERS)
 
 
-def _costs(groups: dict[tuple[str, ...], list[Outcome]]) -> cv.Table:
-    """Multiply-adds that the emissions' networks take in an epoch."""
+def _costs(groups: Groups) -> cv.Table:
+    """Multiply-adds of the emission networks in an epoch."""
     rows = []
     for data, encoder in dict.fromkeys(key[:2] for key in groups):
-        outcome = next(seeds[0] for key, seeds in groups.items() if key[:2] == (data, encoder))
-        d, k, size = _shape(outcome)
+        row = next(seeds[0] for key, seeds in groups.items() if key[:2] == (data, encoder))
+        d, k, size = _shape(row)
         train = splits(data).train
         full, sparse = len(train.tokens) * d * k * size**2, len(train) * d * k * size
         tokens = len(train.tokens) / len(train)
@@ -133,20 +134,20 @@ def _costs(groups: dict[tuple[str, ...], list[Outcome]]) -> cv.Table:
     )
 
 
-def _shape(outcome: Outcome) -> tuple[int, int, int]:
-    return outcome["width"], len(outcome["sources"]), 2 * len(outcome["types"]) + 1
+def _shape(row: Row) -> tuple[int, int, int]:
+    return row["feature_dim"], len(row["sources"]), 2 * len(row["types"]) + 1
 
 
 def epochs_page(options: Options) -> None:
     """Part `epochs`: how long the fits of the main results were trained."""
-    found = outcomes(results.jobs(options, *MODELS, "chmm-fe"), options)
-    groups = grouped(found, "data", "encoder", "model", "variant")
+    found = run_jobs(main_results.jobs(options, *MODELS, "chmm-fe"), options)
+    groups = group(found, "data", "encoder", "model", "variant")
     rows = [
-        (data, encoder, f"{model} {variant}".strip(), stage, *_needed(seeds, stage, data, model))
+        (data, encoder, f"{model} {variant}".strip(), stage, *_epochs(seeds, stage, data, model))
         for (data, encoder, model, variant), seeds in groups.items()
         for stage in dict.fromkeys(item["stage"] for seed in seeds for item in seed["stages"])
     ]
-    needed = cv.Table(
+    table = cv.Table(
         title="Epochs by stage",
         columns=(
             *("data", "encoder", "model", "stage", "best epoch", "least", "most"),
@@ -155,25 +156,24 @@ def epochs_page(options: Options) -> None:
         rows=rows,
         formats=dict.fromkeys(("best epoch", "trained"), ".1f"),
         notes=(
-            "best epoch: whose weights went on, mean over seeds; trained: until patience ended. 0: "
-            "the stage brought nothing. The paper's: epochs that its results take",
+            "best epoch: the one whose weights are kept, mean over seeds; 0: the stage improved "
+            "nothing. trained: until patience ended. The paper's: epochs that its results take",
         ),
     )
-    pages.write("paper/epochs", "Epochs needed, and CPU time", [needed, _seconds(groups)], found)
+    options.write_page("paper/epochs", "Epochs needed, and CPU time", [table, _seconds(groups)], found)
 
 
-def _needed(seeds: Sequence[Outcome], stage: str, data: str, model: str) -> tuple:
+def _epochs(seeds: Sequence[Row], stage: str, data: str, model: str) -> tuple:
     items = [item for seed in seeds for item in seed["stages"] if item["stage"] == stage]
     best = [item["best_epoch"] for item in items if "best_epoch" in item]
     mean = float(np.mean(best)) if best else math.nan
     trained = float(np.mean([item["epochs"] for item in items]))
-    known = figures.TIMES.get(STAGES.get(stage, ""), {}) if model in MODELS else {}
-    paper = known[data][1] if data in known else None
+    paper = published.epoch_time(STAGES.get(stage, ""), data)[1] if model in MODELS else None
     return (mean, min(best, default=None), max(best, default=None), trained, paper)
 
 
-def _seconds(groups: dict[tuple[str, ...], list[Outcome]]) -> cv.Table:
-    """What a whole fit takes."""
+def _seconds(groups: Groups) -> cv.Table:
+    """Seconds of a whole fit."""
     rows = []
     for (data, encoder, model, variant), seeds in groups.items():
         cpu, wall = ([seed[key] for seed in seeds] for key in ("cpu_seconds", "seconds"))
@@ -185,5 +185,5 @@ def _seconds(groups: dict[tuple[str, ...], list[Outcome]]) -> cv.Table:
         columns=("data", "encoder", "model", *times, "seeds"),
         rows=rows,
         formats=dict.fromkeys(times, ".1f"),
-        notes=("one thread; wall time depends on what else the machine did",),
+        notes=("one thread; wall time depends on the load of the machine",),
     )

@@ -1,4 +1,4 @@
-"""Predicted reliability against the true F1 of the sources, over sources and entity types."""
+"""Estimated reliability against the true F1 of the sources, over sources and entity types."""
 
 from __future__ import annotations
 
@@ -10,94 +10,92 @@ from typing import NamedTuple
 import numpy as np
 
 import convener as cv
-from benchmarks import pages
-from benchmarks.crowd.__main__ import rank_correlation
-from benchmarks.jobs import Options, Outcome, grouped, outcomes, splits
-from benchmarks.paper import results
-from convener.evaluate.sources import source_f1
+from benchmarks.harness.data import splits
+from benchmarks.harness.jobs import Options, group, run_jobs
+from benchmarks.harness.results import Block, Row, pyplot, save_figure
+from benchmarks.paper import main_results
+from convener.evaluation.source_analysis import source_f1
 
-MODELS = (results.OURS, "chmm")
+MODELS = (main_results.OURS, "chmm")
 POOLED = "all"
 KINDS = {
     "score": "mean A~ over sentences (sparse-chmm), mean diagonal of the emissions (chmm)",
     "token F1": "2PR / (P + R) of recall and precision in reliability()",
-    "F1": "F1 in reliability(): of the source's spans, if the model's labels of train were true",
+    "F1": "F1 in reliability(): of the source's spans against the model's labels of train",
 }
+Groups = dict[tuple[str, ...], list[Row]]
 
 
-class Truth(NamedTuple):
-    """Of one data set: F1 on test (K, E), and whether a source ever says a type in train."""
+class TrueQuality(NamedTuple):
+    """Of one data set: true F1 on test (K, E), and whether a source votes for a type in train (K, E)."""
 
     f1: np.ndarray
-    said: np.ndarray
+    has_votes: np.ndarray
 
     @classmethod
-    def of(cls, data: str) -> Truth:
+    def of(cls, data: str) -> TrueQuality:
         parts = splits(data)
-        kinds = range(1, 2 * len(parts.train.tags.types), 2)
+        types = range(1, 2 * len(parts.train.tags.types), 2)
         votes = parts.train.votes
-        said = [[((column == b) | (column == b + 1)).any() for b in kinds] for column in votes.T]
-        return cls(source_f1(parts.test, parts.test.gold), np.array(said))
+        has_votes = [[((column == b) | (column == b + 1)).any() for b in types] for column in votes.T]
+        return cls(source_f1(parts.test, parts.test.gold), np.array(has_votes))
 
 
-def predicted(outcome: Outcome, kind: str) -> np.ndarray:
+def estimated(row: Row, kind: str) -> np.ndarray:
     """Reliability of every source for every type.  -> (K, E)"""
     if kind == "F1":
-        return np.array(outcome["reliability"]["f1"], float)
+        return np.array(row["reliability"]["f1"], float)
     if kind == "token F1":
         recall, precision = (
-            np.nan_to_num(np.array(outcome["reliability"][name], float)) for name in ("recall", "precision")
+            np.nan_to_num(np.array(row["reliability"][name], float)) for name in ("recall", "precision")
         )
         return 2 * recall * precision / np.maximum(recall + precision, 1e-12)
-    labels = np.array(outcome.get("scores") or outcome["diagonal"], float)
+    labels = np.array(row.get("reliability_scores") or row["emission_diagonal"], float)
     return (labels[:, 1::2] + labels[:, 2::2]) / 2
 
 
 def page(options: Options) -> None:
     """Part `reliability`: from the fits of the main results."""
-    found = outcomes(results.jobs(options, *MODELS), options)
-    groups = grouped(found, "encoder", "model", "variant", "data")
-    truths = {data: Truth.of(data) for data in options.data}
-    blocks: list[pages.Block] = [
-        "Every pair of a source and an entity type is a point; n is their number. Said: only pairs "
-        "where the source ever says the type in train; the others have a true F1 of 0, or nearly, "
-        "and are easy. Figures are means over seeds."
+    found = run_jobs(main_results.jobs(options, *MODELS), options)
+    groups = group(found, "encoder", "model", "variant", "data")
+    truths = {data: TrueQuality.of(data) for data in options.data}
+    blocks: list[Block] = [
+        "Every pair of a source and an entity type is a point; n is their number. With votes: only "
+        "pairs where the source votes for the type in train; the others have a true F1 of 0 or "
+        "nearly 0, and are easy. Values are means over seeds."
     ]
     for kind in KINDS:
         blocks += [_correlations(groups, truths, kind), _best(groups, truths, kind)]
-    blocks += [_plot(groups, truths, encoder) for encoder in options.encoders]
-    pages.write("paper/reliability", "Predicted reliability and true F1 of the sources", blocks, found)
+    blocks += [_plot(groups, truths, encoder, options) for encoder in options.encoders]
+    options.write_page("paper/reliability", "Estimated reliability and true F1 of the sources", blocks, found)
 
 
-Groups = dict[tuple[str, ...], list[Outcome]]
-
-
-def _correlations(groups: Groups, truths: dict[str, Truth], kind: str) -> cv.Table:
+def _correlations(groups: Groups, truths: dict[str, TrueQuality], kind: str) -> cv.Table:
     """Pearson and Spearman by data set, and over all of them."""
     rows = []
-    for who in dict.fromkeys(key[:3] for key in groups):
-        there = [data for data in truths if (*who, data) in groups]
-        for name in (*there, *([POOLED] if len(there) > 1 else [])):
-            chosen = there if name == POOLED else [name]
-            count = min(len(groups[*who, data]) for data in chosen)
+    for fit in dict.fromkeys(key[:3] for key in groups):
+        present = [data for data in truths if (*fit, data) in groups]
+        for name in (*present, *([POOLED] if len(present) > 1 else [])):
+            chosen = present if name == POOLED else [name]
+            count = min(len(groups[*fit, data]) for data in chosen)
             values = [
-                _figures(
-                    [predicted(groups[*who, data][n], kind) for data in chosen],
+                _coefficients(
+                    [estimated(groups[*fit, data][n], kind) for data in chosen],
                     [truths[data] for data in chosen],
                 )
                 for n in range(count)
             ]
-            model = f"{who[1]} {who[2]}".strip()
-            said = int(sum(truths[data].said.sum() for data in chosen))
+            model = f"{fit[1]} {fit[2]}".strip()
+            with_votes = int(sum(truths[data].has_votes.sum() for data in chosen))
             size = sum(truths[data].f1.size for data in chosen)
             mean, spread = np.mean(values, axis=0), np.std(values, axis=0)
-            rows.append((who[0], model, name, size, *mean[:2], spread[0], said, *mean[2:], count))
-    columns = ("Pearson", "Spearman", "±", "Pearson, said", "Spearman, said")
+            rows.append((fit[0], model, name, size, *mean[:2], spread[0], with_votes, *mean[2:], count))
+    columns = ("Pearson", "Spearman", "±", "Pearson, with votes", "Spearman, with votes")
     return cv.Table(
         title=f"Correlation with true F1 on test: {kind}",
         columns=(
             *("encoder", "model", "data", "n", *columns[:3]),
-            *("n said", *columns[3:], "seeds"),
+            *("n with votes", *columns[3:], "seeds"),
         ),
         rows=rows,
         formats=dict.fromkeys(columns, ".3f"),
@@ -105,12 +103,16 @@ def _correlations(groups: Groups, truths: dict[str, Truth], kind: str) -> cv.Tab
     )
 
 
-def _figures(ours: Sequence[np.ndarray], truths: Sequence[Truth]) -> list[float]:
-    """Pearson and Spearman over all pairs, then over pairs that are said."""
+def _coefficients(ours: Sequence[np.ndarray], truths: Sequence[TrueQuality]) -> list[float]:
+    """Pearson and Spearman over all pairs, then over pairs with votes."""
     a = np.concatenate([each.ravel() for each in ours])
     b = np.concatenate([truth.f1.ravel() for truth in truths])
-    said = np.concatenate([truth.said.ravel() for truth in truths])
-    return [figure(a[chosen], b[chosen]) for chosen in (np.ones(len(a), bool), said) for figure in (pearson, spearman)]
+    with_votes = np.concatenate([truth.has_votes.ravel() for truth in truths])
+    return [
+        coefficient(a[chosen], b[chosen])
+        for chosen in (np.ones(len(a), bool), with_votes)
+        for coefficient in (pearson, spearman)
+    ]
 
 
 def pearson(a: np.ndarray, b: np.ndarray) -> float:
@@ -121,44 +123,49 @@ def pearson(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def spearman(a: np.ndarray, b: np.ndarray) -> float:
-    """The correlation of ranks; NaN where it is not defined."""
-    return math.nan if math.isnan(pearson(a, b)) else rank_correlation(a, b)
+    """The correlation of ranks; equal values share their mean rank; NaN where it is not defined."""
+    return pearson(_ranks(a), _ranks(b))
 
 
-def _best(groups: Groups, truths: dict[str, Truth], kind: str) -> cv.Table:
-    """Whether the source that is trusted most is the best one, type by type."""
+def _ranks(values: np.ndarray) -> np.ndarray:
+    _, groups, sizes = np.unique(values, return_inverse=True, return_counts=True)
+    return (np.cumsum(sizes) - (sizes - 1) / 2)[groups]
+
+
+def _best(groups: Groups, truths: dict[str, TrueQuality], kind: str) -> cv.Table:
+    """Whether the source with the highest estimate is the best one, for each type."""
     rows = []
     for (encoder, model, variant, data), seeds in groups.items():
         truth = truths[data].f1
         for e, name in enumerate(seeds[0]["types"]):
             best = int(np.argmax(truth[:, e]))
-            choices = [int(np.argmax(predicted(seed, kind)[:, e])) for seed in seeds]
-            usual = max(set(choices), key=choices.count)
+            choices = [int(np.argmax(estimated(seed, kind)[:, e])) for seed in seeds]
+            most_frequent = max(set(choices), key=choices.count)
             sources = seeds[0]["sources"]
-            said = f"{model} {variant}".strip()
-            right = f"{choices.count(best)} of {len(seeds)}"
-            rows.append((encoder, said, data, name, sources[best], sources[usual], right))
+            correct = f"{choices.count(best)} of {len(seeds)}"
+            fit = (encoder, f"{model} {variant}".strip(), data, name)
+            rows.append((*fit, sources[best], sources[most_frequent], correct))
     return cv.Table(
         title=f"The best source: {kind}",
-        columns=("encoder", "model", "data", "type", "truly best", "trusted most", "right seeds"),
+        columns=("encoder", "model", "data", "type", "true best", "estimated best", "correct seeds"),
         rows=rows,
     )
 
 
-def _plot(groups: Groups, truths: dict[str, Truth], encoder: str) -> Path | None:
+def _plot(groups: Groups, truths: dict[str, TrueQuality], encoder: str, options: Options) -> Path | None:
     """Mean score over seeds against true F1, a panel for each model."""
-    plt = pages.pyplot()
-    models = [who for who in dict.fromkeys(key[:3] for key in groups) if who[0] == encoder]
+    plt = pyplot()
+    models = [fit for fit in dict.fromkeys(key[:3] for key in groups) if fit[0] == encoder]
     if plt is None or not models:
         return None
     figure, grid = plt.subplots(1, len(models), figsize=(2.6 * len(models), 2.6), sharey=True, squeeze=False)
-    for axes, who in zip(grid[0], models, strict=True):
+    for axes, fit in zip(grid[0], models, strict=True):
         for data, mark in zip(truths, "os^D", strict=False):
-            if seeds := groups.get((*who, data)):
-                score = np.mean([predicted(seed, "score") for seed in seeds], axis=0)
+            if seeds := groups.get((*fit, data)):
+                score = np.mean([estimated(seed, "score") for seed in seeds], axis=0)
                 axes.plot(truths[data].f1.ravel(), score.ravel(), mark, markersize=3, label=data)
-        axes.set_title(f"{who[1]} {who[2]}".strip())
+        axes.set_title(f"{fit[1]} {fit[2]}".strip())
         axes.set_xlabel("true F1 on test")
-    grid[0][0].set_ylabel("predicted reliability")
+    grid[0][0].set_ylabel("estimated reliability")
     grid[0][0].legend(frameon=False, fontsize=6)
-    return pages.save_plot(figure, f"paper/reliability-{encoder}")
+    return save_figure(figure, options.results / f"paper/reliability-{encoder}.svg")

@@ -1,4 +1,4 @@
-"""All models with and without gold, how sure they may be, and what they know of their sources."""
+"""All models with and without gold, their calibration, and their estimates of the sources."""
 
 from __future__ import annotations
 
@@ -7,46 +7,48 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 import convener as cv
-from benchmarks import pages
-from benchmarks.jobs import Job, Options, Outcome, outcomes, splits
-from benchmarks.pages import mean_of, spread_of
-from benchmarks.paper import figures, reliability, results
+from benchmarks.harness.data import splits
+from benchmarks.harness.jobs import Job, Options, run_jobs
+from benchmarks.harness.perturbations import NONE
+from benchmarks.harness.results import MEASURE, Row, mean_of, spread_of
+from benchmarks.paper import main_results, published, reliability
 from benchmarks.quality import stress
-from convener.kernels.confusion import type_reliability
+from convener.inference.counts import type_reliability
 
-Found = list[tuple[Job, Outcome]]
+Found = list[tuple[Job, Row]]
 LIMIT = 0.05
-"""Of the expected calibration error."""
+"""Expected calibration error below which probabilities count as calibrated."""
 
 
 def page(options: Options) -> None:
-    """Part `models`: F1 by model and data set, what saw gold of valid in columns of its own."""
-    found = [*outcomes(results.jobs(options), options), *outcomes(_auto_jobs(options), options)]
-    blocks = [pages.MEASURE, *(_table(data, found) for data in options.data)]
-    pages.write("quality/models", "All models, with and without gold", blocks, found)
+    """Part `models`: F1 by model and data set, with and without gold of valid."""
+    found = [*run_jobs(main_results.jobs(options), options), *run_jobs(_auto_jobs(options), options)]
+    blocks = [MEASURE, *(_table(data, found) for data in options.data)]
+    options.write_page("quality/models", "All models, with and without gold", blocks, found)
 
 
 def _auto_jobs(options: Options) -> Iterator[Job]:
-    """Auto on unchanged data, from the runs under stress."""
-    return (job for job in stress.jobs(options) if job.model == stress.AUTO and not job.change)
+    """Auto on unperturbed data, from the fits of the part `stress`."""
+    return (job for job in stress.jobs(options) if job.model == stress.AUTO and job.perturbation == NONE)
 
 
 def _table(data: str, found: Found) -> cv.Table:
     """A line for each model and encoder: without gold, with gold of valid, the difference."""
-    lines: dict[tuple[str, str], dict[bool, list[Outcome]]] = {}
-    for job, outcome in found:
-        told = "" if job.variant in ("ours", "free") else job.variant
-        name = f"{job.model} {told}".strip()
+    lines: dict[tuple[str, str], dict[bool, list[Row]]] = {}
+    for job, row in found:
+        variant = "" if job.variant in ("ours", "no-gold") else job.variant
+        name = f"{job.model} {variant}".strip()
         if job.data == data and not cv.get_model(job.model).supervised:
-            with_gold = outcome["gold"] != "none"
-            lines.setdefault((name, job.encoder), {}).setdefault(with_gold, []).append(outcome)
+            with_gold = row["gold"] != "none"
+            lines.setdefault((name, job.encoder), {}).setdefault(with_gold, []).append(row)
     rows = []
     for (name, encoder), both in lines.items():
-        free, gold = (both.get(which, []) for which in (False, True))
-        gap = mean_of(gold) - mean_of(free)
-        pairs = [(mean_of(seeds), spread_of(seeds), len(seeds)) for seeds in (free, gold)]
+        without, gold = (both.get(with_gold, []) for with_gold in (False, True))
+        gap = mean_of(gold) - mean_of(without)
+        pairs = [(mean_of(seeds), spread_of(seeds), len(seeds)) for seeds in (without, gold)]
         rows.append((name, encoder or "none", *pairs[0], *pairs[1], gap))
     columns = ("no gold", "±", "seeds", "gold of valid", "± ", "seeds ", "difference")
+    paper = published.main_scores(main_results.PAPER, data)[0]
     return cv.Table(
         title=data,
         columns=("model", "encoder", *columns),
@@ -55,48 +57,48 @@ def _table(data: str, found: Found) -> cv.Table:
             **dict.fromkeys((columns[0], columns[1], columns[3], columns[4]), ".2f"),
             "difference": "+.2f",
         },
-        notes=(f"the paper's Sparse-CHMM, tuned on gold of valid: {figures.MAIN[results.PAPER][data][0]:.2f}",),
+        notes=() if paper is None else (f"the paper's Sparse-CHMM, tuned on gold of valid: {paper:.2f}",),
     )
 
 
 def calibration_page(options: Options) -> None:
-    """Part `calibration`: expected errors of probabilities on test, auto without gold."""
-    found = outcomes(_auto_jobs(options), options)
+    """Part `calibration`: expected calibration error on test, auto without gold."""
+    found = run_jobs(_auto_jobs(options), options)
     errors = ("all_ece", "entities_ece", "span_ece")
     rows = [
-        (job.data, job.encoder, outcome["chosen"], *(outcome["test"].get(name) for name in errors))
-        for job, outcome in found
+        (job.data, job.encoder, row["selected_model"], *(row["test"].get(name) for name in errors))
+        for job, row in found
     ]
     table = cv.Table(
         title="Expected calibration error on test",
-        columns=("data", "encoder", "chosen", "tokens", "tokens of entities", "spans"),
+        columns=("data", "encoder", "selected model", "tokens", "tokens of entities", "spans"),
         rows=rows,
         formats=dict.fromkeys(("tokens", "tokens of entities", "spans"), ".3f"),
         notes=(
-            "15 bins of equal width, lenient; tokens: the probability of the label given, right "
-            "where it is gold's; of entities: only where label or gold is an entity, which counts "
-            "what no source and no model sees as O that is wrong",
+            "15 bins of equal width, conlleval mode; tokens: the probability of the predicted label; of "
+            "entities: only tokens where prediction or gold is an entity, so that entities that no "
+            "source and no model finds count as wrong O",
         ),
     )
-    good = [f"{row[0]} ({row[1]})" for row in rows if max(row[3], row[5]) < LIMIT]
+    good = [f"{row[0]} ({row[1]})" for row in rows if max(row[3] or 0.0, row[5] or 0.0) < LIMIT]
     line = f"Tokens and spans below {LIMIT}: {', '.join(good) or 'nowhere'}."
-    pages.write("quality/calibration", "How sure the labels may be", [table, line], found)
+    options.write_page("quality/calibration", "Calibration of the probabilities", [table, line], found)
 
 
 def sources_page(options: Options) -> None:
-    """Part `sources`: what auto knows of its sources, against the truth on test."""
-    found = outcomes(_auto_jobs(options), options)
-    truths = {data: reliability.Truth.of(data) for data in options.data}
+    """Part `sources`: auto's estimates of its sources against their true quality on test."""
+    found = run_jobs(_auto_jobs(options), options)
+    truths = {data: reliability.TrueQuality.of(data) for data in options.data}
     rows = []
     for encoder in dict.fromkeys(job.encoder for job, _ in found):
-        there = {job.data: outcome for job, outcome in found if job.encoder == encoder}
-        for name in (*there, *([reliability.POOLED] if len(there) > 1 else [])):
-            chosen = list(there) if name == reliability.POOLED else [name]
-            rows.append((encoder, name, *_knowledge(chosen, there, truths)))
+        fits = {job.data: row for job, row in found if job.encoder == encoder}
+        for name in (*fits, *([reliability.POOLED] if len(fits) > 1 else [])):
+            chosen = list(fits) if name == reliability.POOLED else [name]
+            rows.append((encoder, name, *_errors(chosen, fits, truths)))
     columns = ("Spearman", "Pearson", "error of precision")
     table = cv.Table(
         title="Estimated and true quality of sources, by type",
-        columns=("encoder", "data", "n", *columns, "n of precision", "best source right"),
+        columns=("encoder", "data", "n", *columns, "n of precision", "best source correct"),
         rows=rows,
         formats=dict.fromkeys(columns, ".3f"),
         notes=(
@@ -105,24 +107,24 @@ def sources_page(options: Options) -> None:
             "source marks the type on test; best: the source of highest mean F1 over types",
         ),
     )
-    pages.write("quality/sources", "What is known of the sources without gold", [table], found)
+    options.write_page("quality/sources", "Quality of the sources, estimated without gold", [table], found)
 
 
-def _knowledge(
-    names: Sequence[str], there: dict[str, Outcome], truths: dict[str, reliability.Truth]
+def _errors(
+    names: Sequence[str], fits: dict[str, Row], truths: dict[str, reliability.TrueQuality]
 ) -> tuple[int, float, float, float, int, str]:
-    """Of some data sets: pairs, Spearman, Pearson, error of precision, its pairs, best sources."""
-    ours = np.concatenate([reliability.predicted(there[name], "F1").ravel() for name in names])
+    """Over data sets: pairs, Spearman, Pearson, error of precision, its pairs, best sources found."""
+    ours = np.concatenate([reliability.estimated(fits[name], "F1").ravel() for name in names])
     true = np.concatenate([truths[name].f1.ravel() for name in names])
     gaps, right = list[np.ndarray](), 0
     for name in names:
         test = splits(name).test
-        estimated = np.array(there[name]["reliability"]["precision"], float)
+        estimated = np.array(fits[name]["reliability"]["precision"], float)
         kinds = np.eye(len(test.tags.types) + 1, dtype=np.float32)[(test.gold + 1) // 2]
         _, actual = type_reliability(test.votes, kinds[:, 1:])
         both = np.isfinite(estimated) & np.isfinite(actual)
         gaps.append(np.abs(estimated - actual)[both])
-        guess = reliability.predicted(there[name], "F1").mean(axis=1)
+        guess = reliability.estimated(fits[name], "F1").mean(axis=1)
         right += int(np.argmax(guess) == np.argmax(truths[name].f1.mean(axis=1)))
     error = np.concatenate(gaps)
     return (

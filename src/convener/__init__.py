@@ -11,10 +11,17 @@ True
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
-from convener import demo, lf, tagger
-from convener.corpus import Corpus
-from convener.data import ABSTAIN, Dataset, Text
-from convener.encode import encode
+from convener import demo, lf, taggers
+from convener.data.corpus import Corpus
+from convener.data.dataset import Dataset, Text
+from convener.data.features import Features
+from convener.data.issues import Issues
+from convener.data.predictions import Predictions
+from convener.data.ragged import RaggedArray, StringArray
+from convener.data.spans import Span, Spans
+from convener.data.tables import Table
+from convener.data.tags import ABSTAIN, TagSet
+from convener.encoders import encode
 from convener.errors import (
     ConfigError,
     ConvenerError,
@@ -26,22 +33,20 @@ from convener.errors import (
     NotFittedError,
     UnknownNameError,
 )
-from convener.evaluate import analyze, evaluate
-from convener.features import Features
-from convener.io import Issues, read, read_predictions, write
-from convener.io.splitting import tokenize
-from convener.lf import LabelingFunction, apply_lfs, labeling_function
-from convener.models import LabelModel, get_model, list_models, load_model
+from convener.evaluation.evaluation import evaluate
+from convener.evaluation.source_analysis import analyze
+from convener.io.api import read, read_predictions, write
+from convener.io.raw_text import tokenize
+from convener.lf.apply import apply_lfs
+from convener.lf.function import LabelingFunction, labeling_function
+from convener.models import get_model, list_models, load_model
+from convener.models.base import LabelModel
 from convener.models.best_consensus import BestConsensus
 from convener.models.majority_vote import MajorityVote
-from convener.packed import RaggedArray, StringArray
-from convener.predictions import Predictions
 from convener.report import write_report
-from convener.spans import Span, Spans
-from convener.tables import Table
-from convener.tagger import Tagger, Targets
-from convener.tagger import load_tagger as load_tagger
-from convener.tags import TagSet
+from convener.taggers import load_tagger
+from convener.taggers.base import Tagger
+from convener.taggers.targets import Targets
 
 if TYPE_CHECKING:
     from convener.models.alt import Alt
@@ -56,9 +61,9 @@ if TYPE_CHECKING:
     from convener.models.hmm import HMM
     from convener.models.linked_hmm import LinkedHMM
     from convener.models.snorkel import Snorkel
-    from convener.models.sparse_chmm import SparseCHMM
-    from convener.tagger.finetuned import FinetunedTagger
-    from convener.tagger.frozen import FrozenTagger
+    from convener.models.sparse_chmm.model import SparseCHMM
+    from convener.taggers.finetuned import FinetunedTagger
+    from convener.taggers.frozen import FrozenTagger
 
 __version__ = version("convener")
 
@@ -80,12 +85,12 @@ _LAZY_MODELS = {
 }
 
 
-_LAZY_TAGGERS = {name: kind for kind, name in tagger.TAGGER_CLASSES.items()}
+_LAZY_TAGGERS = {name: kind for kind, name in taggers.TAGGER_CLASSES.items()}
 
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY_TAGGERS:
-        return tagger.get_tagger(_LAZY_TAGGERS[name])
+        return taggers.get_tagger(_LAZY_TAGGERS[name])
     if name in _LAZY_MODELS:
         return get_model(_LAZY_MODELS[name])
     raise AttributeError(f"module 'convener' has no attribute {name!r}")
@@ -149,7 +154,7 @@ __all__ = [
     "load_tagger",
     "read",
     "read_predictions",
-    "tagger",
+    "taggers",
     "tokenize",
     "write",
     "write_report",

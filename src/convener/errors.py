@@ -1,18 +1,18 @@
-"""What can go wrong, by name.
+"""Exceptions and warnings of Convener.
 
 ::
 
-    ConvenerError                 all that is raised on purpose; one line on the command line
-    ├── DataError                 a file or an array does not hold what it should
-    │   ├── FormatError           the format is unknown, or cannot carry the content
-    │   └── NoTypesError          a file neither names entity types nor shows any
+    ConvenerError                 base of all errors that users can handle; printed as one line by the command line
+    ├── DataError                 a file or an array has unexpected content
+    │   ├── FormatError           the format is unknown, or cannot represent the content
+    │   └── NoTypesError          a file neither names entity types nor contains spans
     ├── ConfigError               a setting is unknown or out of range
-    ├── UnknownNameError          no model, split or source of that name
-    ├── NotFittedError            a model was asked before it was fitted
-    ├── MismatchError             data and model disagree about labels, sources or sizes
+    ├── UnknownNameError          no model, split or source has the name
+    ├── NotFittedError            a model was used before it was fitted
+    ├── MismatchError             data and model differ in labels, sources or sizes
     └── MissingDependencyError    an optional dependency is not installed
 
-    ConvenerWarning               a result that is usable, with a reservation
+    ConvenerWarning               the result is usable, but the user should know about a problem
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from types import ModuleType
 
 
 class ConvenerError(Exception):
-    """Base of every error raised on purpose."""
+    """Base of all errors that users can handle."""
 
 
 class DataError(ConvenerError, ValueError):
-    """A file or an array does not hold what it should."""
+    """A file or an array has unexpected content."""
 
 
 class FormatError(DataError):
-    """A format is unknown, or cannot carry what it was given."""
+    """The format is unknown, or cannot represent the content."""
 
 
 class NoTypesError(DataError):
-    """A file neither names entity types nor shows any."""
+    """A file neither names entity types nor contains spans."""
 
 
 class ConfigError(ConvenerError, ValueError):
@@ -44,15 +44,15 @@ class ConfigError(ConvenerError, ValueError):
 
 
 class UnknownNameError(ConvenerError, LookupError):
-    """No model, split or source has that name."""
+    """No model, split or source has the name."""
 
 
 class NotFittedError(ConvenerError, RuntimeError):
-    """A model was asked for results before it was fitted."""
+    """A model was used before it was fitted."""
 
 
 class MismatchError(ConvenerError, ValueError):
-    """Data and model disagree about labels, sources or sizes."""
+    """Data and model differ in labels, sources or sizes."""
 
 
 class MissingDependencyError(ConvenerError, ImportError):
@@ -60,11 +60,11 @@ class MissingDependencyError(ConvenerError, ImportError):
 
 
 class ConvenerWarning(UserWarning):
-    """A result that is usable, with a reservation."""
+    """The result is usable, but the user should know about a problem."""
 
 
 def unknown_name_message(kind: str, name: str, available: Iterable[str]) -> str:
-    """A sentence for a name that does not exist, with the nearest one that does.
+    """Message for an unknown name, with the closest known name or a list of all.
 
     >>> unknown_name_message("label model", "majorty-vote", ["best-consensus", "majority-vote"])
     "no label model 'majorty-vote'; did you mean 'majority-vote'?"
@@ -79,7 +79,7 @@ def unknown_name_message(kind: str, name: str, available: Iterable[str]) -> str:
 
 
 def check_known(kind: str, names: Iterable[str], available: Iterable[str]) -> None:
-    """Refuse names that do not exist, as settings."""
+    """Raise a configuration error for the first unknown name."""
     known = list(available)
     for name in names:
         if name not in known:
@@ -87,7 +87,7 @@ def check_known(kind: str, names: Iterable[str], available: Iterable[str]) -> No
 
 
 def first_line(error: BaseException) -> str:
-    r"""What an error says, in one line; its kind where it says nothing.
+    r"""First line of the message of an error; the name of its class if the message is empty.
 
     >>> first_line(ValueError("no such\nthing")), first_line(KeyError())
     ('no such', 'KeyError')
@@ -96,7 +96,7 @@ def first_line(error: BaseException) -> str:
 
 
 def require(module: str, *, extra: str, purpose: str) -> ModuleType:
-    """Import an optional dependency, or say which extra brings it."""
+    """Import an optional dependency; if it is missing, the error names the extra that installs it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Progress of long work: a bar on a terminal, silence elsewhere."""
+"""Progress bars on terminals; no output elsewhere."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from rich.text import Text
 
 
 class Advance(Protocol):
-    """Moves the bar on; `said` stands behind it."""
+    """Advances a progress bar; the message is shown after it."""
 
     def __call__(self, message: str = "", by: int = 1) -> None: ...
 
 
 class _SpeedColumn(ProgressColumn):
-    """How many units a second, as lately seen."""
+    """Recent speed in units per second."""
 
     def __init__(self, unit: str) -> None:
         self.unit = unit
@@ -40,9 +40,9 @@ class _SpeedColumn(ProgressColumn):
 
 @contextmanager
 def progress_bar(title: str, total: int, *, unit: str = "", completed: int = 0) -> Iterator[Advance]:
-    """A bar with what is done, time taken and time left, on standard error.
+    """A progress bar on standard error: completed steps, elapsed and remaining time.
 
-    With a unit, such as tokens, also the speed; `done` was there before the start.
+    With a unit, such as tokens, it also shows the speed. `completed` steps were done before the start.
     """
     columns = (
         TextColumn("{task.description}"),
@@ -51,13 +51,13 @@ def progress_bar(title: str, total: int, *, unit: str = "", completed: int = 0) 
         *([_SpeedColumn(unit)] if unit else []),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[said]}"),
+        TextColumn("{task.fields[message]}"),
     )
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(title, total=total, said="", completed=completed)
+        task = progress.add_task(title, total=total, message="", completed=completed)
 
         def advance(message: str = "", by: int = 1) -> None:
-            progress.update(task, advance=by, said=message)
+            progress.update(task, advance=by, message=message)
 
         yield advance

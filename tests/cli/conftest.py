@@ -1,4 +1,4 @@
-"""Runs commands in this process and gives what they printed."""
+"""Run commands in this process and capture their output."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ Command = Callable[..., Outcome]
 def convener(capsys: pytest.CaptureFixture[str]) -> Command:
     """Call a command as the shell would."""
 
-    def run(*words: object) -> Outcome:
+    def run(*arguments: object) -> Outcome:
         with pytest.raises(SystemExit) as stop:
-            main([str(word) for word in words])
-        said = capsys.readouterr()
-        return Outcome(int(stop.value.code or 0), said.out, said.err)
+            main([str(argument) for argument in arguments])
+        output = capsys.readouterr()
+        return Outcome(int(stop.value.code or 0), output.out, output.err)
 
     return run
 
@@ -53,6 +53,6 @@ def news(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache folder of the test's own, empty."""
+    """An empty cache folder for the test."""
     monkeypatch.setenv("CONVENER_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"

@@ -1,4 +1,4 @@
-"""`convener compare`: every model, one table, one page; gone on with after a stop."""
+"""`convener compare`: several models, one table, one page; re-running resumes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ MODELS = "majority-vote,hmm,best-consensus"
 
 
 @pytest.fixture(scope="module")
-def held(news: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A comparison that is done."""
+def benchmark(news: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished benchmark."""
     from convener.cli import main
 
     folder = tmp_path_factory.mktemp("compare") / "all"
@@ -25,59 +25,59 @@ def held(news: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_table_says_what_evaluate_says(held: Path, news: Path) -> None:
-    rows = {row["model"]: row for row in json.loads((held / "table.json").read_text())}
+def test_scores_equal_those_of_evaluate(benchmark: Path, news: Path) -> None:
+    rows = {row["model"]: row for row in json.loads((benchmark / "table.json").read_text())}
     data = cv.read(news, "test")
     for name in MODELS.split(","):
-        scores = cv.evaluate(cv.load_model(held / "runs" / f"{name}-seed0").predict(data), data)
+        scores = cv.evaluate(cv.load_model(benchmark / "runs" / f"{name}-seed0").predict(data), data)
         assert rows[name]["F1"] == pytest.approx(scores.f1)
         assert rows[name]["recall"] == pytest.approx(scores.recall)
         assert rows[name]["memory MB"] > 50
     assert [row["saw gold"] for row in rows.values()] == ["no", "no", "all"]
 
 
-def test_the_page_shows_all_models(held: Path) -> None:
-    text = (held / "report.html").read_text(encoding="utf-8")
+def test_the_page_shows_all_models(benchmark: Path) -> None:
+    text = (benchmark / "report.html").read_text(encoding="utf-8")
     assert all(name in text for name in MODELS.split(","))
 
 
-def test_what_is_done_is_not_done_again(held: Path, news: Path, convener: Command) -> None:
-    outcomes = sorted((held / "outcomes").iterdir())
+def test_existing_results_are_reused(benchmark: Path, news: Path, convener: Command) -> None:
+    outcomes = sorted((benchmark / "outcomes").iterdir())
     before = [path.stat().st_mtime_ns for path in outcomes]
-    done = convener("compare", news, "-o", held, "--models", MODELS)
+    done = convener("compare", news, "-o", benchmark, "--models", MODELS)
     assert done.code == 0
     assert "hmm" in done.out
     assert [path.stat().st_mtime_ns for path in outcomes] == before
 
 
-def test_another_split_is_judged_anew_without_a_new_fit(held: Path, news: Path, convener: Command) -> None:
-    run = held / "runs" / "hmm-seed0" / "run.json"
+def test_another_split_is_evaluated_without_a_new_fit(benchmark: Path, news: Path, convener: Command) -> None:
+    run = benchmark / "runs" / "hmm-seed0" / "run.json"
     before = run.stat().st_mtime_ns
-    done = convener("compare", news, "-o", held, "--models", "hmm", "--split", "valid", "--json")
+    done = convener("compare", news, "-o", benchmark, "--models", "hmm", "--split", "valid", "--json")
     data = cv.read(news, "valid")
     expected = cv.evaluate(cv.load_model(run.parent).predict(data), data).f1
     assert done.json["models"][0]["F1"] == pytest.approx(expected)
     assert run.stat().st_mtime_ns == before
 
 
-def test_a_model_that_fails_is_named_and_the_others_are_shown(news: Path, tmp_path: Path, convener: Command) -> None:
-    bare = tmp_path / "bare"
+def test_a_failed_model_is_reported_and_the_others_are_shown(news: Path, tmp_path: Path, convener: Command) -> None:
+    folder = tmp_path / "without-gold"
     corpus = cv.read(news)
-    cv.write(corpus.train.without_gold(), bare / "train.jsonl")
-    cv.write(corpus.test, bare / "test.jsonl")
-    done = convener("compare", bare, "-o", tmp_path / "out", "--models", "chmm-fe,hmm")
+    cv.write(corpus.train.without_gold(), folder / "train.jsonl")
+    cv.write(corpus.test, folder / "test.jsonl")
+    done = convener("compare", folder, "-o", tmp_path / "out", "--models", "chmm-fe,hmm")
     assert done.code == 0
     assert "chmm-fe-seed0 failed" in done.out
     assert "needs gold" in done.out
 
 
-def test_nobody_left_is_an_error(news: Path, tmp_path: Path, convener: Command) -> None:
+def test_no_fitted_model_is_an_error(news: Path, tmp_path: Path, convener: Command) -> None:
     done = convener("compare", news, "-o", tmp_path / "o", "--models", "hmm", "--sources", "nobody")
     assert done.code == 2
     assert "nobody" in done.err
 
 
-def test_an_unknown_model_is_refused_before_anything_is_done(news: Path, tmp_path: Path, convener: Command) -> None:
+def test_an_unknown_model_is_refused_before_any_fit(news: Path, tmp_path: Path, convener: Command) -> None:
     done = convener("compare", news, "-o", tmp_path / "out", "--models", "hmm,hmmm")
     assert done.code == 2
     assert "did you mean 'hmm'" in done.err

@@ -11,7 +11,7 @@ import convener as cv
 from .conftest import Command
 
 
-def test_analyze_gives_what_scripts_rely_on(convener: Command, news: Path) -> None:
+def test_analyze_as_json(convener: Command, news: Path) -> None:
     result = convener("analyze", news, "--split", "test", "--json")
     assert result.code == 0
     assert result.err == ""
@@ -23,10 +23,10 @@ def test_analyze_gives_what_scripts_rely_on(convener: Command, news: Path) -> No
         assert all(0 <= row[key] <= 1 for key in keys - {"name"})
 
 
-def test_analyze_prints_a_table_and_pairs(convener: Command, news: Path) -> None:
-    said = convener("analyze", news, "--split", "test", "--pairwise", "overlap").out
-    assert "place_list" in said
-    assert "coverage" in said
+def test_analyze_prints_tables(convener: Command, news: Path) -> None:
+    output = convener("analyze", news, "--split", "test", "--pairwise", "overlap").out
+    assert "place_list" in output
+    assert "coverage" in output
 
 
 def test_a_misspelt_reading_option_is_named(convener: Command, news: Path) -> None:
@@ -38,7 +38,7 @@ def test_a_misspelt_reading_option_is_named(convener: Command, news: Path) -> No
 def test_a_folder_needs_a_split(convener: Command, news: Path) -> None:
     refused = convener("analyze", news)
     assert refused.code == 2
-    assert "--split train|valid|test" in refused.err
+    assert "--split {train,valid,test}" in refused.err
 
 
 @pytest.mark.parametrize("name", ["wrench", "conll", "jsonl", "table", "npz", "spacy", "huggingface"])
@@ -55,12 +55,12 @@ def test_convert_writes_another_scheme(convener: Command, news: Path, tmp_path: 
     assert cv.read(target).gold.tolist() == cv.read(news, "test").gold.tolist()
 
 
-def test_convert_lists_every_case(convener: Command, tmp_path: Path) -> None:
+def test_convert_writes_every_issue(convener: Command, tmp_path: Path) -> None:
     source = tmp_path / "a.jsonl"
     source.write_text('{"text": "Ada Lovelace", "gold": [[0, 3, "PER"], [0, 12, "PER"]]}\n')
     done = convener("convert", source, tmp_path / "b.jsonl", "--cases", tmp_path / "cases.txt")
     assert done.code == 0
-    assert "1 x overlap" in done.err
+    assert "overlap: 1 issue" in done.err
     listed = (tmp_path / "cases.txt").read_text().splitlines()
     assert len(listed) == 1
     assert "kept 0-2 PER, dropped 0-1 PER" in listed[0]
@@ -75,11 +75,11 @@ def test_a_policy_can_be_an_error(convener: Command, tmp_path: Path) -> None:
     assert not (tmp_path / "b.jsonl").exists()
 
 
-def test_convert_never_replaces_a_folder_with_other_things(convener: Command, news: Path, tmp_path: Path) -> None:
+def test_convert_never_replaces_a_folder_with_other_files(convener: Command, news: Path, tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
     refused = convener("convert", news, tmp_path, "--to", "jsonl")
     assert refused.code == 2
-    assert "holds other things" in refused.err
+    assert "contains other files, e.g. thesis.txt" in refused.err
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 

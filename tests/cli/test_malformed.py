@@ -1,4 +1,4 @@
-"""Every malformed file: one line with file and place, exit code 2, nothing half-written."""
+"""Every malformed file gives one line with file and position, exit code 2 and no output."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def test_one_line_exit_code_2_no_output(convener: Command, malformed: Path, tmp_
 
 @pytest.mark.parametrize("command", ["analyze", "fit"])
 def test_other_commands_refuse_the_same_way(convener: Command, malformed: Path, tmp_path: Path, command: str) -> None:
-    words = ["-o", tmp_path / "run"] if command == "fit" else []
-    refused = convener(command, malformed / "outside.json", *words)
+    arguments = ["-o", tmp_path / "run"] if command == "fit" else []
+    refused = convener(command, malformed / "outside.json", *arguments)
     assert refused.code == 2
     assert "item '0'" in refused.err
     assert list(tmp_path.iterdir()) == []

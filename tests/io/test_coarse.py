@@ -1,4 +1,4 @@
-"""Coarse labels in files: asked for, or stated by files of ours."""
+"""Coarse labels in files: given as an option, or stated in native files."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import pytest
 
 import convener as cv
 from convener.errors import ConfigError, DataError
-from tests.io.test_roundtrip import SUFFIXES, there_and_back
+from tests.io.test_roundtrip import SUFFIXES, round_trip
 
 COARSE = {"ENT": ("PER", "LOC"), "NOT-PER": ("O", "LOC")}
 
 
-def column(folder: Path, name: str, *tags: str) -> Path:
-    """A CoNLL file of one sentence, with gold and the tags of a source."""
+def write_column(folder: Path, name: str, *tags: str) -> Path:
+    """Write a CoNLL file of one sentence, with gold and the tags of a source."""
     gold = ["B-PER", "O", "B-LOC"]
     lines = [f"w{n}\t{tag}\t{true}" for n, (tag, true) in enumerate(zip(tags, gold, strict=True))]
     (folder / name).write_text("\n".join(lines) + "\n")
@@ -28,11 +28,11 @@ def column(folder: Path, name: str, *tags: str) -> Path:
 COLUMNS = ("token", "source:s", "gold")
 
 
-@pytest.mark.parametrize("meant", [{"ENT": "any", "NOT-PER": "not PER"}, COARSE])
+@pytest.mark.parametrize("coarse", [{"ENT": "any", "NOT-PER": "not PER"}, COARSE])
 @pytest.mark.parametrize("types", [None, ("PER", "LOC"), ("LOC", "ENT", "PER")])
-def test_any_file_can_be_read_with_coarse_labels(meant: dict[str, Any], types: Any, tmp_path: Path) -> None:
-    path = column(tmp_path, "x.conll", "B-ENT", "B-NOT-PER", "B-LOC")
-    data = cv.read(path, columns=COLUMNS, coarse=meant, types=types)
+def test_coarse_labels_can_be_given_for_any_file(coarse: dict[str, Any], types: Any, tmp_path: Path) -> None:
+    path = write_column(tmp_path, "x.conll", "B-ENT", "B-NOT-PER", "B-LOC")
+    data = cv.read(path, columns=COLUMNS, coarse=coarse, types=types)
     fine = tuple(name for name in types or ("LOC", "PER") if name != "ENT")
     assert data.tags.types == (*fine, "ENT", "NOT-PER")
     assert {name: set(allowed) for name, allowed in data.coarse.items()} == {
@@ -40,19 +40,19 @@ def test_any_file_can_be_read_with_coarse_labels(meant: dict[str, Any], types: A
     }
     tags = [data.tags.names[label] for label in data.votes[:, 0]]
     assert tags == ["B-ENT", "B-NOT-PER", "B-LOC"]
-    assert data.coarse == cv.io.read_content(path, columns=COLUMNS, coarse=meant, types=types).coarse
+    assert data.coarse == cv.io.read_content(path, columns=COLUMNS, coarse=coarse, types=types).coarse
 
 
-def test_on_the_command_line_meanings_are_one_string(tmp_path: Path) -> None:
-    path = column(tmp_path, "x.conll", "B-ENT", "O", "O")
+def test_coarse_labels_can_be_given_as_one_string(tmp_path: Path) -> None:
+    path = write_column(tmp_path, "x.conll", "B-ENT", "O", "O")
     data = cv.read(path, columns=COLUMNS, coarse="ENT=any; NOT-PER=not PER")
     assert set(data.coarse["ENT"]) == {"PER", "LOC"}
     with pytest.raises(ConfigError, match="coarse must be name=value"):
         cv.read(path, columns=COLUMNS, coarse="ENT")
 
 
-def test_any_type_is_any_of_the_whole_corpus(tmp_path: Path) -> None:
-    column(tmp_path, "train.conll", "B-ENT", "O", "O")
+def test_any_means_every_type_of_the_corpus(tmp_path: Path) -> None:
+    write_column(tmp_path, "train.conll", "B-ENT", "O", "O")
     (tmp_path / "test.conll").write_text("Acme\tO\tB-ORG\n")
     corpus = cv.read(tmp_path, columns=COLUMNS, coarse={"ENT": "any"})
     for data in corpus.splits.values():
@@ -60,7 +60,7 @@ def test_any_type_is_any_of_the_whole_corpus(tmp_path: Path) -> None:
         assert data.coarse == {"ENT": ("LOC", "ORG", "PER")}
 
 
-def voted() -> cv.Dataset:
+def coarse_data() -> cv.Dataset:
     data = cv.Dataset.from_spans(
         ["PER", "LOC", "ENT", "NOT-PER"],
         [["Ada", "in", "Oslo"]],
@@ -70,26 +70,28 @@ def voted() -> cv.Dataset:
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_predictions_keep_coarse_votes_and_have_no_coarse_labels(suffix: str, tmp_path: Path) -> None:
+def test_predictions_keep_coarse_votes_but_have_only_fine_labels(suffix: str, tmp_path: Path) -> None:
     rows = np.eye(5, dtype=np.float32)[[1, 0, 3]]
-    labels = cv.Predictions(data=voted(), labels=np.array([1, 0, 3], np.int16), probabilities=rows, model="m")
+    predictions = cv.Predictions(
+        data=coarse_data(), labels=np.array([1, 0, 3], np.int16), probabilities=rows, model="m"
+    )
     if suffix == ".conll":
-        labels = replace(labels, probabilities=None)
-    back = there_and_back(labels, tmp_path / f"x{suffix}")
-    assert isinstance(back, cv.Predictions)
-    assert back.data == voted()
-    assert back.tags() == [["B-PER", "O", "B-LOC"]]
-    if labels.probabilities is not None:
-        np.testing.assert_array_equal(back.probabilities, rows)
-    chosen = cv.io.read_content(tmp_path / f"x{suffix}", types=("LOC", "PER"))
-    assert isinstance(chosen, cv.Predictions)
-    assert chosen.data.tags.types == ("LOC", "PER", "ENT", "NOT-PER")
-    assert chosen.tags() == back.tags()
+        predictions = replace(predictions, probabilities=None)
+    result = round_trip(predictions, tmp_path / f"x{suffix}")
+    assert isinstance(result, cv.Predictions)
+    assert result.data == coarse_data()
+    assert result.tags() == [["B-PER", "O", "B-LOC"]]
+    if predictions.probabilities is not None:
+        np.testing.assert_array_equal(result.probabilities, rows)
+    selected = cv.io.read_content(tmp_path / f"x{suffix}", types=("LOC", "PER"))
+    assert isinstance(selected, cv.Predictions)
+    assert selected.data.tags.types == ("LOC", "PER", "ENT", "NOT-PER")
+    assert selected.tags() == result.tags()
 
 
-def test_splits_must_agree_on_what_a_label_allows(tmp_path: Path) -> None:
-    cv.write(voted(), tmp_path / "train.jsonl")
-    other = voted().without_coarse().with_coarse({"ENT": "PER"})
+def test_splits_must_agree_on_coarse_labels(tmp_path: Path) -> None:
+    cv.write(coarse_data(), tmp_path / "train.jsonl")
+    other = coarse_data().without_coarse().with_coarse({"ENT": "PER"})
     cv.write(replace(other, votes=other.votes * 0), tmp_path / "test.jsonl")
     with pytest.raises(DataError, match="'ENT' allows PER, LOC in one split, PER in another"):
         cv.read(tmp_path)
@@ -98,14 +100,14 @@ def test_splits_must_agree_on_what_a_label_allows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("coarse", "message"),
     [
-        (["ENT"], "expected 'coarse' as types by label"),
-        ({"ENT": "any"}, "expected 'ENT' as a list of names"),
+        (["ENT"], "'coarse' must map labels to types"),
+        ({"ENT": "any"}, "'ENT' must be a list of names"),
         ({"ENT": ["ORG"]}, "coarse label 'ENT': no entity type 'ORG'"),
         ({"PER": ["ENT"]}, "must be the last of the types"),
         ({"ENT": []}, "allows nothing"),
     ],
 )
-def test_facts_that_make_no_sense_are_refused(coarse: Any, message: str, tmp_path: Path) -> None:
+def test_invalid_coarse_metadata_is_an_error(coarse: Any, message: str, tmp_path: Path) -> None:
     corpus = {"types": ["PER", "ENT"], "sources": [], "coarse": coarse}
     (tmp_path / "x.jsonl").write_text(json.dumps({"corpus": corpus, "tokens": ["Ada"]}) + "\n")
     with pytest.raises(DataError, match=message):

@@ -1,4 +1,4 @@
-"""spaCy's DocBin."""
+"""spaCy's DocBin: round trips, external files, malformed files."""
 
 from __future__ import annotations
 
@@ -17,72 +17,71 @@ from spacy.tokens import Doc, DocBin, Span, SpanGroup
 from spacy.training import Corpus as SpacyCorpus
 from spacy.training import Example
 
-import convener.io as cio
-from convener.data import Dataset, Text
+from convener import io as cio
+from convener.data.dataset import Dataset, Text
+from convener.data.issues import Issues
+from convener.data.predictions import Predictions
+from convener.data.ragged import StringArray
 from convener.errors import DataError, FormatError
-from convener.io import spacy as form
-from convener.io.formats import LabeledData
-from convener.io.options import ReadOptions
-from convener.io.report import Issues
-from convener.packed import StringArray
-from convener.predictions import Predictions
+from convener.io import spacy as spacy_format
+from convener.io.formats import LabeledData, ReadOptions
 from tests.generators import Kind, contents, returned, same
 
 
-def box(tmp_path: Path, *docs: Doc, **options: Any) -> Path:
+def save(tmp_path: Path, *docs: Doc, **options: Any) -> Path:
     path = tmp_path / "d.spacy"
     DocBin(docs=docs, **options).to_disk(path)
     return path
 
 
-def doc(*words: str, groups: dict[str, list[tuple[int, int, str]]] | None = None) -> Doc:
-    made = Doc(spacy.blank("en").vocab, words=list(words))
-    for name, marks in (groups or {}).items():
-        spans = [Span(made, start, end, label=label) for start, end, label in marks]
-        made.spans[name] = SpanGroup(made, name=name, spans=spans)
-    return made
+def make_doc(*words: str, groups: dict[str, list[tuple[int, int, str]]] | None = None) -> Doc:
+    doc = Doc(spacy.blank("en").vocab, words=list(words))
+    for name, tuples in (groups or {}).items():
+        spans = [Span(doc, start, end, label=label) for start, end, label in tuples]
+        doc.spans[name] = SpanGroup(doc, name=name, spans=spans)
+    return doc
 
 
 @settings(max_examples=60, deadline=None)
 @given(content=contents(Kind(partial=True, illegal=True)))
-def test_everything_comes_back(content: LabeledData, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_content_round_trips(content: LabeledData, tmp_path_factory: pytest.TempPathFactory) -> None:
     if isinstance(content, Predictions) and "convener" in content.data.sources:
         return
     path = tmp_path_factory.mktemp("spacy") / "d.spacy"
-    assert same(returned(content, form.FORMAT, path), content)
+    assert same(returned(content, spacy_format.FORMAT, path), content)
 
 
-def test_gold_that_is_not_legal_comes_back(tmp_path: Path) -> None:
+def test_illegal_gold_round_trips(tmp_path: Path) -> None:
     data = Dataset.from_spans(["A"], [["x", "y"]], {}).with_gold(np.array([2, 2], np.int16))
-    assert returned(data, form.FORMAT, tmp_path / "d.spacy") == data
+    assert returned(data, spacy_format.FORMAT, tmp_path / "d.spacy") == data
 
 
 @pytest.fixture
-def labels() -> Predictions:
-    text = "Ada Lovelace wrote it."
+def predictions() -> Predictions:
+    sentence = "Ada Lovelace wrote it."
     chars = np.array([(0, 3), (4, 12), (13, 18), (19, 21), (21, 22)], np.int32)
     data = Dataset.from_spans(
         ["PER"],
         [["Ada", "Lovelace", "wrote", "it", "."], ["Nobody"]],
         {"names": [[(0, 2, "PER")], []], "crowd": [[(0, 1, "PER")], None]},
     )
-    whole = Text(
-        StringArray.from_list([text, "Nobody"]),
+    text = Text(
+        StringArray.from_list([sentence, "Nobody"]),
         np.concatenate([chars, np.array([(0, 6)], np.int32)]),
         np.array([0, 23], np.int64),
     )
     return Predictions(
-        data=replace(data, text=whole),
+        data=replace(data, text=text),
         labels=np.array([1, 2, 0, 0, 0, 0], np.int16),
         span_scores=np.array([0.75], np.float32),
         model="by hand",
     )
 
 
-def test_spacy_sees_entities_groups_and_scores(tmp_path: Path, labels: Predictions) -> None:
-    cio.write(labels, tmp_path / "d.spacy")
+def test_spacy_sees_entities_groups_and_scores(tmp_path: Path, predictions: Predictions) -> None:
+    cio.write(predictions, tmp_path / "d.spacy")
     docs = list(DocBin().from_disk(tmp_path / "d.spacy").get_docs(spacy.blank("en").vocab))
-    assert [one.text for one in docs] == ["Ada Lovelace wrote it.", "Nobody"]
+    assert [doc.text for doc in docs] == ["Ada Lovelace wrote it.", "Nobody"]
     assert [(span.text, span.label_) for span in docs[0].ents] == [("Ada Lovelace", "PER")]
     assert list(docs[0].spans) == ["names", "crowd", "convener"]
     assert docs[0].spans["convener"].attrs["scores"] == [0.75]
@@ -91,8 +90,8 @@ def test_spacy_sees_entities_groups_and_scores(tmp_path: Path, labels: Predictio
     assert docs[1].has_annotation("ENT_IOB")
 
 
-def test_it_trains_a_spacy_pipeline(tmp_path: Path, labels: Predictions) -> None:
-    cio.write(labels, tmp_path / "d.spacy")
+def test_a_written_file_trains_a_spacy_pipeline(tmp_path: Path, predictions: Predictions) -> None:
+    cio.write(predictions, tmp_path / "d.spacy")
     nlp = spacy.blank("en")
     examples = list(SpacyCorpus(tmp_path / "d.spacy")(nlp))
     assert [len(example.reference.ents) for example in examples] == [1, 0]
@@ -103,7 +102,7 @@ def test_it_trains_a_spacy_pipeline(tmp_path: Path, labels: Predictions) -> None
     assert Example(nlp.make_doc("Nobody"), examples[1].reference).get_aligned_ner() == ["O"]
 
 
-def test_text_that_words_and_spaces_do_not_make_is_kept(tmp_path: Path) -> None:
+def test_text_with_unusual_white_space_round_trips(tmp_path: Path) -> None:
     data = Dataset.from_spans(["A"], [["a", "b"], []], {})
     text = Text(
         StringArray.from_list([" a\u3000 b", " "]),
@@ -111,16 +110,16 @@ def test_text_that_words_and_spaces_do_not_make_is_kept(tmp_path: Path) -> None:
         np.zeros(2, np.int64),
     )
     data = replace(data, text=text)
-    assert returned(data, form.FORMAT, tmp_path / "d.spacy") == data
+    assert returned(data, spacy_format.FORMAT, tmp_path / "d.spacy") == data
 
 
-def test_foreign_groups_become_sources_and_entities_gold(tmp_path: Path) -> None:
-    first = doc("Ada", "Lovelace", "wrote", groups={"sc": [(0, 2, "PER")], "b": []})
+def test_external_groups_are_sources_and_entities_are_gold(tmp_path: Path) -> None:
+    first = make_doc("Ada", "Lovelace", "wrote", groups={"sc": [(0, 2, "PER")], "b": []})
     first.ents = [Span(first, 0, 2, label="PER")]
-    second = doc("Nobody", groups={"sc": []})
-    report = Issues()
-    path = box(tmp_path, first, second)
-    data = form.read(path, ReadOptions(), report)
+    second = make_doc("Nobody", groups={"sc": []})
+    issues = Issues()
+    path = save(tmp_path, first, second)
+    data = spacy_format.read(path, ReadOptions(), issues)
     assert isinstance(data, Dataset)
     assert data.sources == ("sc", "b")
     assert data.votes.tolist() == [[1, 0], [2, 0], [0, 0], [0, -1]]
@@ -129,117 +128,119 @@ def test_foreign_groups_become_sources_and_entities_gold(tmp_path: Path) -> None
     assert data.silence == ("O", "O")
     assert data.text is not None
     assert data.text.sentences.to_list() == ["Ada Lovelace wrote ", "Nobody "]
-    assert [str(case) for case in report] == [f"{path}: document 1: gold (gold): no entities are set; taken as none"]
+    assert [str(issue) for issue in issues] == [
+        f"{path}: document 1: gold (gold): entities are not set; treated as no entities"
+    ]
 
 
-def test_foreign_overlaps_scores_and_options(tmp_path: Path) -> None:
-    one = doc("a", "b", "c", groups={"sc": [(0, 1, "X"), (0, 3, "Y")], "t": []})
-    one.spans["sc"].attrs["scores"] = np.array([0.5, 0.6])
-    path, report = box(tmp_path, one), Issues()
-    data = form.read(path, ReadOptions(types=("Y", "X"), sources=("sc",)), report)
+def test_overlaps_scores_and_options_of_external_files(tmp_path: Path) -> None:
+    doc = make_doc("a", "b", "c", groups={"sc": [(0, 1, "X"), (0, 3, "Y")], "t": []})
+    doc.spans["sc"].attrs["scores"] = np.array([0.5, 0.6])
+    path, issues = save(tmp_path, doc), Issues()
+    data = spacy_format.read(path, ReadOptions(types=("Y", "X"), sources=("sc",)), issues)
     assert isinstance(data, Dataset)
     assert data.votes[:, 0].tolist() == [1, 2, 2]
     assert data.gold is None
-    assert sorted(case.kind for case in report) == ["ignored", "overlap"]
-    with pytest.raises(DataError, match="document 0: spans 0-1 X and 0-3 Y of sc overlap"):
-        form.read(path, ReadOptions(on_overlap="error"), Issues())
+    assert sorted(issue.kind for issue in issues) == ["ignored", "overlap"]
+    with pytest.raises(DataError, match=r"document 0: spans 0-1 X and 0-3 Y .*overlap"):
+        spacy_format.read(path, ReadOptions(on_overlap="error"), Issues())
     with pytest.raises(DataError, match="document 0: no entity type 'Y'"):
-        form.read(path, ReadOptions(types=("X",)), Issues())
+        spacy_format.read(path, ReadOptions(types=("X",)), Issues())
 
 
-def test_a_missing_group_is_o_where_silence_says_so(tmp_path: Path) -> None:
-    path = box(tmp_path, doc("a", groups={"s": [(0, 1, "X")]}), doc("b"))
-    absent = form.read(path, ReadOptions(), Issues())
-    said = form.read(path, ReadOptions(silence="O"), Issues())
-    assert isinstance(absent, Dataset)
-    assert isinstance(said, Dataset)
-    assert (absent.votes[1, 0], said.votes[1, 0]) == (-1, 0)
+def test_a_missing_group_is_o_if_silence_is_o(tmp_path: Path) -> None:
+    path = save(tmp_path, make_doc("a", groups={"s": [(0, 1, "X")]}), make_doc("b"))
+    default = spacy_format.read(path, ReadOptions(), Issues())
+    silent_o = spacy_format.read(path, ReadOptions(silence="O"), Issues())
+    assert isinstance(default, Dataset)
+    assert isinstance(silent_o, Dataset)
+    assert (default.votes[1, 0], silent_o.votes[1, 0]) == (-1, 0)
 
 
-def test_what_spacy_cannot_hold_is_refused_by_name(tmp_path: Path, labels: Predictions) -> None:
-    with pytest.raises(FormatError, match="sentence 1: token 1 is empty, which spaCy cannot hold"):
+def test_content_that_spacy_cannot_store_is_an_error(tmp_path: Path, predictions: Predictions) -> None:
+    with pytest.raises(FormatError, match="sentence 1: token 1 is empty, which spaCy cannot store"):
         cio.write(Dataset.from_spans(["A"], [["x"], ["y", ""]], {}), tmp_path / "d.spacy")
-    with pytest.raises(FormatError, match="token 0 is not Unicode text"):
+    with pytest.raises(FormatError, match="token 0 is not valid Unicode"):
         cio.write(Dataset.from_spans(["A"], [["\ud800"]], {}), tmp_path / "d.spacy")
-    data = labels.data.select_sources(["names"]).with_sources(("convener",), labels.data.votes[:, :1], ("O",))
-    with pytest.raises(FormatError, match="cannot hold a source named 'convener'"):
-        cio.write(replace(labels, data=data), tmp_path / "d.spacy")
-    assert returned(data, form.FORMAT, tmp_path / "d.spacy") == data  # a dataset may have it
+    data = predictions.data.select_sources(["names"]).with_sources(("convener",), predictions.data.votes[:, :1], ("O",))
+    with pytest.raises(FormatError, match="cannot store a source named 'convener'"):
+        cio.write(replace(predictions, data=data), tmp_path / "d.spacy")
+    assert returned(data, spacy_format.FORMAT, tmp_path / "d.spacy") == data  # allowed in a dataset
 
 
-def edited(path: Path, change: Callable[[Doc], object]) -> None:
+def edit_docs(path: Path, change: Callable[[Doc], object]) -> None:
     docs = list(DocBin().from_disk(path).get_docs(spacy.blank("en").vocab))
-    for one in docs:
-        change(one)
+    for doc in docs:
+        change(doc)
     DocBin(docs=docs, store_user_data=True).to_disk(path)
 
 
-def set_note(key: str, value: object) -> Callable[[Doc], object]:
-    return lambda one: one.user_data["convener"].update({key: value})
+def set_user_data(key: str, value: object) -> Callable[[Doc], object]:
+    return lambda doc: doc.user_data["convener"].update({key: value})
 
 
 def set_attr(group: str, key: str, value: object) -> Callable[[Doc], object]:
-    return lambda one: one.spans[group].attrs.update({key: value})
+    return lambda doc: doc.spans[group].attrs.update({key: value})
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (set_note("facts", "nope"),
-         ": convener's facts: not JSON at character 0: Expecting value"),
-        (set_note("chars", (1, 2)), ": document 0: expected chars of 5 tokens, got 1"),
-        (set_note("char_start", "x"), None),
+        (set_user_data("facts", "nope"),
+         ": convener metadata: not valid JSON at character 0: Expecting value"),
+        (set_user_data("chars", (1, 2)), ": document 0: expected chars for 5 tokens, got 1"),
+        (set_user_data("char_start", "x"), None),
         (set_attr("convener", "scores", [1.0, 2.0]),
-         ": document 0: expected 1 scores of convener, got 2"),
+         ": document 0: expected 1 scores (convener), got 2"),
         (set_attr("convener", "scores", ["x"]), None),
-        (set_attr("names", "votes", [1]), ": document 0: expected 5 votes of names"),
-        (set_attr("names", "votes", [1.5] * 5), ": document 0: expected 5 votes of names"),
+        (set_attr("names", "votes", [1]), ": document 0: expected 5 votes (names)"),
+        (set_attr("names", "votes", [1.5] * 5), ": document 0: expected 5 votes (names)"),
         (set_attr("names", "votes", [99999] * 5), None),
         (set_attr("names", "votes", [7] * 5), None),
-        (lambda one: one.spans.pop("convener"),
+        (lambda doc: doc.spans.pop("convener"),
          ": document 0: expected a span group 'convener', got none"),
     ],
 )  # fmt: skip
-def test_a_spoilt_file_of_ours_is_refused(
-    tmp_path: Path, labels: Predictions, change: Callable[[Doc], object], message: str | None
+def test_a_damaged_native_file_is_an_error(
+    tmp_path: Path, predictions: Predictions, change: Callable[[Doc], object], message: str | None
 ) -> None:
     path = tmp_path / "d.spacy"
-    cio.write(labels, path)
-    edited(path, change)
+    cio.write(predictions, path)
+    edit_docs(path, change)
     with pytest.raises(DataError) as caught:
-        form.read(path, ReadOptions(), Issues())
+        spacy_format.read(path, ReadOptions(), Issues())
     assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)
     if message is not None:
         assert str(caught.value) == f"{path}{message}"
 
 
-def test_missing_probabilities_are_refused(tmp_path: Path, labels: Predictions) -> None:
+def test_missing_probabilities_are_an_error(tmp_path: Path, predictions: Predictions) -> None:
     path = tmp_path / "d.spacy"
-    cio.write(replace(labels, probabilities=np.full((6, 3), 1 / 3, np.float32)), path)
-    edited(path, lambda one: one.user_data["convener"].pop("probabilities"))
-    with pytest.raises(DataError, match="expected probabilities of 6 tokens x 3 labels, got 0"):
-        form.read(path, ReadOptions(), Issues())
+    cio.write(replace(predictions, probabilities=np.full((6, 3), 1 / 3, np.float32)), path)
+    edit_docs(path, lambda doc: doc.user_data["convener"].pop("probabilities"))
+    with pytest.raises(DataError, match="expected probabilities for 6 tokens x 3 labels, got 0 values"):
+        spacy_format.read(path, ReadOptions(), Issues())
 
 
-def test_malformed_foreign_files(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"d.spacy: no documents"):
-        form.read(box(tmp_path), ReadOptions(), Issues())
-    with pytest.raises(DataError, match=r"d.spacy: no entity types"):
-        form.read(box(tmp_path, doc("a")), ReadOptions(), Issues())
-    with pytest.raises(DataError, match="document 0: span 0-1 of s has no label"):
-        form.read(box(tmp_path, doc("a", groups={"s": [(0, 1, "")]})), ReadOptions(), Issues())
+def test_malformed_external_files_are_errors(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"d.spacy: the file contains no documents"):
+        spacy_format.read(save(tmp_path), ReadOptions(), Issues())
+    with pytest.raises(DataError, match=r"d.spacy: the file names no entity types"):
+        spacy_format.read(save(tmp_path, make_doc("a")), ReadOptions(), Issues())
+    with pytest.raises(DataError, match=r"document 0: span 0-1 \(s\) has no label"):
+        spacy_format.read(save(tmp_path, make_doc("a", groups={"s": [(0, 1, "")]})), ReadOptions(), Issues())
 
 
-def test_junk_is_no_docbin(tmp_path: Path, labels: Predictions) -> None:
+def test_junk_is_an_error(tmp_path: Path, predictions: Predictions) -> None:
     path = tmp_path / "d.spacy"
-    cio.write(labels, path)
-    whole = path.read_bytes()
-    inner = zlib.decompress(whole)
+    cio.write(predictions, path)
+    complete = path.read_bytes()
+    inner = zlib.decompress(complete)
     for junk in (
         b"",
         b"junk",
-        whole[:50],
+        complete[:50],
         zlib.compress(b""),
         zlib.compress(b"\x80"),
         zlib.compress(b"\x90"),
@@ -251,9 +252,9 @@ def test_junk_is_no_docbin(tmp_path: Path, labels: Predictions) -> None:
         assert gc.isenabled()
 
 
-def test_broken_bytes_never_surprise(tmp_path: Path, labels: Predictions) -> None:
+def test_corrupt_bytes_raise_only_data_errors(tmp_path: Path, predictions: Predictions) -> None:
     path = tmp_path / "d.spacy"
-    cio.write(labels, path)
+    cio.write(predictions, path)
     good, rng = zlib.decompress(path.read_bytes()), np.random.default_rng(1)
     for _ in range(150):
         raw = bytearray(good)
@@ -261,6 +262,6 @@ def test_broken_bytes_never_surprise(tmp_path: Path, labels: Predictions) -> Non
             raw[at] = rng.integers(256)
         path.write_bytes(zlib.compress(bytes(raw)))
         try:
-            form.read(path, ReadOptions(), Issues())
+            spacy_format.read(path, ReadOptions(), Issues())
         except DataError as error:
             assert "\n" not in str(error)  # noqa: PT017

@@ -1,4 +1,4 @@
-"""Functions become votes: whatever they do, in any number of processes, and only once."""
+"""Applying functions: failures, worker processes, cache."""
 
 from __future__ import annotations
 
@@ -16,35 +16,31 @@ import pytest
 
 import convener as cv
 from convener import progress
-from convener.data import ABSTAIN, Dataset
+from convener.data.dataset import Dataset
+from convener.data.ragged import StringArray
+from convener.data.tags import ABSTAIN
 from convener.errors import ConfigError, ConvenerWarning, DataError
-from convener.lf import (
-    Doc,
-    LabelingFunction,
-    crew,
-    gazetteer,
-    labeling_function,
-    propagate,
-    union,
-)
-from convener.lf import texts as texts_module
-from convener.lf.apply import ApplyOptions, apply_with_report
-from convener.lf.function import Span
-from convener.lf.report import ApplyResult
-from convener.packed import StringArray
+from convener.lf import doc as texts_module
+from convener.lf import workers as workers_module
+from convener.lf.apply import ApplyOptions, ApplyResult, apply_with_report
+from convener.lf.combinators import propagate, union
+from convener.lf.doc import Doc
+from convener.lf.function import LabelingFunction, labeling_function
+from convener.lf.gazetteer import gazetteer
+from convener.lf.validation import Span
 
 SIZES = (1, 2, 3)
 
 
 @pytest.fixture(autouse=True)
 def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that a small corpus has many."""
+    """Small shards, so that a small corpus has many of them."""
     monkeypatch.setattr(texts_module, "SHARD_TOKENS", 60)
 
 
 @pytest.fixture
 def text() -> Dataset:
-    """Forty sentences; each begins with its number."""
+    """Forty sentences; each starts with its number."""
     sentences = [[f"n{n}", "Ada", "went", "to", "Oslo"][: 2 + n % 4] for n in range(40)]
     data = Dataset.from_spans(["PER", "LOC"], sentences, {})
     return replace(data, doc_ids=StringArray.from_list(f"d{n % 7}" for n in range(40)))
@@ -123,7 +119,7 @@ def test_votes_are_the_spans(text: Dataset) -> None:
 
 
 @pytest.mark.parametrize("workers", SIZES)
-def test_whatever_a_function_does_costs_only_its_own_votes_there(text: Dataset, workers: int) -> None:
+def test_a_failing_function_loses_only_its_own_votes_on_that_text(text: Dataset, workers: int) -> None:
     functions = [ada, raises, leaves, wild, cuts, hangs, dies, abstains, propagate(ada), oslo]
     result = run(functions, text, workers=workers, seconds=0.4)
     told = rows(result)
@@ -140,8 +136,8 @@ def test_whatever_a_function_does_costs_only_its_own_votes_there(text: Dataset, 
     details = {case.source: case.detail for case in result.issues}
     assert details["raises"].startswith("KeyError: 'five' (test_apply.py:")
     assert details["leaves"].startswith("SystemExit: six (test_apply.py:")
-    assert details["hangs"] == "more than 0.4 s"
-    assert details["dies"] == "the process ended (7)"
+    assert details["hangs"] == "timed out after 0.4 s"
+    assert details["dies"] == "worker process died (exit code 7)"
     assert details["cuts"] == "0-1 became 0-2"
     # All other votes are those of functions that never fail.
     data = result.data
@@ -152,9 +148,9 @@ def test_whatever_a_function_does_costs_only_its_own_votes_there(text: Dataset, 
     for source, lost in (("raises", {5}), ("leaves", {6}), ("hangs", {9}), ("dies", {10, 39})):
         column = data.votes[:, data.source_index(source)]
         for number in range(len(data)):
-            said = column[data.offsets[number] : data.offsets[number + 1]].tolist()
-            fine = [0, 1, 0, 0, 0][: len(said)]
-            assert said == ([ABSTAIN] * len(said) if number in lost else fine)
+            message = column[data.offsets[number] : data.offsets[number + 1]].tolist()
+            fine = [0, 1, 0, 0, 0][: len(message)]
+            assert message == ([ABSTAIN] * len(message) if number in lost else fine)
     assert data[7].votes[:, data.source_index("wild")].tolist() == [1, 2, 0, 0, 0]
     assert data[8].votes[:, data.source_index("cuts")].tolist() == [3, 0]
     assert data[11].votes[:, data.source_index("abstains")].tolist() == [ABSTAIN] * 5
@@ -174,14 +170,14 @@ def test_the_report_is_a_table(text: Dataset) -> None:
         "timeout": 0,
         "crash": 0,
         "seconds": 0,
-        "how": "not kept: it failed",
+        "how": "ran, not cached (failures)",
     }
     assert (records["wild"]["invalid"], records["wild"]["overlap"]) == (4, 1)
     assert (records["abstains"]["abstains"], records["abstains"]["error"]) == (1, 0)
     assert "Labeling functions on 40 sentences" in str(result)
 
 
-def test_what_a_function_notes_is_counted(text: Dataset) -> None:
+def test_issues_reported_by_a_function_are_counted(text: Dataset) -> None:
     @labeling_function(["PER"])
     def talks(view: Doc) -> None:
         if view[0] == "n3":
@@ -203,18 +199,18 @@ def test_the_same_bytes_for_any_number_of_workers(text: Dataset, tmp_path: Path)
     assert written[0] == written[1] == written[2]
 
 
-def test_a_batch_that_fails_is_asked_text_by_text(text: Dataset) -> None:
-    def find_all(views: Any) -> Iterator[list[Span]]:
-        for view in views:
+def test_a_failing_batch_is_run_text_by_text(text: Dataset) -> None:
+    def find_all(docs: Any) -> Iterator[list[Span]]:
+        for view in docs:
             view.report_issue("seen", view[0])
             if view[0] == "n4":
                 raise ValueError("four")
             yield [(0, 1, "LOC")]
 
-    def hang_all(views: Any) -> list[list[Span]]:
-        if any(view[0] == "n4" for view in views):
+    def hang_all(docs: Any) -> list[list[Span]]:
+        if any(view[0] == "n4" for view in docs):
             time.sleep(60)
-        return [[(0, 1, "LOC")] for _ in views]
+        return [[(0, 1, "LOC")] for _ in docs]
 
     for make, kind, settings in (
         (find_all, "error", {}),
@@ -233,24 +229,24 @@ def test_a_batch_that_fails_is_asked_text_by_text(text: Dataset) -> None:
 
 
 def test_a_combination_that_hangs_is_stopped_in_time(text: Dataset) -> None:
-    began = time.monotonic()
+    start_time = time.monotonic()
     result = run([union(hangs, ada, name="both")], text, seconds=0.5)
     assert rows(result) == [("both", "timeout", "document d2, sentence 9")]
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - start_time < 10
 
 
-def test_a_batch_that_dies_is_asked_text_by_text(text: Dataset) -> None:
-    def die_all(views: Any) -> list[list[Span]]:
-        if any(view[0] == "n4" for view in views):
+def test_a_crashing_batch_is_run_text_by_text(text: Dataset) -> None:
+    def die_all(docs: Any) -> list[list[Span]]:
+        if any(view[0] == "n4" for view in docs):
             os._exit(9)
-        return [[(0, 1, "LOC")] for _ in views]
+        return [[(0, 1, "LOC")] for _ in docs]
 
     batch = LabelingFunction(name="batch", labels=("LOC",), batch_func=die_all)
     result = run([batch], text, workers=2)
     assert rows(result) == [("batch", "crash", "document d4, sentence 4")]
 
 
-def test_functions_that_run_alone_stay_in_this_process(text: Dataset) -> None:
+def test_functions_of_the_main_process_are_not_sent_to_workers(text: Dataset) -> None:
     here = os.getpid()
     elsewhere: list[LabelingFunction] = []
     for alone in (True, False):
@@ -264,28 +260,28 @@ def test_functions_that_run_alone_stay_in_this_process(text: Dataset) -> None:
     assert [row.num_spans for row in result.stats] == [40, 0]
 
 
-def test_the_run_stops_if_asked(text: Dataset) -> None:
-    said = "labeling function raises: document d5, sentence 5: error: KeyError: 'five'"
+def test_on_error_raise_stops_the_run(text: Dataset) -> None:
+    message = "labeling function raises: document d5, sentence 5: error: KeyError: 'five'"
     for workers in (1, 2):
         before = len(multiprocessing.active_children())
-        with pytest.raises(DataError, match=said):
+        with pytest.raises(DataError, match=message):
             run([ada, raises], text, workers=workers, on_error="raise")
         assert len(multiprocessing.active_children()) == before
 
 
-def test_what_happened_is_warned_of(text: Dataset) -> None:
+def test_issues_are_summarised_in_a_warning(text: Dataset) -> None:
     with pytest.warns(ConvenerWarning, match="1 error; first: document d5, sentence 5: error"):
         cv.apply_lfs([raises], text, cache=False)
 
 
-def test_a_corpus_goes_split_by_split(text: Dataset) -> None:
+def test_a_corpus_is_processed_split_by_split(text: Dataset) -> None:
     corpus = cv.Corpus(splits={"train": text[:30], "test": text[30:]})
     voted = cv.apply_lfs([ada], corpus, cache=False)
     assert voted.train.sources == voted.test.sources == ("ada",)
     assert (len(voted.train), len(voted.test)) == (30, 10)
 
 
-def test_documents_are_seen_whole(text: Dataset) -> None:
+def test_document_scope_receives_complete_documents(text: Dataset) -> None:
     seen: list[tuple[str | None, int]] = []
 
     @labeling_function(["PER"], scope="document")
@@ -298,14 +294,14 @@ def test_documents_are_seen_whole(text: Dataset) -> None:
     assert all(sentence.votes[0] == 1 and not sentence.votes[1:].any() for sentence in data)
 
 
-def test_without_documents_each_sentence_is_one(text: Dataset) -> None:
+def test_without_document_ids_each_sentence_is_a_document(text: Dataset) -> None:
     bare = replace(text, doc_ids=None)
-    with pytest.warns(ConvenerWarning, match="ada everywhere sees documents, but the data names"):
+    with pytest.warns(ConvenerWarning, match="ada everywhere has scope='document' but the data has no document ids"):
         data = run([propagate(ada)], bare).data
     np.testing.assert_array_equal(data.votes, run([ada], bare).data.votes)
 
 
-def test_raw_text_takes_the_types_of_its_functions(text: Dataset) -> None:
+def test_raw_text_takes_the_types_of_the_functions(text: Dataset) -> None:
     raw = cv.tokenize("Ada went to Oslo.")
     data = cv.apply_lfs([oslo, ada], raw, cache=False)
     assert data.tags.types == ("LOC", "PER")
@@ -314,14 +310,14 @@ def test_raw_text_takes_the_types_of_its_functions(text: Dataset) -> None:
     assert kept.tags.types == ("LOC", "PER")
 
 
-def test_a_label_the_data_does_not_know_is_refused(text: Dataset) -> None:
+def test_a_label_unknown_to_the_data_is_an_error(text: Dataset) -> None:
     voted = cv.apply_lfs([ada], text, cache=False)
     strange = gazetteer(["Oslo"], "LOCC", name="strange")
     with pytest.raises(DataError, match="function strange: no entity type 'LOCC'; did you mean"):
         cv.apply_lfs([strange], voted, cache=False)
 
 
-def test_sources_that_are_there_may_stay(text: Dataset) -> None:
+def test_existing_sources_can_be_kept(text: Dataset) -> None:
     voted = cv.apply_lfs([ada], text, cache=False)
     both = cv.apply_lfs([oslo], voted, cache=False, keep_sources=True)
     assert (both.sources, both.silence) == (("ada", "oslo"), ("O", "abstain"))
@@ -331,7 +327,7 @@ def test_sources_that_are_there_may_stay(text: Dataset) -> None:
 
 
 @pytest.mark.parametrize("sentences", [[], [[]], [[], ["Ada"], []]])
-def test_empty_sentences_and_none_at_all(sentences: list[list[str]]) -> None:
+def test_empty_sentences_and_empty_datasets(sentences: list[list[str]]) -> None:
     data = Dataset.from_spans(["PER", "LOC"], sentences, {})
     for workers in (1, 2):
         votes = run([ada, oslo], data, workers=workers).data.votes
@@ -339,29 +335,29 @@ def test_empty_sentences_and_none_at_all(sentences: list[list[str]]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("functions", "settings", "said"),
+    ("functions", "settings", "message"),
     [
         ([len], {}, "expected labeling functions, got <built-in function len>"),
-        (ada, {}, "expected a list of labeling functions, got LabelingFunction"),
-        ([ada, ada], {}, "different names, got 'ada' twice"),
+        (ada, {}, "expected a list of labeling functions, got a single one: LabelingFunction"),
+        ([ada, ada], {}, "unique names, got 'ada' twice"),
         ([ada], {"workers": 0}, "workers must be at least 1, got 0"),
         ([ada], {"seconds": 0.0}, "seconds must be positive, got 0.0"),
         ([ada], {"on_error": "ignore"}, "on_error must be report or raise, got 'ignore'"),
     ],
 )
-def test_what_is_asked_is_checked(text: Dataset, functions: Any, settings: dict[str, Any], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_options_are_validated(text: Dataset, functions: Any, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         run(functions, text, **settings)
 
 
-def test_systems_that_cannot_fork_are_told(text: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crew, "can_fork", lambda: False)
-    with pytest.warns(ConvenerWarning, match="cannot fork"):
+def test_platforms_without_fork_get_a_warning(text: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers_module, "can_fork", lambda: False)
+    with pytest.warns(ConvenerWarning, match="process forking is unavailable"):
         data = run([ada], text, workers=2).data
     assert data == run([ada], text).data
 
 
-def test_progress_is_told_in_tokens(text: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_counts_tokens(text: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[tuple[str, int]] = []
     totals: list[int] = []
 
@@ -370,7 +366,7 @@ def test_progress_is_told_in_tokens(text: Dataset, monkeypatch: pytest.MonkeyPat
             totals.append(total)
 
         def __enter__(self) -> Callable[..., None]:
-            return lambda said="", by=1: steps.append((said, by))
+            return lambda message="", by=1: steps.append((message, by))
 
         def __exit__(self, *_: object) -> None:
             pass
@@ -379,14 +375,14 @@ def test_progress_is_told_in_tokens(text: Dataset, monkeypatch: pytest.MonkeyPat
     run([ada, propagate(ada)], text)
     assert [total for total in totals if total] == [2 * len(text.tokens)]
     assert sum(by for _, by in steps) == 2 * len(text.tokens)
-    assert {said for said, _ in steps} == {"ada", "ada everywhere"}
+    assert {message for message, _ in steps} == {"ada", "ada everywhere"}
 
 
 # What is kept
 
 
 def counted(name: str, limit: int, calls: list[str]) -> LabelingFunction:
-    """A function that counts its calls; the limit is part of what it does."""
+    """A function that counts its calls; the limit is part of its behaviour."""
 
     @labeling_function(["PER"], name=name, version=f"{limit}")
     def finds(words: Doc) -> Any:
@@ -396,7 +392,7 @@ def counted(name: str, limit: int, calls: list[str]) -> LabelingFunction:
     return finds
 
 
-def test_editing_one_of_ten_reruns_one(text: Dataset, tmp_path: Path) -> None:
+def test_editing_one_function_reruns_only_that_one(text: Dataset, tmp_path: Path) -> None:
     calls: list[str] = []
     limits = {f"f{n}": n % 4 for n in range(10)}
 
@@ -412,7 +408,7 @@ def test_editing_one_of_ten_reruns_one(text: Dataset, tmp_path: Path) -> None:
     again = run_all()
     assert calls == []
     assert again.data == first.data
-    assert {row.status for row in again.stats} == {"from the cache"}
+    assert {row.status for row in again.stats} == {"cached"}
     assert {row.seconds for row in again.stats} == {None}
     limits["f3"] = 0
     edited = run_all()
@@ -421,7 +417,7 @@ def test_editing_one_of_ten_reruns_one(text: Dataset, tmp_path: Path) -> None:
     assert edited.data != first.data
 
 
-def test_the_code_itself_is_the_key(text: Dataset, tmp_path: Path) -> None:
+def test_the_code_is_part_of_the_cache_key(text: Dataset, tmp_path: Path) -> None:
     calls: list[str] = []  # a list that changes would be part of what the function does
 
     def make(word: str) -> LabelingFunction:
@@ -431,7 +427,7 @@ def test_the_code_itself_is_the_key(text: Dataset, tmp_path: Path) -> None:
 
         return finds
 
-    for word, how in (("Ada", "ran"), ("Ada", "from the cache"), ("went", "ran")):
+    for word, how in (("Ada", "ran"), ("Ada", "cached"), ("went", "ran")):
         result = run([make(word)], text, cache=tmp_path)
         assert [row.status for row in result.stats] == [how]
         alone = run([make(word)], text)
@@ -439,7 +435,7 @@ def test_the_code_itself_is_the_key(text: Dataset, tmp_path: Path) -> None:
     assert calls == []
 
 
-def test_another_text_is_another_key(text: Dataset, tmp_path: Path) -> None:
+def test_the_text_is_part_of_the_cache_key(text: Dataset, tmp_path: Path) -> None:
     run([ada], text, cache=tmp_path)
     others = [
         text[1:],
@@ -450,26 +446,26 @@ def test_another_text_is_another_key(text: Dataset, tmp_path: Path) -> None:
     for other in others:
         assert run([ada], other, cache=tmp_path).stats[0].status == "ran"
     voted = cv.apply_lfs([oslo], text, cache=False)
-    assert run([ada], voted, cache=tmp_path).stats[0].status == "from the cache"  # votes do not matter
+    assert run([ada], voted, cache=tmp_path).stats[0].status == "cached"  # votes do not matter
 
 
-def test_reports_are_kept_with_the_votes(text: Dataset, tmp_path: Path) -> None:
+def test_issues_are_cached_with_the_votes(text: Dataset, tmp_path: Path) -> None:
     first = run([wild, cuts], text, cache=tmp_path)
     again = run([wild, cuts], text, cache=tmp_path)
-    assert {row.status for row in again.stats} == {"from the cache"}
+    assert {row.status for row in again.stats} == {"cached"}
     assert rows(first) == rows(again) != []
     assert [replace(row, seconds=0, status="") for row in first.stats] == [
         replace(row, seconds=0, status="") for row in again.stats
     ]
 
 
-def test_failures_are_not_kept(text: Dataset, tmp_path: Path) -> None:
+def test_failures_are_not_cached(text: Dataset, tmp_path: Path) -> None:
     for _ in range(2):
         result = run([raises], text, cache=tmp_path)
-        assert result.stats[0].status == "not kept: it failed"
+        assert result.stats[0].status == "ran, not cached (failures)"
 
 
-def test_what_is_done_is_kept_before_dear_functions_begin(text: Dataset, tmp_path: Path) -> None:
+def test_votes_are_cached_before_functions_of_the_main_process_run(text: Dataset, tmp_path: Path) -> None:
     @labeling_function(["PER"], in_main_process=True, version="dear")
     def dear(words: Doc) -> Any:
         raise KeyboardInterrupt
@@ -478,10 +474,10 @@ def test_what_is_done_is_kept_before_dear_functions_begin(text: Dataset, tmp_pat
         with pytest.raises(KeyboardInterrupt):
             run([dear, ada], text, cache=tmp_path / str(workers), workers=workers)
         result = run([ada], text, cache=tmp_path / str(workers))
-        assert result.stats[0].status == "from the cache"
+        assert result.stats[0].status == "cached"
 
 
-def test_what_cannot_be_told_is_not_kept(text: Dataset, tmp_path: Path) -> None:
+def test_votes_without_a_fingerprint_are_not_cached(text: Dataset, tmp_path: Path) -> None:
     stream = sys.__stdout__
 
     @labeling_function(["PER"])
@@ -489,17 +485,19 @@ def test_what_cannot_be_told_is_not_kept(text: Dataset, tmp_path: Path) -> None:
         return [(0, 1, "PER")] if stream is None else None
 
     result = run([prints], text, cache=tmp_path)
-    assert result.stats[0].status == "not kept: what a _io.TextIOWrapper holds cannot be told"
+    assert result.stats[0].status == (
+        "ran, not cached: cannot fingerprint _io.TextIOWrapper; pass version=... to enable caching"
+    )
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_usual_cache_is_used(text: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_cache_is_used(text: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONVENER_CACHE", str(tmp_path / "usual"))
     cv.apply_lfs([ada], text)
     assert list((tmp_path / "usual" / "votes").glob("*.safetensors"))
 
 
-def test_precision_and_silence_of_functions_become_those_of_sources() -> None:
+def test_prior_precision_and_silence_of_functions_are_passed_to_sources() -> None:
     sure = gazetteer(["Oslo"], "LOC", name="sure", prior_precision=0.9)
     unsure = gazetteer(["Rome"], "LOC", name="unsure", on_silence="abstain")
     data = Dataset.from_spans(["LOC"], [["Oslo"]], {"old": [[]]})
@@ -530,9 +528,9 @@ def test_coarse_labels_are_added_to_the_types_of_the_data() -> None:
         cv.apply_lfs([some], raw, cache=False)
 
 
-def test_a_coarse_label_has_one_meaning() -> None:
+def test_conflicting_coarse_labels_are_an_error() -> None:
     data = Dataset.from_spans(["LOC", "PER"], [["Oslo"]], {}, gold=[[]])
     one = gazetteer(["Oslo"], "X", name="one", coarse={"X": "any"})
     two = gazetteer(["Oslo"], "X", name="two", coarse={"X": "not PER"})
-    with pytest.raises(ConfigError, match="two: coarse label 'X' allows 'not PER', but 'any'"):
+    with pytest.raises(ConfigError, match="two: coarse label 'X' is 'not PER', but another function"):
         cv.apply_lfs([one, two], data, cache=False)

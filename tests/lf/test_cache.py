@@ -1,4 +1,4 @@
-"""The cache of votes: damaged files run again, old ones can be removed."""
+"""The cache of votes: damaged entries are computed again, old ones can be removed."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 from safetensors import numpy as safetensors
 
-from convener.caching import SECONDS_PER_DAY, entries_to_prune
-from convener.data import Dataset
+from convener.data.dataset import Dataset
 from convener.errors import ConvenerWarning
-from convener.lf import gazetteer
-from convener.lf.apply import ApplyOptions, apply_with_report
-from convener.lf.cache import VoteColumn, entries, load_column, remove, save_column
-from convener.lf.work import LocatedIssue
+from convener.lf.apply import ApplyOptions, VoteColumn, apply_with_report
+from convener.lf.cache import entries, load_column, remove, save_column
+from convener.lf.gazetteer import gazetteer
+from convener.lf.workers import LocatedIssue
+from convener.storage import SECONDS_PER_DAY, entries_to_prune
 
 LABELS = np.array([0, 1, -1], np.int16)
 oslo = gazetteer(["Oslo"], "LOC", name="oslo")
 
 
-def test_a_column_is_kept_as_it_is(tmp_path: Path) -> None:
+def test_a_column_survives_saving_and_loading(tmp_path: Path) -> None:
     path = tmp_path / "votes" / "x.safetensors"
     column = VoteColumn(LABELS, (LocatedIssue(2, "invalid", "a\nb \ud800 é"),))
     save_column(path, "oslo", column)
@@ -46,20 +46,20 @@ def test_a_column_is_kept_as_it_is(tmp_path: Path) -> None:
         safetensors.save({"labels": LABELS.astype(np.int32)}, {"events": "[]"}),
     ],
 )
-def test_a_damaged_file_is_told_and_run_again(tmp_path: Path, raw: bytes) -> None:
+def test_a_damaged_file_is_ignored_with_a_warning(tmp_path: Path, raw: bytes) -> None:
     data = Dataset.from_spans(["LOC"], [["in", "Oslo", "."]], {})
     settings = ApplyOptions(cache=tmp_path)
     first = apply_with_report([oslo], data, settings)
     (entry,) = entries(tmp_path)
     assert entry.name == "oslo"
     entry.path.write_bytes(raw)
-    with pytest.warns(ConvenerWarning, match="damaged.*running again"):
+    with pytest.warns(ConvenerWarning, match="damaged cache entry.*runs again"):
         again = apply_with_report([oslo], data, settings)
     assert again.data == first.data
-    assert apply_with_report([oslo], data, settings).stats[0].status == "from the cache"
+    assert apply_with_report([oslo], data, settings).stats[0].status == "cached"
 
 
-def test_using_a_column_is_remembered(tmp_path: Path) -> None:
+def test_loading_a_column_updates_its_last_use(tmp_path: Path) -> None:
     path = tmp_path / "votes" / "x.safetensors"
     save_column(path, "oslo", VoteColumn(LABELS, ()))
     os.utime(path, (1000, 1000))
@@ -67,7 +67,7 @@ def test_using_a_column_is_remembered(tmp_path: Path) -> None:
     assert path.stat().st_mtime > 1e9
 
 
-def test_what_is_old_or_too_much_can_go(tmp_path: Path) -> None:
+def test_old_entries_and_entries_over_the_size_limit_can_be_pruned(tmp_path: Path) -> None:
     now = path_time = 0.0
     for number, name in enumerate(["new", "old", "older"]):
         path = tmp_path / "votes" / f"{name}.safetensors"
@@ -89,7 +89,7 @@ def test_what_is_old_or_too_much_can_go(tmp_path: Path) -> None:
     assert entries(tmp_path / "nowhere") == []
 
 
-def test_facts_are_plain_json(tmp_path: Path) -> None:
+def test_metadata_is_plain_json(tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
     save_column(path, "a\ud800", VoteColumn(LABELS, ()))
     raw = path.read_bytes()

@@ -7,53 +7,55 @@ from typing import Any
 import pytest
 
 import convener as cv
+from convener.data.tags import ABSTAIN
 from convener.errors import ConfigError, ConvenerWarning, DataError
-from convener.lf import ABSTAIN, Doc, LabelingFunction, labeling_function
+from convener.lf.doc import Doc
+from convener.lf.function import LabelingFunction, labeling_function
 
 
 @labeling_function(["ORG"], prior_precision=0.8, on_silence="abstain")
-def shouting(words: Doc) -> Any:
+def acronym(words: Doc) -> Any:
     if not len(words):
         return ABSTAIN
     return ((i, i + 1, "ORG") for i, word in enumerate(words) if word.isupper())
 
 
-def test_the_decorator_names_and_sets_it() -> None:
-    assert isinstance(shouting, cv.LabelingFunction)
-    assert (shouting.name, shouting.labels) == ("shouting", ("ORG",))
-    assert (shouting.prior_precision, shouting.on_silence) == (0.8, "abstain")
-    assert repr(shouting) == "LabelingFunction('shouting', labels=ORG)"
-    assert labeling_function(["A"], name="b")(lambda view: None).name == "b"
+def test_the_decorator_sets_name_and_settings() -> None:
+    assert isinstance(acronym, cv.LabelingFunction)
+    assert (acronym.name, acronym.labels) == ("acronym", ("ORG",))
+    assert (acronym.prior_precision, acronym.on_silence) == (0.8, "abstain")
+    assert repr(acronym) == "LabelingFunction('acronym', labels=ORG)"
+    assert labeling_function(["A"], name="b")(lambda doc: None).name == "b"
 
 
-def test_it_is_called_with_words_a_text_or_a_view() -> None:
+def test_it_accepts_tokens_a_text_or_a_doc() -> None:
     for words in (["NASA", "flew"], "NASA flew", Doc(["NASA", "flew"])):
-        assert shouting(words) == [(0, 1, "ORG")]
-    assert shouting([]) is None
+        assert acronym(words) == [(0, 1, "ORG")]
+    assert acronym([]) is None
 
 
-def test_a_call_warns_of_what_a_report_would_tell() -> None:
-    wild = labeling_function(["A"], name="wild")(lambda view: [(0, 9, "A")])
-    with pytest.warns(ConvenerWarning, match="wild: invalid: 0-9 A is not a range"):
+def test_a_call_warns_about_issues() -> None:
+    wild = labeling_function(["A"], name="wild")(lambda doc: [(0, 9, "A")])
+    with pytest.warns(ConvenerWarning, match=r"wild: invalid: span 0-9 \(A\) is not a range"):
         assert wild(["a"]) == []
 
 
-def test_find_may_be_left_out_where_there_is_find_all() -> None:
-    many = LabelingFunction(name="many", labels=("A",), batch_func=lambda views: [[(0, len(v), "A")] for v in views])
+def test_func_is_optional_if_batch_func_is_given() -> None:
+    many = LabelingFunction(name="many", labels=("A",), batch_func=lambda docs: [[(0, len(v), "A")] for v in docs])
     assert many(["a", "b"]) == [(0, 2, "A")]
     assert many.label_batch([Doc(["a"]), Doc(["a", "b"])]) == [[(0, 1, "A")], [(0, 2, "A")]]
 
 
-def test_find_all_answers_for_each_text() -> None:
-    short = LabelingFunction(name="short", labels=("A",), batch_func=lambda views: [[]])
+def test_batch_func_must_return_one_output_per_text() -> None:
+    short = LabelingFunction(name="short", labels=("A",), batch_func=lambda docs: [[]])
     with pytest.raises(DataError, match="each of 2 texts, got 1"):
         short.label_batch([Doc([]), Doc([])])
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
-        ({"labels": "ORG"}, "labels are a list"),
+        ({"labels": "ORG"}, "labels must be a list"),
         ({"labels": ()}, "at least one entity type"),
         ({"name": ""}, "needs a name"),
         ({"offsets": "bytes"}, "offsets must be one of tokens, chars; got 'bytes'"),
@@ -61,24 +63,24 @@ def test_find_all_answers_for_each_text() -> None:
         ({"on_silence": "o"}, "on_silence must be one of"),
         ({"on_overlap": "shortest"}, "on_overlap must be one of"),
         ({"on_misaligned": "grow"}, "on_misaligned must be one of"),
-        ({"prior_precision": 1.0}, r"precision must be in \(0, 1\), got 1.0"),
-        ({"func": None}, "give find, find_all or both"),
+        ({"prior_precision": 1.0}, r"prior_precision must be in \(0, 1\), got 1.0"),
+        ({"func": None}, "expected func, batch_func or both, got neither"),
     ],
 )
-def test_what_it_is_made_of_is_checked(changes: dict[str, Any], said: str) -> None:
-    given = {"name": "f", "labels": ("A",), "func": lambda view: None} | changes
-    with pytest.raises((ConfigError, DataError), match=said):
+def test_fields_are_validated(changes: dict[str, Any], message: str) -> None:
+    given = {"name": "f", "labels": ("A",), "func": lambda doc: None} | changes
+    with pytest.raises((ConfigError, DataError), match=message):
         LabelingFunction(**given)
 
 
-def test_a_misspelt_setting_is_named() -> None:
+def test_a_misspelt_setting_is_reported() -> None:
     with pytest.raises(ConfigError, match="did you mean 'offsets'"):
         labeling_function(["A"], offset="chars")
 
 
-def test_the_digest_is_of_what_decides_spans() -> None:
+def test_the_fingerprint_covers_what_determines_the_spans() -> None:
     def make(**settings: Any) -> str:
-        return labeling_function(["A"], **settings)(lambda view: [(0, 1, "A")]).fingerprint()
+        return labeling_function(["A"], **settings)(lambda doc: [(0, 1, "A")]).fingerprint()
 
     same = make(name="f")
     assert make(name="g", prior_precision=0.5, on_silence="abstain") == same

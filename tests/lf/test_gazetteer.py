@@ -1,4 +1,4 @@
-"""Gazetteers, against a matcher that tries every phrase at every place."""
+"""Gazetteers, compared with a naive matcher."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convener.errors import ConfigError
-from convener.lf import Doc, gazetteer
-from convener.lf.function import Span
-from convener.lf.gazetteer import PhraseMatcher
-from convener.lf.version import NotFingerprintable
-from tests.lf.test_words import plain_pieces
+from convener.lf.doc import Doc
+from convener.lf.fingerprint import NotFingerprintable
+from convener.lf.gazetteer import PhraseMatcher, gazetteer
+from convener.lf.validation import Span
+from tests.lf.test_gazetteer_words import plain_pieces
 
 # Overlapping phrases, length that changes with case, several pieces in a word, no piece at all.
 ALPHABET = "aAbB"
@@ -34,18 +34,18 @@ def fold(word: str) -> list[str]:
 
 
 def naive(labelled: dict[str, str], words: list[str], form: Callable[[str], list[str]]) -> list[Span]:
-    """Every phrase at every place; then longest first, then leftmost."""
+    """Every phrase at every position; longest first, then leftmost."""
     spelled = {}
     for phrase, label in labelled.items():
         spelled.setdefault(tuple(p for word in plain_pieces(phrase) for p in form(word)), label)
     spelled.pop((), None)
-    said = [[p for piece in plain_pieces(word) for p in form(piece)] for word in words]
+    message = [[p for piece in plain_pieces(word) for p in form(piece)] for word in words]
     matches = [
         (start, end, spelled[run])
         for start in range(len(words))
         for end in range(start + 1, len(words) + 1)
-        if said[start] and said[end - 1]
-        for run in [tuple(piece for word in said[start:end] for piece in word)]
+        if message[start] and message[end - 1]
+        for run in [tuple(piece for word in message[start:end] for piece in word)]
         if run in spelled
     ]
     matches.sort(key=lambda span: (span[0] - span[1], span[0]))
@@ -73,13 +73,13 @@ def test_matches_are_those_of_a_naive_matcher(
     assert [found(words) for words in sentences] == expected
 
 
-def test_the_longest_stays_then_the_first() -> None:
+def test_the_longest_match_wins_then_the_first() -> None:
     names = gazetteer(["a b", "b c d", "d e", "e"], "X")
     assert names("a b c d e") == [(1, 4, "X"), (4, 5, "X")]
     assert names("a b c") == [(0, 2, "X")]
 
 
-def test_it_does_not_matter_how_words_are_cut() -> None:
+def test_tokenization_does_not_matter() -> None:
     names = gazetteer(["non-small cell", "B12", "New York", "北京"], "X")
     for words in (["non-small", "cell"], ["non", "-", "small", "cell"], ["B", "12"], ["B12"]):
         assert names(words) == [(0, len(words), "X")]
@@ -89,7 +89,7 @@ def test_it_does_not_matter_how_words_are_cut() -> None:
     assert names(["在北京"]) == []
 
 
-def test_lemmas_and_slips() -> None:
+def test_normalization_and_edits() -> None:
     names = gazetteer(["heart disease", "Allergy"], "D", ignore_case=True, normalize="english", max_edits=1)
     assert names("Heart diseases, alergies, hart disease, her disease") == [
         (0, 2, "D"),
@@ -100,14 +100,14 @@ def test_lemmas_and_slips() -> None:
     assert strict("heart diseases") == strict("Heart disease") == strict("haert disease") == []
 
 
-def test_a_file_names_it(tmp_path: Path) -> None:
+def test_the_default_name_is_that_of_the_file(tmp_path: Path) -> None:
     (tmp_path / "cities.txt").write_text("Oslo\n", encoding="utf-8")
     cities = gazetteer(tmp_path / "cities.txt", "LOC", prior_precision=0.9)
     assert (cities.name, cities.labels, cities.prior_precision) == ("cities", ("LOC",), 0.9)
     assert cities("in Oslo") == [(1, 2, "LOC")]
 
 
-def test_what_it_finds_decides_its_version(tmp_path: Path) -> None:
+def test_the_fingerprint_covers_what_determines_the_spans(tmp_path: Path) -> None:
     made = gazetteer(["a"], "X")
     assert made.fingerprint() == gazetteer(["a"], "X", name="b").fingerprint()
     others = [
@@ -120,7 +120,7 @@ def test_what_it_finds_decides_its_version(tmp_path: Path) -> None:
     assert len({made.fingerprint(), *(other.fingerprint() for other in others)}) == 6
 
 
-def test_a_lemma_that_cannot_be_looked_into_works_but_is_not_kept() -> None:
+def test_a_normalizer_without_a_fingerprint_works_but_is_not_cached() -> None:
     stream = StringIO()
 
     def lemma(word: str) -> str:
@@ -133,30 +133,30 @@ def test_a_lemma_that_cannot_be_looked_into_works_but_is_not_kept() -> None:
         cats.fingerprint()
 
 
-def test_phrases_of_nothing_but_space_mark_nothing() -> None:
+def test_phrases_of_white_space_mark_nothing() -> None:
     assert gazetteer([" "], "X")("a b") == []
 
 
 @pytest.mark.parametrize(
-    ("phrases", "settings", "said"),
-    [([], {}, "without phrases"), (["a"], {"max_edits": -1}, "fuzzy must be at least 0")],
+    ("phrases", "settings", "message"),
+    [([], {}, "contains no phrases"), (["a"], {"max_edits": -1}, "max_edits must be at least 0")],
 )
-def test_settings_are_checked(phrases: list[str], settings: dict[str, int], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_settings_are_checked(phrases: list[str], settings: dict[str, int], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         gazetteer(phrases, "X", **settings)
 
 
-def test_memory_has_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_word_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     module = import_module("convener.lf.gazetteer")
     monkeypatch.setattr(module, "_MAX_CACHED_WORDS", 3)
     names = gazetteer(["e", "f"], "X")
     assert names("a b c d e f e") == [(4, 5, "X"), (5, 6, "X"), (6, 7, "X")]
     monkeypatch.setattr(module, "_MAX_SYMBOLS", 1)
-    with pytest.raises(ConfigError, match="can hold 1 different words"):
+    with pytest.raises(ConfigError, match="holds at most 1 different words"):
         PhraseMatcher({"a": "X", "b": "X"}, lambda word: word.split())
 
 
-def test_many_words_reach_beyond_the_surrogates() -> None:
+def test_large_vocabularies_skip_the_surrogates() -> None:
     many = [f"w{number:x}" for number in range(70_000)]
     matcher = PhraseMatcher(dict.fromkeys(many, "X"), lambda word: [word])
     assert matcher([Doc(["w0", "wd7fe", "no", "wd7ff", "w1116f"])])[0] == [

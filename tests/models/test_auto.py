@@ -12,7 +12,7 @@ from convener.models import auto
 from convener.models.auto import Auto, VoteSummary
 
 # The toy data hold a silent source, of which some models rightly warn.
-pytestmark = pytest.mark.filterwarnings("ignore:.*never mark anything")
+pytestmark = pytest.mark.filterwarnings("ignore:.*sources without votes")
 
 
 def words(count: int) -> list[list[str]]:
@@ -43,7 +43,7 @@ def test_a_network_reads_the_text_and_is_itself() -> None:
 def test_people_are_a_crowd() -> None:
     model = Auto(encoder="hashing").fit(corpus(silence="abstain"))
     assert model.selected_model == "bsc"
-    assert "as people do" in model.explain()[1]
+    assert "as annotators do" in model.explain()[1]
 
 
 def test_next_to_nothing_is_left_to_a_vote() -> None:
@@ -53,27 +53,13 @@ def test_next_to_nothing_is_left_to_a_vote() -> None:
     assert "too little is marked" in model.explain()[1]
 
 
-@pytest.mark.filterwarnings("ignore:.*do not trust this fit")
-def test_without_torch_lone_marks_decide(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Auto, "needs_features", False)
-    assert Auto().fit(corpus()).selected_model == "majority-vote"
-    rng = np.random.default_rng(0)
-    votes = np.zeros((240, 8), np.int16)
-    votes[::6] = 1  # what all agree on, and much that each says alone
-    votes[np.arange(240), rng.integers(0, 8, 240)] = 1
-    noisy = corpus().with_sources([f"s{k}" for k in range(8)], votes, ["O"] * 8)
-    assert auto.estimate_unmarked_weight(votes, np.ones(240, np.int16), 1) > auto.MAX_FALSE_RATE
-    model = Auto()
-    assert model._select_model(noisy, np.ones(240, np.int16)) == "hmm"
-
-
 def test_a_model_that_cannot_be_believed_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
     data = corpus()
     monkeypatch.setattr(auto, "MIN_AGREEMENT", 2.0)
-    with pytest.warns(cv.ConvenerWarning, match="not believed; the vote is taken"):
+    with pytest.warns(cv.ConvenerWarning, match="implausible; using majority vote"):
         model = Auto(encoder="hashing").fit(data)
     assert model.selected_model == "majority-vote"
-    assert "not believable" in model.explain()[1]
+    assert "implausible" in model.explain()[1]
     union = cv.MajorityVote(scheme="span").fit(data).predict(data)
     np.testing.assert_array_equal(model.predict(data).labels, union.labels)
 
@@ -88,7 +74,7 @@ def test_what_is_believed(same: int, invented: int, believed: bool) -> None:
 
 def test_thin_evidence_is_said_aloud() -> None:
     data = corpus()
-    with pytest.warns(cv.ConvenerWarning, match="one source only"):
+    with pytest.warns(cv.ConvenerWarning, match="only one source"):
         Auto(encoder="hashing").fit(data.select_sources(["names"]))
     votes = np.where(np.arange(len(data.tokens))[:, None] % 6 < 3, data.votes * [1, 0], [[0, 1]])
     apart = data.with_sources(data.sources, votes.astype(np.int16), data.silence)
@@ -110,7 +96,7 @@ def test_a_choice_is_kept_and_gone_on_with(tmp_path: Path) -> None:
 def test_what_it_compares_is_counted_right() -> None:
     data = corpus(30)
     model = Auto(encoder="hashing").fit(data)
-    seen = VoteSummary(*model.fitted.params[auto.SUMMARY].tolist())
+    seen = model.fitted.params.summary
     ours = set(map(tuple, model.predict(data).spans))
     union = set(map(tuple, cv.MajorityVote(scheme="span").fit(data).predict(data).spans))
     keys = [{span[:4] for span in spans} for spans in (ours, union)]

@@ -11,10 +11,12 @@ import numpy as np
 import pytest
 
 import convener as cv
-from convener.encode import get_encoder
-from convener.features import EncoderSpec, Features, from_float32
-from convener.io import checkpoint
-from convener.models.base import FeatureConfig, LabelModel, LabelOutput, Params
+from convener import storage
+from convener.data.diagnostics import Diagnostics
+from convener.data.features import EncoderSpec, Features, from_float32
+from convener.encoders import get_encoder
+from convener.models.base import FeatureConfig, LabelModel, LabelOutput
+from convener.models.fitted import Params
 
 
 class Spy(LabelModel):
@@ -22,10 +24,12 @@ class Spy(LabelModel):
 
     summary = "a test double"
 
-    def _fit(self, train: cv.Dataset, valid: cv.Dataset | None, previous: Params | None) -> Params:
+    def _fit(
+        self, train: cv.Dataset, valid: cv.Dataset | None, previous: Params | None, checkpoint_dir: Path | None
+    ) -> tuple[Params, Diagnostics]:
         self.saw = (train.gold is not None, valid is not None and valid.gold is not None)
         self.start = previous
-        return {"fits": np.array([1 if previous is None else previous["fits"][0] + 1])}
+        return {"fits": np.array([1 if previous is None else previous["fits"][0] + 1])}, Diagnostics()
 
     def _infer(self, params: Params, data: cv.Dataset) -> LabelOutput:
         labels = np.zeros(len(data.tokens), np.int16)
@@ -46,7 +50,7 @@ def test_fit_goes_on_from_a_fitted_model(toy: cv.Dataset) -> None:
 
 def test_going_on_with_other_sources_is_refused(toy: cv.Dataset) -> None:
     model = Spy().fit(toy)
-    with pytest.raises(cv.MismatchError, match="missing here: good"):
+    with pytest.raises(cv.MismatchError, match="the data lacks: good"):
         model.fit(toy.select_sources(["fair"]))
 
 
@@ -103,10 +107,10 @@ def test_saving_over_a_model_replaces_it_whole(toy: cv.Dataset, tmp_path: Path) 
 def test_a_checkpoint_is_plain_json_and_safetensors(toy: cv.Dataset, tmp_path: Path) -> None:
     cv.MajorityVote().fit(toy).save(tmp_path / "m")
     assert sorted(path.name for path in (tmp_path / "m").iterdir()) == [
-        checkpoint.METADATA_FILE,
-        checkpoint.ARRAYS_FILE,
+        storage.METADATA_FILE,
+        storage.ARRAYS_FILE,
     ]
-    facts = json.loads((tmp_path / "m" / checkpoint.METADATA_FILE).read_text())
+    facts = json.loads((tmp_path / "m" / storage.METADATA_FILE).read_text())
     assert facts["sources"] == list(toy.sources)
 
 
@@ -119,7 +123,7 @@ def doubled(toy: cv.Dataset) -> cv.Dataset:
 
 
 def test_a_source_that_repeats_another_is_heard_once(toy: cv.Dataset, doubled: cv.Dataset, tmp_path: Path) -> None:
-    with pytest.warns(cv.ConvenerWarning, match="heard once: good repeats echo"):
+    with pytest.warns(cv.ConvenerWarning, match="counted once: good duplicates echo"):
         model = cv.HMM().fit(doubled)
     once = cv.HMM().fit(toy.select_sources(["good", "fair"]))
     found = model.predict(doubled)
@@ -155,11 +159,13 @@ class Reader(LabelModel):
     Config = FeatureConfig
     needs_features = True
 
-    def _fit(self, train: cv.Dataset, valid: cv.Dataset | None, previous: Params | None) -> Params:
+    def _fit(
+        self, train: cv.Dataset, valid: cv.Dataset | None, previous: Params | None, checkpoint_dir: Path | None
+    ) -> tuple[Params, Diagnostics]:
         self.train, self.valid = train.features, None if valid is None else valid.features
         self.start = previous
         assert train.features is not None
-        return {"mean": train.features.token_vectors().mean(axis=0)}
+        return {"mean": train.features.token_vectors().mean(axis=0)}, Diagnostics()
 
     def _infer(self, params: Params, data: cv.Dataset) -> LabelOutput:
         self.seen = data.features
@@ -227,11 +233,11 @@ def test_a_saved_model_knows_its_encoder_and_scaling(parts: Parts, tmp_path: Pat
     train, _, test = parts
     model = Reader().fit(cv.encode(train, "hashing", width=64, seed=3))
     model.save(tmp_path / "m")
-    facts = json.loads((tmp_path / "m" / checkpoint.METADATA_FILE).read_text())
+    facts = json.loads((tmp_path / "m" / storage.METADATA_FILE).read_text())
     assert facts["encoding"]["name"] == "hashing"
     assert facts["encoding"]["digest"] == get_encoder("hashing", width=64, seed=3).spec.digest
     assert facts["encoding"]["settings"]["width"] == 64
-    again = Reader().load_state(*checkpoint.read_model_files(tmp_path / "m"))
+    again = Reader().load_files(tmp_path / "m", storage.read_metadata(tmp_path / "m"))
     expected, found = model.predict(test), again.predict(test)  # encoded as train was
     np.testing.assert_array_equal(found.labels, expected.labels)
     assert 0 < expected.labels.mean() < 1
@@ -248,14 +254,14 @@ def test_a_model_that_reads_no_features_saves_none(toy: cv.Dataset, tmp_path: Pa
     assert model.fitted.encoder_spec is None
     assert model.fitted.standardizer is None
     model.save(tmp_path / "m")
-    assert "encoding" not in json.loads((tmp_path / "m" / checkpoint.METADATA_FILE).read_text())
+    assert "encoding" not in json.loads((tmp_path / "m" / storage.METADATA_FILE).read_text())
     assert cv.load_model(tmp_path / "m").fitted.standardizer is None
 
 
 def test_features_that_are_there_are_used(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
     train, valid, test = (cv.encode(part, "hashing", width=32) for part in parts)
     for name in ("get_encoder", "encode", "restore_encoder"):
-        monkeypatch.delattr(sys.modules["convener.encode"], name)
+        monkeypatch.delattr(sys.modules["convener.encoders"], name)
     model = Reader(encoder="minilm").fit(train, valid)
     model.predict(test)
     for seen, data in ((model.train, train), (model.valid, valid)):
@@ -308,10 +314,10 @@ def test_features_of_another_width_are_refused(
 def test_an_encoder_that_changed_since_is_refused(parts: Parts, tmp_path: Path) -> None:
     train, _, test = parts
     Reader(encoder="hashing").fit(train).save(tmp_path / "m")
-    facts, arrays = checkpoint.read_model_files(tmp_path / "m")
+    facts = storage.read_metadata(tmp_path / "m")
     old = facts | {"encoding": facts["encoding"] | {"digest": "0" * 64}}
-    model = Reader().load_state(old, arrays)
-    with pytest.raises(cv.ConfigError, match=r"'hashing' is another one now: hashing \(0{12}\)"):
+    model = Reader().load_files(tmp_path / "m", old)
+    with pytest.raises(cv.ConfigError, match=r"'hashing' has changed since fitting: expected hashing \(0{12}\)"):
         model.predict(test)
 
 

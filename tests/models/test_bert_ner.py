@@ -10,9 +10,9 @@ import pytest
 
 import convener as cv
 from convener.models.bert_ner import BertNER
-from tests.encode.toys import build
+from tests.encoders.toys import build
 from tests.models.kills import killed_at
-from tests.tagger import toys
+from tests.taggers import toys
 
 QUICK: dict[str, Any] = {"epochs": 5, "lr": 0.01}
 
@@ -90,13 +90,6 @@ def test_a_kill_costs_nothing(tmp_path: Path) -> None:
     assert {name: array.tobytes() for name, array in again.items()} == {
         name: array.tobytes() for name, array in whole.items()
     }
-
-
-def test_files_outside_of_the_folder_are_refused(tmp_path: Path) -> None:
-    model = BertNER(encoder="hashing", epochs=1).fit(voted(10))
-    bad = {**model.fitted.params, "../evil": np.zeros(1, np.uint8)}
-    with pytest.raises(cv.DataError, match="outside of its folder"):
-        model._infer(bad, voted(1))
 
 
 @pytest.mark.parametrize("bad", [{"epochs": 0}, {"lr": -1}])

@@ -9,20 +9,13 @@ import numpy as np
 import pytest
 
 import convener as cv
-from benchmarks.crowd.__main__ import measured
-from benchmarks.crowd.generator import crowd as generated
-from convener.kernels.evidence import sparsify_votes
-from convener.kernels.history import (
-    history_counts,
-    history_evidence,
-    prior_counts,
-    with_previous_vote,
-)
+from convener.data.ragged import StringArray, lengths_to_offsets
+from convener.inference.chain import default_log_initial
+from convener.inference.evidence import sparsify_votes
 from convener.models import bsc
-from convener.models.bsc import BSC, BSCCounts
-from convener.packed import StringArray, lengths_to_offsets
-from convener.train.chain import default_log_initial
-from convener.train.em import EMTrace, run_em
+from convener.models.bsc import BSC, BSCCounts, history_counts, history_evidence, prior_counts, with_previous_vote
+from convener.models.em import EMTrace, run_em
+from tests.helpers.crowd import make_crowd, score_model
 
 SIZE = 3
 
@@ -215,7 +208,7 @@ def test_the_objective_never_falls(toy: cv.Dataset, chain: cv.Dataset, monkeypat
 
 
 def test_order_and_threads_do_not_matter() -> None:
-    people = generated(7).data[:100]
+    people = make_crowd(7).data[:100]
     expected = BSC().fit(people).predict(people)
     turned = people.select_sources(people.sources[::-1])
     mixed = people.take(np.random.default_rng(0).permutation(len(people)))
@@ -263,10 +256,10 @@ def test_too_many_types_are_refused() -> None:
 
 
 def test_spammers_are_found_and_majority_vote_is_beaten() -> None:
-    people = generated(11)
-    f1, rank, _ = measured(people, "bsc")
+    people = make_crowd(11)
+    f1, rank, _ = score_model(people, "bsc")
     assert rank > 0.9
-    assert f1 > measured(people, "majority-vote")[0] + 0.02
+    assert f1 > score_model(people, "majority-vote")[0] + 0.02
 
 
 @pytest.mark.parametrize(("name", "least"), [("LaptopReview", 73.4), ("NCBI-Disease", 78.3), ("BC5CDR", 83.5)])

@@ -12,10 +12,9 @@ import torch
 
 import convener as cv
 from convener.models.chmm import CHMM
+from convener.models.initialization import emission_counts, paper_emission
 from convener.models.majority_vote import initial_labels
-from convener.train.heard import emission_counts
-from convener.train.packing import PackedDataset
-from convener.train.start import paper_emission
+from convener.neural.batch import PackedDataset
 from tests.models.networks import (
     QUICK,
     assert_gold_decides_only_if_allowed,
@@ -62,7 +61,7 @@ def test_a_fit_that_may_not_move_stays_at_the_start(toy: cv.Dataset) -> None:
     still = {"lr": 0, "initial_lr": 0, "emission_lr": 0, "decay": 0}
     model = CHMM(**QUICK, **still, start="paper").fit(toy, toy)
     expected = paper_emission(toy)
-    np.testing.assert_allclose(model.fitted.params["emissions"], expected, atol=1e-5)
+    np.testing.assert_allclose(model.diagnostics().emission, expected, atol=1e-5)
 
 
 def test_the_estimated_start_leaves_few_marks_to_be_false(toy: cv.Dataset) -> None:
@@ -80,7 +79,7 @@ def test_the_estimated_start_leaves_few_marks_to_be_false(toy: cv.Dataset) -> No
 def test_it_recovers_planted_emissions_and_beats_majority_vote() -> None:
     data, emissions = planted()
     model = CHMM(encoder="hashing", lr=1e-2, emission_lr=1e-3, epochs=30).fit(data, data)
-    start, found = model._initial_matrices(data).emission, model.fitted.params["emissions"]
+    start, found = model._initial_matrices(data).emission, model.diagnostics().emission
     assert np.abs(found - emissions).mean() < min(0.055, 0.9 * np.abs(start - emissions).mean())
     assert f1(model, data) > f1(cv.MajorityVote().fit(data), data) + 0.2
 

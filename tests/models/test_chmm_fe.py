@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 import convener as cv
-from convener.insides import DIAGNOSTICS_PREFIX
 from convener.models.chmm_fe import CHMMFE
-from convener.train.start import emission_from_gold
+from convener.models.initialization import emission_from_gold
 from tests.models.test_chmm import f1, planted
 
 pytestmark = pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
@@ -32,11 +31,11 @@ def counted(data: cv.Dataset) -> np.ndarray:
 
 def test_emissions_are_those_of_gold_and_stay_so(toy: cv.Dataset) -> None:
     model = CHMMFE(**QUICK, smoothing=1e-6, lr=0.1).fit(toy, toy)
-    np.testing.assert_allclose(model.fitted.params["emissions"], counted(toy), atol=2e-5)
+    np.testing.assert_allclose(model.diagnostics().emission, counted(toy), atol=2e-5)
 
 
 def test_smoothing_moves_rows_towards_what_a_source_usually_says(toy: cv.Dataset) -> None:
-    some, much = (CHMMFE(**QUICK, smoothing=votes).fit(toy, toy).fitted.params["emissions"] for votes in (0.5, 1e6))
+    some, much = (CHMMFE(**QUICK, smoothing=votes).fit(toy, toy).diagnostics().emission for votes in (0.5, 1e6))
     assert (some > 0).all()
     np.testing.assert_allclose(some.sum(axis=2), 1, atol=1e-6)
     np.testing.assert_allclose(much[0], np.broadcast_to(much[0, 0], much[0].shape), atol=1e-2)
@@ -44,7 +43,7 @@ def test_smoothing_moves_rows_towards_what_a_source_usually_says(toy: cv.Dataset
 
 def test_only_moves_and_the_start_are_trained(toy: cv.Dataset) -> None:
     model = CHMMFE(**QUICK).fit(toy, toy)
-    names = {name for name in model.fitted.params if not name.startswith(DIAGNOSTICS_PREFIX)} - {"emissions"}
+    names = set(model.fitted.params)
     moves = {"initial_logits", "transition_layer.weight", "transition_layer.bias", "context_weight", "illegal_logits"}
     assert names == moves | {"log_emission"}
 
@@ -53,7 +52,7 @@ def test_it_is_better_than_majority_vote_on_planted_data() -> None:
     data, emissions = planted()
     model = CHMMFE(encoder="hashing", lr=1e-2, epochs=10).fit(data, data)
     assert model.fitted.params["transition_layer.weight"].any()
-    assert np.abs(model.fitted.params["emissions"] - emissions).mean() < 0.03
+    assert np.abs(model.diagnostics().emission - emissions).mean() < 0.03
     assert f1(model, data) > f1(cv.MajorityVote().fit(data), data) + 0.05
 
 
@@ -64,7 +63,7 @@ def test_both_starts_work(toy: cv.Dataset, start: str) -> None:
 
 
 def test_it_needs_gold_and_says_so_everywhere(toy: cv.Dataset) -> None:
-    with pytest.raises(cv.DataError, match="chmm-fe is a reference that needs gold, and train"):
+    with pytest.raises(cv.DataError, match="chmm-fe needs gold labels; train"):
         CHMMFE(**QUICK).fit(toy.without_gold())
     with pytest.raises(cv.DataError, match="true emissions need gold"):
         emission_from_gold(toy.without_gold(), smoothing=1)

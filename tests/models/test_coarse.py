@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import convener as cv
-from convener.evaluate.metrics import Score, score_labels
-from convener.models import hmm
+from convener.evaluation.metrics import Score, score_labels
+from convener.models import em, hmm
 from tests.models.test_contract import bytes_of, fresh, seen
 
 pytestmark = pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
@@ -179,7 +179,7 @@ def test_what_a_source_denies_it_says(coarse: cv.Dataset) -> None:
 
 
 def test_the_objective_of_hmm_never_falls(coarse: cv.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    traces, loop = [], hmm.run_em
+    traces, loop = [], em.run_em
     monkeypatch.setattr(hmm, "run_em", lambda *given, **how: traces.append(loop(*given, **how)) or traces[-1])
     for silence in ("O", "abstain"):
         data = coarse.with_sources(coarse.sources, coarse.votes, (silence,) * 6)

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 
 import convener as cv
-from benchmarks.crowd.__main__ import measured
-from benchmarks.crowd.generator import crowd as generated
+from convener.data.ragged import StringArray
 from convener.models import dawid_skene
 from convener.models.dawid_skene import DawidSkene
-from convener.packed import StringArray
-from convener.train.em import EMTrace, run_em
+from convener.models.em import EMTrace, run_em
+from tests.helpers.crowd import make_crowd, score_model
 
 # [source, true, said]: careful, fair, mistakes one type for the other, says anything.
 TRUE = np.array(
@@ -157,7 +156,7 @@ def test_the_objective_never_falls(toy: cv.Dataset, trace: Callable[[object], li
 
 
 def test_the_order_of_sources_and_sentences_does_not_matter() -> None:
-    people = generated(7).data[:120]
+    people = make_crowd(7).data[:120]
     model = DawidSkene().fit(people)
     expected = model.predict(people).labels
     turned = people.select_sources(people.sources[::-1])
@@ -206,10 +205,10 @@ def test_hundreds_of_sources_that_hardly_ever_speak() -> None:
 
 
 def test_spammers_are_found_and_majority_vote_is_beaten() -> None:
-    people = generated(11)
-    f1, rank, _ = measured(people, "dawid-skene")
+    people = make_crowd(11)
+    f1, rank, _ = score_model(people, "dawid-skene")
     assert rank > 0.9
-    assert f1 > measured(people, "majority-vote")[0] + 0.02
+    assert f1 > score_model(people, "majority-vote")[0] + 0.02
 
 
 @pytest.mark.parametrize(("name", "least"), [("LaptopReview", 73.27), ("NCBI-Disease", 78.44), ("BC5CDR", 83.4)])

@@ -11,7 +11,7 @@ import torch
 
 import convener as cv
 from convener.models.dws import DWS
-from convener.train.packing import PackedDataset
+from convener.neural.batch import PackedDataset
 from tests.models.networks import (
     QUICK,
     assert_gold_decides_only_if_allowed,
@@ -32,7 +32,7 @@ def test_it_starts_from_the_starting_matrices(toy: cv.Dataset, start: str) -> No
     wanted = model._initial_matrices(toy)
     fitted = model.fit(toy, toy).fitted.params
     np.testing.assert_allclose(wanted.transition.sum(axis=1), 1)
-    np.testing.assert_allclose(fitted["emissions"], wanted.emission, atol=1e-5)
+    np.testing.assert_allclose(model.diagnostics().emission, wanted.emission, atol=1e-5)
     legal = toy.tags.legal_transitions
     np.testing.assert_allclose(np.exp(fitted["crf.transitions"])[legal], wanted.transition[legal], atol=1e-5)
 
@@ -40,7 +40,7 @@ def test_it_starts_from_the_starting_matrices(toy: cv.Dataset, start: str) -> No
 def test_it_recovers_planted_emissions_and_beats_majority_vote() -> None:
     data, emissions = planted()
     model = DWS(encoder="hashing", lr=1e-2, emission_lr=3e-3, epochs=30, **PLAIN).fit(data, data)
-    start, found = model._initial_matrices(data).emission, model.fitted.params["emissions"]
+    start, found = model._initial_matrices(data).emission, model.diagnostics().emission
     assert np.abs(found - emissions).mean() < 0.5 * np.abs(start - emissions).mean()
     assert f1(model, data) > f1(cv.MajorityVote().fit(data), data) + 0.2
 

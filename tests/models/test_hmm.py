@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import convener as cv
-from convener.kernels.evidence import sparsify_votes
-from convener.models import hmm
+from convener.inference.chain import P_INITIAL_O
+from convener.inference.evidence import sparsify_votes
+from convener.models import em, hmm
 from convener.models.majority_vote import initial_labels
-from convener.train.chain import P_INITIAL_O
 from tests.conftest import crowd
 
 HMM = cv.get_model("hmm")
@@ -98,7 +98,7 @@ def test_one_step_equals_a_step_over_all_paths() -> None:
 def test_the_objective_never_falls(monkeypatch: pytest.MonkeyPatch, silence: str) -> None:
     data, _ = drawn(2, sentences=100)
     data = data.with_sources(data.sources, data.votes, (silence,) * 3)
-    traces, loop = [], hmm.run_em
+    traces, loop = [], em.run_em
     monkeypatch.setattr(hmm, "run_em", lambda *given, **how: traces.append(loop(*given, **how)) or traces[-1])
     HMM(steps=30, tolerance=0).fit(data)
     objective = traces[0][1].objective
@@ -194,7 +194,7 @@ def test_hundreds_of_sources_that_mostly_abstain() -> None:
 
 
 def test_a_source_that_never_speaks_is_named(toy: cv.Dataset) -> None:
-    with pytest.warns(cv.ConvenerWarning, match="silent never mark anything"):
+    with pytest.warns(cv.ConvenerWarning, match="sources without votes: silent"):
         HMM().fit(toy)
 
 

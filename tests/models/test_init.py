@@ -1,27 +1,23 @@
-"""Models by name, with and without the libraries they need."""
+"""The registry of label models."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import pytest
 
-WITHOUT_TORCH = """
-import sys
-sys.modules["torch"] = None
 import convener as cv
-from convener.models import installed_models
-from convener.cli import main
-names = [model.name for model in installed_models()]
-assert "hmm" in names and "sparse-chmm" not in names, names
-try:
-    cv.get_model("sparse-chmm")
-except cv.MissingDependencyError as error:
-    print(error)
-main(["models"])
-"""
+from convener import models
+from convener.models.base import LabelModel
 
 
-def test_without_torch_the_other_models_work_and_the_way_to_the_rest_is_told() -> None:
-    said = subprocess.run([sys.executable, "-c", WITHOUT_TORCH], capture_output=True, text=True, check=True)
-    assert "sparse-chmm needs torch: pip install 'convener[encoders]'" in said.stdout
-    assert "chmm: pip install 'convener[encoders]'" in said.stdout
+@pytest.mark.parametrize("name", models.list_models())
+def test_a_model_is_found_by_its_name(name: str) -> None:
+    model_class = cv.get_model(name)
+    assert issubclass(model_class, LabelModel)
+    assert model_class.name == name
+    assert model_class.summary
+    assert getattr(cv, model_class.__name__) is model_class
+
+
+def test_a_misspelled_name_is_corrected() -> None:
+    with pytest.raises(cv.UnknownNameError, match="did you mean 'sparse-chmm'"):
+        cv.get_model("sparse-chm")

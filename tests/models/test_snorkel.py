@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import convener as cv
+from convener.data.ragged import StringArray
 from convener.models import snorkel
+from convener.models.em import EMTrace, run_em
 from convener.models.snorkel import Snorkel
-from convener.packed import StringArray
-from convener.train.em import EMTrace, run_em
 
 ACCURACY = np.array([0.95, 0.85, 0.7, 0.55, 0.4])
 

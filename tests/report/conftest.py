@@ -1,11 +1,11 @@
-"""Accounts of the demo corpus by two fast models."""
+"""Summaries of two fast models on the demo corpus."""
 
 from __future__ import annotations
 
 import pytest
 
 import convener as cv
-from convener.report import RunSummary, summarize_run
+from convener.report.run_summary import RunSummary, summarize_run
 
 
 @pytest.fixture(scope="session")
@@ -15,18 +15,18 @@ def demo() -> cv.Corpus:
 
 @pytest.fixture(scope="session")
 def vote(demo: cv.Corpus) -> RunSummary:
-    """Majority vote on the test split, with gold."""
+    """Majority vote on the test split, with gold labels."""
     return summarize_run(cv.MajorityVote().fit(demo.train), demo.test, title="vote")
 
 
 @pytest.fixture(scope="session")
 def hmm(demo: cv.Corpus) -> RunSummary:
-    """A chain on the train split, with gold."""
+    """HMM on the train split, with gold labels."""
     model = cv.get_model("hmm")(steps=8).fit(demo.train)
     return summarize_run(model, demo.train, title="hmm", run_info={"split": "train"})
 
 
 @pytest.fixture(scope="session")
 def no_gold(demo: cv.Corpus) -> RunSummary:
-    """Majority vote on the test split, without gold."""
+    """Majority vote on the test split, without gold labels."""
     return summarize_run(cv.MajorityVote().fit(demo.train), demo.test.without_gold())

@@ -11,7 +11,7 @@ import pytest
 
 import convener as cv
 from convener.errors import ConfigError, DataError, MissingDependencyError
-from convener.report import RunSummary, drawings, summarize_run
+from convener.report import figures
 from convener.report.figures import (
     Figure,
     Heatmap,
@@ -23,7 +23,8 @@ from convener.report.figures import (
     ScatterPlot,
 )
 from convener.report.plots import RENDERERS, write_plot
-from tests.report.told import Told
+from convener.report.run_summary import RunSummary, summarize_run
+from tests.report.fake_model import FakeModel
 
 HEAT = Heatmap(title="heat", caption="", rows=["a", "b"], columns=["c"], values=np.array([[0.9], [np.nan]]))
 FIGURES: list[Figure] = [
@@ -37,7 +38,7 @@ FIGURES: list[Figure] = [
 
 
 def texts(path: Path) -> str:
-    """All that is written in an SVG file, where letters are kept as comments."""
+    """Content of a valid SVG file, which repeats texts as comments."""
     ElementTree.parse(path)
     return path.read_text(encoding="utf-8")
 
@@ -51,23 +52,23 @@ def texts(path: Path) -> str:
         ("f.pdf", b"%PDF-"),
     ],
 )
-def test_the_suffix_decides(tmp_path: Path, name: str, magic: bytes) -> None:
+def test_the_suffix_selects_the_format(tmp_path: Path, name: str, magic: bytes) -> None:
     write_plot([HEAT], tmp_path / name)
     assert (tmp_path / name).read_bytes().startswith(magic)
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.title)
-def test_every_kind_is_drawn(tmp_path: Path, figure: Figure) -> None:
+def test_every_kind_of_figure_is_drawn(tmp_path: Path, figure: Figure) -> None:
     write_plot([figure], str(tmp_path / "f.svg"))
     assert f"<!-- {figure.title} -->" in texts(tmp_path / "f.svg")
 
 
-def test_every_kind_of_figure_has_a_painter() -> None:
+def test_every_kind_of_figure_has_a_renderer() -> None:
     assert set(RENDERERS) == set(Figure.__subclasses__())
 
 
-def test_numbers_stand_in_small_maps_only(tmp_path: Path) -> None:
+def test_only_small_heatmaps_show_numbers(tmp_path: Path) -> None:
     write_plot([HEAT], tmp_path / "small.svg")
     assert "<!-- 0.90 -->" in texts(tmp_path / "small.svg")
     names = [f"n{number}" for number in range(13)]
@@ -77,41 +78,41 @@ def test_numbers_stand_in_small_maps_only(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 5])
-def test_several_stand_side_by_side(tmp_path: Path, count: int) -> None:
+def test_several_figures_in_one_file(tmp_path: Path, count: int) -> None:
     write_plot(FIGURES[:count], tmp_path / "f.svg")
     assert all(f"<!-- {figure.title} -->" in texts(tmp_path / "f.svg") for figure in FIGURES[:count])
 
 
-@pytest.mark.parametrize("kind", drawings.FIGURES)
-def test_all_figures_of_a_chain(tmp_path: Path, hmm: RunSummary, kind: str) -> None:
-    found = drawings.FIGURES[kind](hmm)
-    figures = [found] if isinstance(found, Figure) else list(found or [])
-    write_plot(figures[:4], tmp_path / "f.svg")
-    assert f"<!-- {figures[0].title} -->" in texts(tmp_path / "f.svg")
+@pytest.mark.parametrize("kind", figures.FIGURES)
+def test_all_figures_of_an_hmm(tmp_path: Path, hmm: RunSummary, kind: str) -> None:
+    found = figures.FIGURES[kind](hmm)
+    drawn = [found] if isinstance(found, Figure) else list(found or [])
+    write_plot(drawn[:4], tmp_path / "f.svg")
+    assert f"<!-- {drawn[0].title} -->" in texts(tmp_path / "f.svg")
 
 
-def test_a_model_that_finds_nothing_is_drawn(tmp_path: Path) -> None:
+def test_figures_of_a_model_without_predictions(tmp_path: Path) -> None:
     data = cv.Dataset.from_spans(["X"], [["a"]], {"s": [[]]}, gold=[[(0, 1, "X")]])
-    account = summarize_run(Told(labels=np.zeros(1, np.int16)), data)
-    for kind in ("calibration", "confusion", "moves", "reliability"):
-        found = drawings.FIGURES[kind](account)
-        figures = [found] if isinstance(found, Figure) else list(found or [])
-        write_plot(figures, tmp_path / f"{kind}.svg")
+    summary = summarize_run(FakeModel(labels=np.zeros(1, np.int16)), data)
+    for kind in ("calibration", "confusion", "transitions", "reliability"):
+        found = figures.FIGURES[kind](summary)
+        drawn = [found] if isinstance(found, Figure) else list(found or [])
+        write_plot(drawn, tmp_path / f"{kind}.svg")
 
 
 @pytest.mark.parametrize("name", ["f", "f.jpg", "f.svg.txt", "png"])
 def test_other_suffixes_are_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ConfigError, match=r"ends in \.png, \.svg, \.pdf"):
+    with pytest.raises(ConfigError, match=r"ending in \.png, \.svg, \.pdf"):
         write_plot([HEAT], tmp_path / name)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_plot_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_plot_is_written_atomically(tmp_path: Path) -> None:
     path = tmp_path / "f.svg"
     write_plot([HEAT], path)
     before = path.read_bytes()
     broken = Heatmap(title="\ud800", caption="", rows=["a"], columns=["b"], values=np.array([[0.5]]))
-    with pytest.raises((TypeError, ValueError)):  # no font has it: found out while it is drawn
+    with pytest.raises((TypeError, ValueError)):  # fails while drawing: no font has this character
         write_plot([broken], path)
     assert path.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["f.svg"]
@@ -121,7 +122,7 @@ def test_a_plot_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["$x", "$\\nonsense{$", "a $5$ b", "<b>&", "--"])
-def test_names_are_text(tmp_path: Path, name: str) -> None:
+def test_names_are_not_math(tmp_path: Path, name: str) -> None:
     ranges = IntervalPlot(title=name, caption="", rows=[IntervalRow(name, name, 0, 0.5, 1, None)], x_title=name)
     points = [Point(0.5, 0.5, name, name)]
     dots = ScatterPlot(title=name, caption="", points=points, x_title=name, y_title=name)

@@ -1,4 +1,4 @@
-"""The viewer: a real server, and real requests."""
+"""The viewer: requests to a running server."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from urllib.request import Request, urlopen
 import pytest
 
 from convener.errors import ConfigError, ConvenerWarning
-from convener.report import RunSummary, render_report
-from convener.report.sheet import FILTERS, ORDERS, Query
+from convener.report.html import render_report
+from convener.report.run_summary import RunSummary
+from convener.report.sentence_index import FILTERS, ORDERS, Query
 from convener.report.viewer import INDEX_FILE, MAX_RECORDS, Viewer, is_loopback, prepare_view
-from tests.report.reading import params_of
 
 
 @contextmanager
@@ -56,23 +56,23 @@ def sentences(server: Viewer, **query: object) -> Any:
         return json.load(answer)
 
 
-Said = tuple[int, dict[str, str], bytes]
+Response = tuple[int, dict[str, str], bytes]
 
 
-def raw(server: Viewer, path: str, method: str = "GET", host: str | None = None) -> Said:
-    """One request as it stands, nothing tidied up."""
-    line = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
-    line.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+def raw(server: Viewer, path: str, method: str = "GET", host: str | None = None) -> Response:
+    """One request without any normalisation of its path."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
     if host != "":
-        line.putheader("Host", host or f"127.0.0.1:{server.port}")
-    line.endheaders()
-    answer = line.getresponse()
+        connection.putheader("Host", host or f"127.0.0.1:{server.port}")
+    connection.endheaders()
+    answer = connection.getresponse()
     found = answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read()
-    line.close()
+    connection.close()
     return found
 
 
-# What is served
+# Responses
 
 
 def test_the_page(viewer: Viewer, vote: RunSummary) -> None:
@@ -92,12 +92,12 @@ def test_loopback_is_the_default_and_needs_no_token(viewer: Viewer) -> None:
 
 
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("odd", ["", *FILTERS])
-def test_sentences_are_those_of_the_sheet(viewer: Viewer, vote: RunSummary, odd: str, order: str) -> None:
+@pytest.mark.parametrize("name", ["", *FILTERS])
+def test_sentences_are_those_of_the_index(viewer: Viewer, vote: RunSummary, name: str, order: str) -> None:
     source, kind = vote.data.sources[0], vote.data.tags.types[-1]
-    for query in (Query(filter=odd, order=order), Query("of", odd, kind, source, order)):
+    for query in (Query(filter=name, order=order), Query("of", name, kind, source, order)):
         found = vote.sentence_index.find(query).tolist()
-        answer = sentences(viewer, start=1, count=20, **params_of(query))
+        answer = sentences(viewer, start=1, count=20, **query._asdict())
         assert answer["total"] == len(found)
         assert answer["records"] == [vote.sentence_index.record(number) for number in found[1:21]]
 
@@ -109,7 +109,7 @@ def test_pages_of_sentences(viewer: Viewer, vote: RunSummary) -> None:
     assert sentences(viewer, text="no such words")["total"] == 0
 
 
-def test_an_answer_has_an_end(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_size_of_a_response_is_limited(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("convener.report.viewer.MAX_RECORDS", 3)
     with serving(Viewer(folder)) as server:
         assert len(sentences(server, count=10**9)["records"]) == 3
@@ -121,12 +121,12 @@ def test_the_last_of_several_values_counts(viewer: Viewer, vote: RunSummary) -> 
         assert [record["n"] for record in json.load(answer)["records"]] == [2]
 
 
-def test_text_of_any_kind_is_asked_for(viewer: Viewer) -> None:
+def test_queries_with_special_characters(viewer: Viewer) -> None:
     for text in ("<script>", "é🙂", "%00", "a&b=c", "\n"):
         sentences(viewer, text=text)
 
 
-def test_head_gives_the_same_without_a_body(viewer: Viewer) -> None:
+def test_head_requests_have_no_body(viewer: Viewer) -> None:
     for path in ("/", "/sentences?count=2"):
         status, headers, body = raw(viewer, path, "HEAD")
         full = raw(viewer, path)
@@ -136,30 +136,30 @@ def test_head_gives_the_same_without_a_body(viewer: Viewer) -> None:
 
 
 def test_one_connection_for_many_requests(viewer: Viewer) -> None:
-    line = http.client.HTTPConnection("127.0.0.1", viewer.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", viewer.port, timeout=10)
     for path, status in (("/", 200), ("/nothing", 404), ("/sentences?count=1", 200)):
-        line.request("GET", path)
-        answer = line.getresponse()
+        connection.request("GET", path)
+        answer = connection.getresponse()
         assert (answer.status, len(answer.read()) > 0) == (status, True)
-    line.close()
+    connection.close()
 
 
-# What is refused
+# Refused requests
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"])
-def test_it_is_read_only(viewer: Viewer, method: str) -> None:
+def test_other_methods_are_refused(viewer: Viewer, method: str) -> None:
     status, _, body = raw(viewer, "/", method)
     assert status in (405, 501)
     assert b"<script" not in body
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "message"),
     [
-        ("name=x", "nothing is called name"),
-        ("odd=silent&b=1&a=2", "nothing is called a, b"),
-        ("odd=quiet", "no filter 'quiet'"),
+        ("name=x", "unknown parameter name"),
+        ("filter=no_votes&b=1&a=2", "unknown parameter a, b"),
+        ("filter=none", "no filter 'none'"),
         ("type=XYZ", "no type 'XYZ'"),
         ("source=nobody", "no source 'nobody'"),
         ("order=length", "no order 'length'"),
@@ -170,12 +170,12 @@ def test_it_is_read_only(viewer: Viewer, method: str) -> None:
         ("start=" + "9" * 5000, "start must be a whole number"),
     ],
 )
-def test_bad_questions_are_400(viewer: Viewer, query: str, said: str) -> None:
+def test_bad_queries_are_400(viewer: Viewer, query: str, message: str) -> None:
     with pytest.raises(HTTPError) as error:
         urlopen(f"{viewer.address}sentences?{query}")
     assert error.value.code == 400
     assert error.value.headers["Content-Type"] == "text/plain; charset=utf-8"
-    assert said in error.value.read().decode()
+    assert message in error.value.read().decode()
 
 
 SECRET = "Ada-and-nobody-else"
@@ -190,23 +190,23 @@ SECRET = "Ada-and-nobody-else"
         "/sentences/../index.html",
         "/sentences/..%2findex.html",
         "/index.html",
-        "/sheet.json",
+        "/sentences.json",
         "/view.json",
         "/tokens.data.npy",
-        "/./sheet.json",
+        "/./sentences.json",
         "//etc/passwd",
         "/secret.txt",
         "/../secret.txt",
         "/sentences/",
         "http://127.0.0.1/etc/passwd",
-        "http://elsewhere.example/sheet.json",
+        "http://elsewhere.example/sentences.json",
         "file:///etc/passwd",
         "*",
     ],
 )
 def test_nothing_is_served_by_path(folder: Path, viewer: Viewer, path: str) -> None:
-    for place in (folder, folder.parent):
-        (place / "secret.txt").write_text(SECRET)
+    for view in (folder, folder.parent):
+        (view / "secret.txt").write_text(SECRET)
     status, _, body = raw(viewer, path)
     assert status in (400, 403, 404)
     assert b"root:" not in body
@@ -214,7 +214,7 @@ def test_nothing_is_served_by_path(folder: Path, viewer: Viewer, path: str) -> N
     assert len(body) < 400
 
 
-def test_an_address_that_is_none(viewer: Viewer, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_url(viewer: Viewer, capfd: pytest.CaptureFixture[str]) -> None:
     assert raw(viewer, "http://[::1/")[0] == 400
     assert capfd.readouterr().err == ""
 
@@ -232,40 +232,40 @@ def test_an_address_that_is_none(viewer: Viewer, capfd: pytest.CaptureFixture[st
     ],
 )
 def test_other_names_are_refused_on_loopback(viewer: Viewer, host: str, capfd: pytest.CaptureFixture[str]) -> None:
-    """A page of somebody else's whose name was made to lead here cannot read along."""
+    """A foreign page cannot read the data by DNS rebinding."""
     for path in ("/", "/sentences?count=1"):
         status, _, body = raw(viewer, path, host=host)
         assert status == 403
-        assert body == b"this viewer is for this machine only"
+        assert body == b"this viewer serves only this machine"
     assert capfd.readouterr().err == ""
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1", "[::1]:8000", "127.1.2.3"])
-def test_own_names_are_not(viewer: Viewer, host: str) -> None:
+def test_own_names_are_accepted_on_loopback(viewer: Viewer, host: str) -> None:
     assert raw(viewer, "/", host=host)[0] == 200
 
 
-def test_who_does_not_wait_makes_no_noise(viewer: Viewer, capfd: pytest.CaptureFixture[str]) -> None:
+def test_closed_connections_are_not_reported(viewer: Viewer, capfd: pytest.CaptureFixture[str]) -> None:
     for _ in range(5):
-        line = socket.create_connection(("127.0.0.1", viewer.port))
-        line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
-        line.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * 20)
-        line.close()  # reset at once
+        connection = socket.create_connection(("127.0.0.1", viewer.port))
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * 20)
+        connection.close()  # reset immediately
     time.sleep(0.2)
     assert raw(viewer, "/")[0] == 200
     assert capfd.readouterr() == ("", "")
 
 
-def test_other_faults_are_told(
+def test_other_errors_are_reported(
     viewer: Viewer, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(query: str) -> None:
-        raise RuntimeError("a fault of ours")
+        raise RuntimeError("an internal error")
 
     monkeypatch.setattr(viewer, "query_sentences", broken)
     with pytest.raises(http.client.RemoteDisconnected):
         raw(viewer, "/sentences")
-    assert "a fault of ours" in capfd.readouterr().err
+    assert "an internal error" in capfd.readouterr().err
 
 
 # Other interfaces
@@ -295,19 +295,19 @@ def test_another_interface_needs_the_token(public: Viewer, vote: RunSummary, cap
     assert token not in "".join(capfd.readouterr())
 
 
-def test_tokens_are_never_the_same(folder: Path) -> None:
+def test_every_viewer_has_its_own_token(folder: Path) -> None:
     with Viewer(folder, host="0.0.0.0") as one, Viewer(folder, host="0.0.0.0") as other:
         assert one.prefix != other.prefix
         assert one.address.startswith(f"http://0.0.0.0:{one.port}/")
 
 
-def test_errors_of_the_protocol_do_not_show_the_token(public: Viewer) -> None:
+def test_protocol_errors_do_not_show_the_token(public: Viewer) -> None:
     status, headers, body = raw(public, public.prefix, "POST")
     assert status == 501
     assert public.prefix.strip("/").encode() not in body + json.dumps(headers).encode()
 
 
-def test_the_sixth_version_of_the_protocol(folder: Path) -> None:
+def test_ipv6(folder: Path) -> None:
     try:
         server = Viewer(folder, host="::1")
     except ConfigError:
@@ -327,69 +327,71 @@ def test_loopback(host: str, local: bool) -> None:
 
 
 def test_a_port_in_use(folder: Path, viewer: Viewer) -> None:
-    said = f"cannot listen on 127.0.0.1:{viewer.port}: Address already in use"
-    with pytest.raises(ConfigError, match=said):
+    message = f"cannot listen on 127.0.0.1:{viewer.port}: Address already in use"
+    with pytest.raises(ConfigError, match=message):
         Viewer(folder, port=viewer.port)
 
 
-def test_a_name_that_is_nobodys(folder: Path) -> None:
+def test_an_unknown_host_name(folder: Path) -> None:
     with pytest.raises(ConfigError, match=r"cannot listen on no\.such\.invalid:0: "):
         Viewer(folder, host="no.such.invalid")
 
 
-# Preparing
+# Preparing views
 
 
 def test_a_view_is_prepared_once(vote: RunSummary, tmp_path: Path) -> None:
-    told = []
+    calls = []
 
-    def tell() -> RunSummary:
-        told.append(1)
+    def summarize() -> RunSummary:
+        calls.append(1)
         return vote
 
-    place = tmp_path / "cache" / "views" / "abc"
-    assert prepare_view(place, tell) == place
-    first = {file.name: file.read_bytes() for file in place.iterdir()}
-    assert prepare_view(place, tell) == place
-    assert told == [1]
-    assert {file.name: file.read_bytes() for file in place.iterdir()} == first
-    assert [path.name for path in place.parent.iterdir()] == ["abc"]
+    view = tmp_path / "cache" / "views" / "abc"
+    assert prepare_view(view, summarize) == view
+    first = {file.name: file.read_bytes() for file in view.iterdir()}
+    assert prepare_view(view, summarize) == view
+    assert calls == [1]
+    assert {file.name: file.read_bytes() for file in view.iterdir()} == first
+    assert [path.name for path in view.parent.iterdir()] == ["abc"]
 
 
-def test_telling_that_fails_leaves_nothing(tmp_path: Path) -> None:
-    def tell() -> RunSummary:
+def test_an_interrupted_summary_leaves_nothing(tmp_path: Path) -> None:
+    def summarize() -> RunSummary:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        prepare_view(tmp_path / "views" / "abc", tell)
+        prepare_view(tmp_path / "views" / "abc", summarize)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_writing_that_fails_leaves_nothing(vote: RunSummary, tmp_path: Path) -> None:
-    broken = replace(vote, estimates=None)  # type: ignore[arg-type] # found out by the page
+def test_a_failed_write_leaves_nothing(vote: RunSummary, tmp_path: Path) -> None:
+    broken = replace(vote, estimates=None)  # type: ignore[arg-type] # fails when the page is rendered
     with pytest.raises(TypeError):
         prepare_view(tmp_path / "views" / "abc", lambda: broken)
     assert list((tmp_path / "views").iterdir()) == []
 
 
 def test_a_damaged_view_is_prepared_again(vote: RunSummary, tmp_path: Path) -> None:
-    place = prepare_view(tmp_path / "abc", lambda: vote)
-    (place / "odd.npy").write_bytes(b"")
+    view = prepare_view(tmp_path / "abc", lambda: vote)
+    (view / "filters.npy").write_bytes(b"")
+    (view / "bounds.npy").write_bytes(b"a file of an older format")
     with pytest.warns(ConvenerWarning, match="damaged: .*; preparing again"):
-        prepare_view(place, lambda: vote)
-    with Viewer(place) as server:
+        prepare_view(view, lambda: vote)
+    with Viewer(view) as server:
         assert server.query_sentences("count=1")["records"] == [vote.sentence_index.record(0)]
-    (place / INDEX_FILE).unlink()
-    prepare_view(place, lambda: vote)
-    assert (place / INDEX_FILE).is_file()
+    assert not (view / "bounds.npy").exists()
+    (view / INDEX_FILE).unlink()
+    prepare_view(view, lambda: vote)
+    assert (view / INDEX_FILE).is_file()
 
 
-def test_opening_a_view_is_noted(vote: RunSummary, tmp_path: Path) -> None:
-    place = prepare_view(tmp_path / "abc", lambda: vote)
-    for file in place.iterdir():
+def test_opening_a_view_updates_its_time_of_use(vote: RunSummary, tmp_path: Path) -> None:
+    view = prepare_view(tmp_path / "abc", lambda: vote)
+    for file in view.iterdir():
         os.utime(file, (1e9, 1e9))
-    prepare_view(place, lambda: vote)
-    assert max(file.stat().st_mtime for file in place.iterdir()) > time.time() - 60
+    prepare_view(view, lambda: vote)
+    assert max(file.stat().st_mtime for file in view.iterdir()) > time.time() - 60
 
 
 def test_requests_are_not_logged(viewer: Viewer, capfd: pytest.CaptureFixture[str]) -> None:

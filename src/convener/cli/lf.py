@@ -13,22 +13,23 @@ from rich.console import Console
 from rich.text import Text
 
 from convener import io
-from convener.cli import terminal
-from convener.cli.data import DataArgument, read_data, read_split
-from convener.corpus import Corpus
-from convener.data import Dataset
+from convener.cli import console, options
+from convener.cli.data import read_data, read_split
+from convener.cli.options import ReadArgs, parse_read_options
+from convener.data.corpus import Corpus
+from convener.data.dataset import Dataset
 from convener.errors import DataError
-from convener.io.files import atomic_write
 from convener.lf.apply import ApplyOptions, OnError, apply_with_report
+from convener.lf.doc import Docs
 from convener.lf.load import load_lfs
-from convener.lf.report import ApplyResult
-from convener.lf.texts import Docs
+from convener.storage import atomic_write
 
-lf_app = typer.Typer(help="Labeling functions: a file to begin with, and a look at what they mark.")
-CODE_WARNING = "The file is imported, which runs the code in it: use only files that you trust."
+lf_app = typer.Typer(help="Create, preview and apply labeling functions.")
+CODE_WARNING = "The file is imported, which runs its code: use only files that you trust."
 PREVIEW_SAMPLE = 1000
+"""Sentences that `lf try` runs the functions on."""
 COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "red")
-LFNames = Annotated[list[str] | None, typer.Option(help="The name of a function; several by repeating it.")]
+LFNames = Annotated[list[str] | None, typer.Option(help="Run only this function; repeatable.")]
 
 
 def _available_cores() -> int:
@@ -36,115 +37,110 @@ def _available_cores() -> int:
 
 
 def apply(
-    data: DataArgument,
+    data: options.DataArgument,
     lfs: Annotated[
         Path,
-        typer.Option(metavar="FILE", help=f"Python file of labeling functions. {CODE_WARNING}"),
+        typer.Option(metavar="FILE", help=f"Python file with labeling functions. {CODE_WARNING}"),
     ],
-    output: Annotated[Path, typer.Option("-o", "--output", help="File, or folder of splits, to write.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="File or folder of splits to write.")],
     only: LFNames = None,
-    split: terminal.Split = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes; by default one for each core.")] = None,
-    seconds: Annotated[float, typer.Option(min=0.0, help="Longest time for one text; 0 is no limit.")] = 60.0,
-    on_error: Annotated[
-        OnError, typer.Option(help="What a function that fails does: abstain there, or stop all.")
-    ] = "report",
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the sources DATA has, too.")] = False,
-    no_cache: Annotated[bool, typer.Option("--no-cache", help="Run every function, and keep nothing.")] = False,
-    to: Annotated[str | None, typer.Option(help="Format of OUTPUT where its suffix does not tell.")] = None,
-    cases: Annotated[Path | None, typer.Option(help="List every failure and mended span in this file.")] = None,
-    format: terminal.FormatName = None,
-    read: terminal.ReadOption = None,
-    as_json: terminal.Json = False,
+    split: options.Split = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Number of processes (default: number of cores).")] = None,
+    seconds: Annotated[float, typer.Option(min=0.0, help="Time limit per text in seconds (0 = none).")] = 60.0,
+    on_error: Annotated[OnError, typer.Option(help="On an exception: abstain on that text, or raise.")] = "report",
+    keep: Annotated[bool, typer.Option("--keep", help="Also keep the sources of DATA.")] = False,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the vote cache.")] = False,
+    to: options.OutputFormat = None,
+    cases: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write every issue (failures, adjusted spans) to FILE.")
+    ] = None,
+    format: options.InputFormat = None,
+    read: options.ReadOptions = None,
+    as_json: options.Json = False,
 ) -> None:
-    """Turn labeling functions into votes on DATA, which may be raw text.
+    """Apply labeling functions to DATA, which may be raw text, and write their votes.
 
-    A function that fails or hangs on a text is reported and abstains there; the others go on.
-    Functions that were not edited are taken from the cache.
+    A function that fails or exceeds the time limit on a text abstains there, and the issue is reported.
+    Votes of unchanged functions come from the cache.
     """
     functions = load_lfs(lfs, only)
-    content = read_data(data, split, format=format, options=terminal.parse_read_options(["all"], read))
-    options = ApplyOptions(
+    content = read_data(ReadArgs(path=data, split=split, format=format, options=parse_read_options(["all"], read)))
+    apply_options = ApplyOptions(
         workers=workers or _available_cores(),
         seconds=seconds or None,
         on_error=on_error,
         cache=not no_cache,
         keep=keep,
     )
-    parts = content.splits if isinstance(content, Corpus) else {split or "data": content}
-    results = {name: apply_with_report(functions, part, options) for name, part in parts.items()}
+    datasets = content.splits if isinstance(content, Corpus) else {split or "data": content}
+    results = {name: apply_with_report(functions, dataset, apply_options) for name, dataset in datasets.items()}
     labeled = {name: result.data for name, result in results.items()}
-    whole_corpus = isinstance(content, Corpus)
-    io.write(Corpus(splits=labeled) if whole_corpus else next(iter(labeled.values())), output, format=to)
-    _print_issues(results, cases)
+    is_corpus = isinstance(content, Corpus)
+    io.write(Corpus(splits=labeled) if is_corpus else next(iter(labeled.values())), output, format=to)
+    issues = io.Issues([issue for result in results.values() for issue in result.issues])
+    console.print_issues(issues, list_hint="--cases FILE")
+    if cases is not None:
+        console.write_issues(issues, cases)
     if as_json:
         records = {name: result.table().to_records() for name, result in results.items()}
-        terminal.print_json({"output": str(output), "splits": records})
+        console.print_json({"output": str(output), "splits": records})
         return
     for name, result in results.items():
-        terminal.print_result(f"{name}: {result}" if whole_corpus else result)
-    next_arguments = f"{output} --split {next(iter(results))}" if whole_corpus else output
-    terminal.print_note(f"written to {output}; next: convener analyze {next_arguments}")
-
-
-def _print_issues(results: dict[str, ApplyResult], issues_file: Path | None) -> None:
-    """Show the first cases of all reports, and list all of them in a file."""
-    issues = io.Issues([case for result in results.values() for case in result.issues])
-    terminal.print_issues(issues, list_hint="--cases FILE")
-    if issues_file is not None:
-        with atomic_write(issues_file) as draft:
-            draft.write_text("".join(f"{case}\n" for case in issues), encoding="utf-8")
+        console.print_result(f"{name}: {result}" if is_corpus else result)
+    next_arguments = f"{output} --split {next(iter(results))}" if is_corpus else output
+    console.print_note(f"written to {output}; next: convener analyze {next_arguments}")
 
 
 @lf_app.command("new")
 def new(
-    path: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")] = Path("my_lfs.py"),
+    path: Annotated[Path, typer.Argument(metavar="FILE", help="File to write.")] = Path("my_lfs.py"),
 ) -> None:
-    """Write a commented file of labeling functions to begin with."""
+    """Write a commented template with example labeling functions."""
     if path.exists():
-        raise DataError(f"{path}: exists already; nothing written")
-    text = resources.files("convener.lf").joinpath("starter.py").read_text(encoding="utf-8")
+        raise DataError(f"{path}: already exists; choose another file")
+    text = resources.files("convener.lf").joinpath("starter_template.py").read_text(encoding="utf-8")
     with atomic_write(path) as draft:
         draft.write_text(text.replace("my_lfs.py", path.name), encoding="utf-8")
-    terminal.print_note(f"written to {path}; next: convener lf try {path} DATA")
+    console.print_note(f"written to {path}; next: convener lf try {path} DATA")
 
 
-@lf_app.command("try", help=f"Show what labeling functions mark, highlighted. {CODE_WARNING}")
+@lf_app.command("try", help=f"Show sentences with the spans that labeling functions mark. {CODE_WARNING}")
 def try_functions(
-    lfs: Annotated[Path, typer.Argument(metavar="FILE", help="Python file of functions.")],
-    data: DataArgument,
+    lfs: Annotated[Path, typer.Argument(metavar="FILE", help="Python file with labeling functions.")],
+    data: options.DataArgument,
     number: Annotated[int, typer.Option("-n", min=1, help="Sentences to show.")] = 20,
     only: LFNames = None,
-    split: terminal.Split = None,
-    seed: Annotated[int | None, typer.Option(help="Look at random sentences instead of the first.")] = None,
-    seconds: Annotated[float, typer.Option(min=0.0, help="Longest time for one text.")] = 10.0,
-    format: terminal.FormatName = None,
-    read: terminal.ReadOption = None,
+    split: options.Split = None,
+    seed: Annotated[int | None, typer.Option(help="Use a random sample instead of the first sentences.")] = None,
+    seconds: Annotated[float, typer.Option(min=0.0, help="Time limit per text in seconds (0 = none).")] = 10.0,
+    format: options.InputFormat = None,
+    read: options.ReadOptions = None,
 ) -> None:
-    """Show sentences in which functions mark something, out of the first thousand."""
+    """Show sentences with marked spans, out of the first thousand."""
     functions = load_lfs(lfs, only)
-    dataset = read_split(data, split, format=format, options=terminal.parse_read_options(None, read))
+    dataset = read_split(ReadArgs(path=data, split=split, format=format, options=parse_read_options(None, read)))
     if seed is not None:
         sampled = np.random.default_rng(seed).permutation(len(dataset))[:PREVIEW_SAMPLE]
         dataset = dataset.take(np.sort(sampled))
     result = apply_with_report(functions, dataset[:PREVIEW_SAMPLE], ApplyOptions(seconds=seconds or None, cache=False))
-    console = Console(highlight=False, soft_wrap=True)
+    screen = Console(highlight=False, soft_wrap=True)
     marked = np.flatnonzero(_marked_sentences(result.data))[:number].tolist()
     for sentence in marked:
         sentence_data = result.data[sentence : sentence + 1]
-        console.print(_highlight(sentence_data, coloured=console.is_terminal))
-    terminal.print_issues(result.issues)
-    terminal.print_result(result)
+        screen.print(_highlight(sentence_data, coloured=screen.is_terminal))
+    console.print_issues(result.issues)
+    console.print_result(result)
 
 
 def _marked_sentences(data: Dataset) -> np.ndarray:
+    """Whether each sentence has a marked span.  -> (M,)"""
     marked = np.zeros(len(data), bool)
     marked[data.sentence_of_token()[(data.votes > 0).any(axis=1)]] = True
     return marked
 
 
 def _highlight(data: Dataset, *, coloured: bool) -> Text:
-    """One sentence, once for each function that marks something in it."""
+    """One line per function that marks a span in the sentence."""
     (doc,) = Docs.from_dataset(data, "sentence").make_docs(0, 1)
     lines, width = Text(), max(map(len, data.sources))
     for column, name in enumerate(data.sources):
@@ -153,8 +149,8 @@ def _highlight(data: Dataset, *, coloured: bool) -> Text:
             continue
         lines.append(f"{name:<{width}}  ", style="dim")
         position = 0
-        for _, start, end, kind in spans:
-            label, style = data.tags.types[kind], f"bold {COLOURS[kind % len(COLOURS)]}"
+        for _, start, end, type_id in spans:
+            label, style = data.tags.types[type_id], f"bold {COLOURS[type_id % len(COLOURS)]}"
             lines.append(doc.text[position : doc.token_offsets[start][0]])
             position = doc.token_offsets[end - 1][1]
             span_text = doc.span_text(start, end)

@@ -1,7 +1,7 @@
-"""The embedded corpus: newspaper-like sentences written for this project, with gold.
+"""Built-in demo corpus: news-like sentences with gold labels, written for this project.
 
-Its labeling functions in `sources` run on the spot, so nothing needs to be downloaded to see
-the whole way from text to measured labels.
+The labeling functions in `convener.demo.lfs` run when the corpus is loaded, so the complete pipeline from
+text to evaluated labels needs no download.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from __future__ import annotations
 import re
 from importlib import resources
 
-from convener.corpus import Corpus
-from convener.data import Dataset
-from convener.demo.sources import LFS
-from convener.io.assemble import GOLD, DatasetBuilder
-from convener.io.options import ReadOptions
-from convener.io.report import Issues
-from convener.io.words import word_spans
-from convener.lf import apply_lfs
-from convener.predictions import Predictions
+from convener.data.corpus import Corpus
+from convener.data.dataset import Dataset
+from convener.data.issues import Issues
+from convener.data.predictions import Predictions
+from convener.data.tokenize import word_spans
+from convener.demo.lfs import LFS
+from convener.io.builder import GOLD, DatasetBuilder
+from convener.io.formats import ReadOptions
+from convener.lf.apply import apply_lfs
 
 TYPES = ("PER", "ORG", "LOC")
 ENTITY_PATTERN = re.compile(r"\[([^]]+)\]\((\w+)\)")
@@ -38,7 +38,7 @@ def load_corpus() -> Corpus:
 
 
 def load_text() -> Dataset:
-    """The demo sentences with gold and without sources."""
+    """The demo sentences with gold labels, without votes."""
     builder = DatasetBuilder(ReadOptions(on_misaligned="error"), Issues())
     document = ""
     lines = resources.files(__package__).joinpath("corpus.txt").read_text(encoding="utf-8")
@@ -52,7 +52,7 @@ def load_text() -> Dataset:
 
 
 def _add_sentence(builder: DatasetBuilder, line: str, document: str, where: str) -> None:
-    """Add one marked sentence: `[Maria](PER) flew to [Oslo](LOC).`"""
+    """Add one sentence in inline markup: `[Maria](PER) flew to [Oslo](LOC).`"""
     plain, spans, position = "", [], 0
     for match in ENTITY_PATTERN.finditer(line):
         plain += line[position : match.start()]
@@ -64,5 +64,5 @@ def _add_sentence(builder: DatasetBuilder, line: str, document: str, where: str)
     tokens = [plain[a:b] for a, b in token_offsets.tolist()]
     builder.add_sentence(tokens, where=where, text=plain, token_offsets=token_offsets, doc_id=document)
     builder.source_spans(GOLD)
-    for start, end, kind in spans:
-        builder.add_span(GOLD, start, end, kind)
+    for start, end, label in spans:
+        builder.add_span(GOLD, start, end, label)

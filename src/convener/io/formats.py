@@ -1,43 +1,111 @@
-"""What a format is, and which formats there are."""
+"""The registry of file formats, their options, and the parts of a dataset that each can store."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import Any, get_args
 
 import numpy as np
 
-from convener.data import ABSTAIN, Dataset
-from convener.errors import FormatError, unknown_name_message
-from convener.io.options import ReadOptions, WriteOptions
-from convener.io.report import Issues
-from convener.predictions import Predictions
+from convener.config import config_from_dict
+from convener.data.alignment import MisalignmentPolicy, OverlapPolicy
+from convener.data.coarse import CoarseSpec
+from convener.data.dataset import Dataset
+from convener.data.issues import Issues
+from convener.data.predictions import Predictions
+from convener.data.ragged import StringArray, row_at
+from convener.data.schemes import REPAIR_POLICIES, SCHEMES, RepairPolicy, Scheme
+from convener.data.tags import ABSTAIN
+from convener.data.validation import SILENCES, Silence
+from convener.errors import ConfigError, FormatError, unknown_name_message
+
+FORMAT_MODULES = ("wrench", "jsonl", "raw_text", "conll", "huggingface", "table", "npz", "spacy")
+"""Modules of `convener.io`, in the order of detection."""
+CAPABILITIES = {
+    "abstain within a sentence": "a source that abstains on part of a sentence",
+    "illegal votes": "illegal I- labels in votes or gold",
+    "documents": "document ids",
+    "text": "text and character offsets",
+    "probabilities": "label probabilities",
+    "scores": "span scores",
+    "empty sentences": "sentences without tokens",
+    "model": "the model's name and settings",
+}
+"""Parts of a dataset or predictions that some formats cannot store, as messages call them."""
+ESSENTIAL_CAPABILITIES = ("abstain within a sentence", "illegal votes", "empty sentences")
+"""Capabilities whose lack would change votes or sentences instead of dropping information."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadOptions:
+    """Options of readers."""
+
+    sources: str | tuple[str, ...] = "recommended"
+    """"recommended" (the recommended list of a Wrench folder, else all), "all", or names."""
+    types: tuple[str, ...] | None = None
+    """Entity types in order; by default those named in the file, else those that occur, sorted."""
+    coarse: Mapping[str, CoarseSpec] | None = None
+    """Coarse labels and the types they allow: {"ENT": "any", "NOT-PER": "not PER", "GPE": ("LOC", "ORG")}; as a
+    string, "ENT=any; NOT-PER=not PER; GPE=LOC, ORG"."""
+    silence: Silence | None = None
+    """What silence means for every source; by default what the file or its format says."""
+    on_overlap: OverlapPolicy = "longest"
+    """Which of two overlapping spans of one source is kept."""
+    on_misaligned: MisalignmentPolicy = "expand"
+    """A character span that does not match token boundaries is expanded, contracted, dropped, or an error."""
+    on_illegal: RepairPolicy = "begin"
+    """An I- tag that continues no span begins one, is dropped with its continuation, or is an error."""
+    columns: tuple[str, ...] | None = None
+    """CoNLL columns: "token", "gold", "label", "_" (ignore), or "source:NAME"."""
+    spacy: str | None = None
+    """spaCy pipeline or language that splits raw text; by default the built-in rules."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.sources, str) and self.sources not in ("recommended", "all"):
+            object.__setattr__(self, "sources", (self.sources,))
+        if self.types is not None and self.coarse:
+            types = dict.fromkeys([*self.types, *self.coarse])
+            object.__setattr__(self, "types", tuple(types))
+        _check_choice("silence", self.silence, (None, *SILENCES))
+        _check_choice("on_overlap", self.on_overlap, get_args(OverlapPolicy))
+        _check_choice("on_misaligned", self.on_misaligned, get_args(MisalignmentPolicy))
+        _check_choice("on_illegal", self.on_illegal, REPAIR_POLICIES)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> ReadOptions:
+        """Return options from names and values; a list may be a string separated by commas."""
+        return config_from_dict(cls, values, kind="reading option")
+
+
+@dataclass(frozen=True, kw_only=True)
+class WriteOptions:
+    """Options of writers."""
+
+    scheme: Scheme = "bio"
+    """Tag scheme, for formats that write tags."""
+    lossy: bool = False
+    """Allow changes to votes and labels that the format cannot store exactly."""
+
+    def __post_init__(self) -> None:
+        _check_choice("scheme", self.scheme, SCHEMES)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> WriteOptions:
+        """Return options from names and values."""
+        return config_from_dict(cls, values, kind="writing option")
+
 
 LabeledData = Dataset | Predictions
 Reader = Callable[[Path, ReadOptions, Issues], LabeledData]
 Writer = Callable[[LabeledData, Path, WriteOptions], None]
 
-# What a dataset or predictions may hold beyond tokens, legal votes, gold and labels, which
-# every format carries.
-CAPABILITIES = {
-    "abstain within a sentence": "a source that abstains on part of a sentence",
-    "illegal votes": "votes or gold with stray I- labels",
-    "documents": "document ids",
-    "text": "text and character offsets",
-    "probabilities": "probabilities of every label",
-    "scores": "scores of spans",
-    "empty sentences": "sentences without tokens",
-    "model": "the model's name and settings",
-}
-ESSENTIAL_CAPABILITIES = ("abstain within a sentence", "illegal votes", "empty sentences")
-"""Parts whose loss would change votes or sentences, not only leave something out."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """One file format: how it is recognised, read and written."""
+    """A file format: how it is detected, read and written."""
 
     name: str
     summary: str
@@ -46,60 +114,57 @@ class Format:
     read: Reader
     write: Writer
     recognizes: Callable[[Path], bool] | None = None
-    """For folders, and files that share a suffix with another format."""
+    """Detects folders, and files that share a suffix with another format."""
     splits_index: Callable[[Sequence[str]], tuple[str, str]] | None = None
-    """Name and text of a file that a folder of splits needs beside them."""
+    """Name and text of a file that a folder of splits contains beside the splits."""
     split_suffix: str | None = None
-    """Ends the names of a corpus's splits; by default the first suffix."""
-
-
-# In the order in which they are asked whether they recognise a file.
-FORMAT_MODULES = ("wrench", "jsonl", "raw", "conll", "huggingface", "table", "npz", "spacy")
+    """Suffix of the splits of a corpus; by default the first of `suffixes`."""
 
 
 def list_formats() -> tuple[Format, ...]:
-    """All formats; the first that recognises a file reads it."""
+    """Return all formats, in the order of detection."""
     return tuple(import_module(f"convener.io.{name}").FORMAT for name in FORMAT_MODULES)
 
 
 def get_format(name: str) -> Format:
-    """The format of that name."""
+    """Return the format with this name."""
     formats = {item.name: item for item in list_formats()}
     if name not in formats:
         raise FormatError(unknown_name_message("format", name, formats))
     return formats[name]
 
 
+def known_suffixes() -> list[str]:
+    """Return the suffixes of all formats, sorted."""
+    return sorted({suffix for item in list_formats() for suffix in item.suffixes})
+
+
 def detect_format(path: Path) -> Format:
-    """The format that recognises an existing file or folder."""
+    """Return the format of an existing file or folder."""
     for item in list_formats():
         if item.recognizes is not None:
             if item.recognizes(path):
                 return item
         elif path.is_file() and path.suffix.lower() in item.suffixes:
             return item
-    raise FormatError(f"{path}: unknown format; known suffixes: {', '.join(_known_suffixes())}")
+    raise FormatError(f"{path}: unknown format; known suffixes: {', '.join(known_suffixes())}")
 
 
 def format_for_suffix(path: Path) -> Format:
-    """The format that a file name asks for."""
+    """Return the format that writes files with this suffix."""
     for item in list_formats():
         if path.suffix.lower() in item.suffixes:
             return item
-    raise FormatError(f"{path}: unknown format; known suffixes: {', '.join(_known_suffixes())}")
-
-
-def _known_suffixes() -> list[str]:
-    return sorted({suffix for item in list_formats() for suffix in item.suffixes})
+    raise FormatError(f"{path}: unknown format; known suffixes: {', '.join(known_suffixes())}")
 
 
 def get_dataset(content: LabeledData) -> Dataset:
-    """The dataset, or that which predictions speak of."""
+    """Return the dataset itself, or the dataset that predictions refer to."""
     return content.data if isinstance(content, Predictions) else content
 
 
 def required_capabilities(content: LabeledData) -> set[str]:
-    """Which of PARTS this content holds."""
+    """Return the members of CAPABILITIES that storing this content takes."""
     data = get_dataset(content)
     required = set()
     if data.text is not None:
@@ -124,10 +189,35 @@ def required_capabilities(content: LabeledData) -> set[str]:
     return required
 
 
+def check_unicode(data: Dataset) -> None:
+    """Raise FormatError for strings with lone surrogates, which most formats cannot store."""
+    strings_by_kind = {
+        "token": data.tokens,
+        "name": StringArray.from_list([*data.sources, *data.tags.types]),
+        "the text of sentence": None if data.text is None else data.text.sentences,
+        "the document of sentence": data.doc_ids,
+    }
+    for kind, strings in strings_by_kind.items():
+        packed = (strings or StringArray.from_list([])).compact()
+        try:
+            packed.data.tobytes().decode("utf-8")
+        except UnicodeDecodeError as error:
+            index = row_at(packed.offsets, error.start)
+            raise FormatError(
+                f"{kind} {index} is not valid Unicode ({packed[index]!r:.40}); npz can store it"
+            ) from None
+
+
 def _abstains_within_sentence(data: Dataset) -> bool:
-    """Whether some source abstains on some but not all tokens of a sentence."""
+    """Whether a source abstains on some but not all tokens of a sentence."""
     non_empty = data.lengths > 0
     if not non_empty.any() or not data.sources:
         return False
     abstentions = np.add.reduceat(data.votes == ABSTAIN, data.offsets[:-1][non_empty], axis=0)
     return bool(((abstentions > 0) & (abstentions < data.lengths[non_empty][:, None])).any())
+
+
+def _check_choice(name: str, value: object, allowed: tuple[object, ...]) -> None:
+    if value not in allowed:
+        choices = ", ".join(str(item) for item in allowed if item is not None)
+        raise ConfigError(f"{name} must be one of {choices}; got {value!r}")

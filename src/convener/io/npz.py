@@ -1,9 +1,9 @@
-"""NumPy archives: the native format, whole and fast, and the way in for a vote matrix.
+"""NumPy archives: the exact native format, and import of vote matrices.
 
-Our own archives hold the arrays of a dataset as they are, strings as UTF-8 buffers with offsets,
-and `convener`, the facts as JSON. Nothing is pickled. Archives of others hold `votes` or `L`
-(tokens x sources, -1 = abstain), and may hold `offsets` or `lengths` of sentences, `tokens`,
-`gold` or `Y`, `sources` and `types`; a `.npy` file holds the matrix alone.
+Native archives contain the arrays of a dataset, strings as UTF-8 buffers with offsets, and `convener`, the metadata as
+JSON. Nothing is pickled. External archives contain `votes` or `L` (tokens x sources, -1 = abstain), and optionally
+`offsets` or `lengths` of sentences, `tokens`, `gold` or `Y`, `sources` and `types`. A `.npy` file contains the matrix
+alone.
 """
 
 from __future__ import annotations
@@ -16,29 +16,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.data import ABSTAIN, Dataset, Text
+from convener.data.dataset import Dataset, Text
+from convener.data.issues import Issues, error_location, short_repr, wrap_errors
+from convener.data.predictions import Predictions
+from convener.data.ragged import Array, StringArray, lengths_to_offsets
+from convener.data.schemes import from_bio
+from convener.data.tags import ABSTAIN, TagSet
 from convener.errors import DataError
-from convener.io.facts import Metadata, apply_read_options
-from convener.io.files import decode_utf8
-from convener.io.formats import CAPABILITIES, Format, LabeledData, get_dataset
-from convener.io.mending import TagRepair
-from convener.io.messages import error_location, short_repr, wrap_errors
-from convener.io.options import ReadOptions, WriteOptions
-from convener.io.report import Issues
-from convener.packed import Array, StringArray, lengths_to_offsets
-from convener.predictions import Predictions
-from convener.schemes import from_bio
-from convener.tags import TagSet
+from convener.io.formats import CAPABILITIES, Format, LabeledData, ReadOptions, WriteOptions, get_dataset
+from convener.io.metadata import Metadata, apply_read_options
+from convener.io.tag_columns import TagRepair
+from convener.storage import decode_utf8
 
 EXTERNAL_ARRAYS = ("votes", "L", "offsets", "lengths", "tokens", "gold", "Y", "sources", "types")
+"""Arrays that external archives may contain; others are ignored with an issue."""
 MAX_LABEL = np.iinfo(np.int16).max
 
 
 def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
-    """An archive of ours, exactly; or a vote matrix."""
+    """Read a native archive, or a vote matrix."""
     where = str(path)
     with wrap_errors(where, "NumPy file"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # NumPy warns of what becomes an error here
+        warnings.simplefilter("ignore")  # what NumPy warns about becomes an error below
         loaded = np.load(path, allow_pickle=False)
         if isinstance(loaded, np.ndarray):
             arrays: dict[str, Array] = {"votes": loaded}
@@ -46,7 +45,7 @@ def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
             with loaded as archive:
                 arrays = {name: archive[name] for name in archive.files}
     for name, array in arrays.items():
-        if not isinstance(array, np.ndarray):  # a member that is no .npy comes as bytes
+        if not isinstance(array, np.ndarray):  # NumPy returns members that are not .npy as bytes
             raise DataError(f"{where}: {name}: expected a NumPy array, got {short_repr(array)}")
     if "convener" not in arrays:
         return _read_vote_matrix(arrays, where, options, issues)
@@ -58,7 +57,7 @@ def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
 
 
 def write(content: LabeledData, path: Path, options: WriteOptions) -> None:
-    """All arrays, uncompressed."""
+    """Write all arrays, uncompressed."""
     data = get_dataset(content)
     metadata_json = Metadata.from_content(content).to_json()
     arrays: dict[str, Array] = {
@@ -80,7 +79,7 @@ def write(content: LabeledData, path: Path, options: WriteOptions) -> None:
             if values is not None:
                 arrays[name] = values
     with path.open("wb") as file:
-        np.savez(file, **arrays)  # type: ignore[arg-type]  # no array is called allow_pickle
+        np.savez(file, **arrays)  # type: ignore[arg-type]  # no array is named allow_pickle
 
 
 def _string_buffers(name: str, strings: StringArray) -> dict[str, Array]:
@@ -89,6 +88,8 @@ def _string_buffers(name: str, strings: StringArray) -> dict[str, Array]:
 
 
 def _read_native(arrays: Mapping[str, Array], metadata: Metadata, where: str) -> LabeledData:
+    """Return the content of a native archive, unchanged."""
+
     def array(name: str, dtype: Any, ndim: int = 1) -> Array:
         return _typed_array(arrays, name, dtype, ndim, where)
 
@@ -123,35 +124,35 @@ def _read_native(arrays: Mapping[str, Array], metadata: Metadata, where: str) ->
 
 
 def _typed_array(arrays: Mapping[str, Array], name: str, dtype: Any, ndim: int, where: str) -> Array:
-    """One of our own arrays, which must be of the type it was written with."""
+    """Return an array of a native archive; DataError if its type or number of dimensions is wrong."""
     array = arrays.get(name)
-    expected = f"{name} of {np.dtype(dtype)} and {ndim} dimensions"
+    expected = f"array {name!r} of {np.dtype(dtype)} with {ndim} dimensions"
     if array is None:
         raise DataError(f"{where}: expected {expected}, got none")
     if array.dtype != dtype or array.ndim != ndim:
-        raise DataError(f"{where}: expected {expected}, got {array.dtype} and {array.ndim}")
+        raise DataError(f"{where}: expected {expected}, got {array.dtype} with {array.ndim}")
     return array
 
 
 def _validate_strings(data: NDArray[np.uint8], offsets: NDArray[np.int64], name: str) -> StringArray:
-    """Strings whose buffer is UTF-8 and whose offsets fall between its characters."""
+    """Return packed strings; DataError if the buffer is not UTF-8 or an offset is inside a character."""
     if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(data):
-        raise DataError(f"{name}_offsets must run from 0 to the {len(data)} bytes")
+        raise DataError(f"{name}_offsets must run from 0 to {len(data)}, the size of {name}_bytes")
     if (np.diff(offsets) < 0).any():
         raise DataError(f"{name}_offsets must not decrease")
     if (data >= 0x80).any():
         try:
             data.tobytes().decode("utf-8", "surrogatepass")
         except UnicodeDecodeError as error:
-            raise DataError(f"{name}_bytes are not UTF-8 at byte {error.start}") from None
+            raise DataError(f"{name}_bytes is not UTF-8 at byte {error.start}") from None
         inner = offsets[offsets < len(data)]
         if ((data[inner] & 0xC0) == 0x80).any():
-            raise DataError(f"{name}_offsets cut through characters")
+            raise DataError(f"{name}_offsets must not point inside a character")
     return StringArray(data, offsets)
 
 
 def _read_vote_matrix(arrays: Mapping[str, Array], where: str, options: ReadOptions, issues: Issues) -> LabeledData:
-    """A vote matrix and what came with it."""
+    """Return the dataset of an external archive."""
     votes = _label_array(arrays, ("votes", "L"), 2, ABSTAIN, where)
     if votes is None:
         array_names = ", ".join(arrays) or "none"
@@ -180,35 +181,39 @@ def _read_vote_matrix(arrays: Mapping[str, Array], where: str, options: ReadOpti
 
 
 def _find_array(arrays: Mapping[str, Array], names: tuple[str, ...], where: str) -> tuple[str, Array | None]:
+    """Return name and array of the alternative that is present, (first name, None) if there is none."""
     present = [name for name in names if name in arrays]
     if len(present) > 1:
-        raise DataError(f"{where}: expected one of {' and '.join(present)}, got both")
+        raise DataError(f"{where}: expected only one of {' and '.join(present)}, got both")
     return (present[0], arrays[present[0]]) if present else (names[0], None)
 
 
 def _label_array(
     arrays: Mapping[str, Array], names: tuple[str, ...], ndim: int, min_label: int, where: str
 ) -> NDArray[np.int16] | None:
+    """Return an array of label ids of at least `min_label`; None if it is missing."""
     name, array = _find_array(arrays, names, where)
     if array is None:
         return None
     if array.ndim != ndim:
-        shape = "tokens x sources" if ndim == 2 else "one label a token"
-        raise DataError(f"{where}: {name} must be {shape}, got shape {array.shape}")
+        shape = "(tokens, sources)" if ndim == 2 else "(tokens,)"
+        raise DataError(f"{where}: {name} must have shape {shape}, got {array.shape}")
     integers = _check_integers(array, name, where)
     if integers.size and (integers.min() < min_label or integers.max() > MAX_LABEL):
-        raise DataError(f"{where}: {name} must be labels from {min_label}, got {integers.min()} to {integers.max()}")
+        bounds = f"{min_label} to {MAX_LABEL}"
+        raise DataError(f"{where}: {name} must be label ids from {bounds}, got {integers.min()} to {integers.max()}")
     return integers.astype(np.int16)
 
 
 def _check_integers(array: Array, name: str, where: str) -> Array:
+    """Return an array of integers, or of floats that are all integers."""
     if array.dtype.kind in "iu":
         return array
     if array.dtype.kind != "f":
-        raise DataError(f"{where}: {name} must hold whole numbers, got {array.dtype}")
+        raise DataError(f"{where}: {name} must contain whole numbers, got {array.dtype}")
     non_integer = ~(np.isfinite(array) & (array == np.trunc(array)))
     if non_integer.any():
-        raise DataError(f"{where}: {name} must hold whole numbers, got {array[non_integer][0]}")
+        raise DataError(f"{where}: {name} must contain whole numbers, got {array[non_integer][0]}")
     return array
 
 
@@ -226,7 +231,7 @@ def _string_list(arrays: Mapping[str, Array], name: str, count: int | None, wher
 
 
 def _sentence_offsets(arrays: Mapping[str, Array], num_tokens: int, where: str) -> NDArray[np.int64]:
-    """Where sentences begin; without any word of it each row is its own sentence."""
+    """Return the sentence offsets; by default each row is a sentence.  -> (M+1,)"""
     name, array = _find_array(arrays, ("offsets", "lengths"), where)
     if array is None:
         return np.arange(num_tokens + 1, dtype=np.int64)
@@ -235,10 +240,11 @@ def _sentence_offsets(arrays: Mapping[str, Array], num_tokens: int, where: str) 
     values = array.astype(np.int64)
     if name == "lengths":
         if (values < 0).any() or values.sum() != num_tokens:
-            raise DataError(f"{where}: lengths must add up to the {num_tokens} rows of votes, got {values.sum()}")
+            problem = f"lengths must be non-negative and sum to the {num_tokens} rows of votes"
+            raise DataError(f"{where}: {problem}, got a sum of {values.sum()}")
         return lengths_to_offsets(values)
     if not len(values) or values[0] != 0 or values[-1] != num_tokens or (np.diff(values) < 0).any():
-        raise DataError(f"{where}: offsets must rise from 0 to the {num_tokens} rows of votes")
+        raise DataError(f"{where}: offsets must increase from 0 to {num_tokens}, the number of rows of votes")
     return values
 
 
@@ -249,21 +255,21 @@ def _tag_set(
     options: ReadOptions,
     where: str,
 ) -> TagSet:
-    """The types by the options' word, by the file's, or as many as the labels need."""
+    """Return the types of the file or of the options, else as many numbered types as the labels need."""
     max_label = max(int(votes.max(initial=0)), 0 if gold is None else int(gold.max(initial=0)))
     types = _string_list(arrays, "types", None, where) or options.types
     if types is not None:
         return TagSet(tuple(types))
     if max_label == 0 or max_label % 2:
         raise DataError(
-            f"labels run to {max_label}: expected BIO ids (0 = O, then B-x and I-x for each type), so "
-            "an even number of labels beside O; give types=..."
+            f"the largest label is {max_label}: expected BIO ids (0 = O, then B-x and I-x for each type), "
+            "so an even number of at least 2; pass types=[...]"
         )
     return TagSet(tuple(f"TYPE-{number}" for number in range(max_label // 2)))
 
 
 def _repair_labels(data: Dataset, where: str, options: ReadOptions, issues: Issues) -> Dataset:
-    """The data with legal labels, each repair noted."""
+    """Return the data with legal labels; every repair is added to the issues."""
     repair = TagRepair(options.on_illegal, issues)
 
     def repair_column(labels: NDArray[np.int16], name: str) -> NDArray[np.int16]:
@@ -283,7 +289,7 @@ def _repair_labels(data: Dataset, where: str, options: ReadOptions, issues: Issu
 
 FORMAT = Format(
     name="npz",
-    summary="NumPy archive: everything, exactly and fast; also a bare vote matrix",
+    summary="NumPy archive: stores everything exactly; also reads a vote matrix",
     suffixes=(".npz",),
     capabilities=frozenset(CAPABILITIES),
     read=read,

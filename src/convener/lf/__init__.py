@@ -1,19 +1,27 @@
 """Labeling functions: how they are written and applied."""
 
-from convener.lf.apply import ApplyOptions, apply_lfs, apply_with_report
-from convener.lf.combine import difference, intersection, keep_labels, map_labels, only_if, union
-from convener.lf.documents import document_majority, propagate
-from convener.lf.function import ABSTAIN, LabelingFunction, labeling_function
+from convener.data.tags import ABSTAIN
+from convener.lf.apply import ApplyOptions, ApplyResult, apply_lfs, apply_with_report
+from convener.lf.combinators import (
+    as_linking,
+    difference,
+    document_majority,
+    intersection,
+    keep_labels,
+    linking_function,
+    map_labels,
+    only_if,
+    propagate,
+    union,
+)
+from convener.lf.doc import Doc
+from convener.lf.function import LabelingFunction, labeling_function
 from convener.lf.gazetteer import gazetteer
-from convener.lf.linking import as_linking, linking_function
-from convener.lf.llm import llm
+from convener.lf.llm.source import llm
 from convener.lf.load import load_lfs
 from convener.lf.pattern import pattern
-from convener.lf.report import ApplyResult
-from convener.lf.spacy_matcher import spacy_matcher
-from convener.lf.spacy_model import spacy_model
-from convener.lf.transformers_model import transformers_model
-from convener.lf.view import Doc
+from convener.lf.spacy import spacy_matcher, spacy_model
+from convener.lf.transformers import transformers_model
 
 __all__ = [
     "ABSTAIN",

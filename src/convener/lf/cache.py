@@ -1,7 +1,7 @@
-"""The cache of votes: each function's column is kept by what the function does and by the text.
+"""On-disk cache of votes: one column per labeling function and dataset.
 
-A function that is edited runs again, the others do not. A column is kept as one safetensors file;
-what was to report stands in it as JSON.
+The key is a digest of the function's fingerprint and of the text, so only edited functions run
+again. A column is one safetensors file; its metadata holds the issues as JSON.
 """
 
 from __future__ import annotations
@@ -19,20 +19,39 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors import numpy as safetensors
 
-from convener.caching import arrays_digest, compute_digest
-from convener.data import Dataset
+from convener.data.dataset import Dataset
+from convener.data.tags import ABSTAIN
 from convener.errors import ConvenerWarning, DataError
-from convener.io.files import atomic_write
-from convener.lf.columns import VoteColumn
-from convener.lf.work import LocatedIssue
+from convener.lf.doc import Docs
+from convener.lf.workers import LocatedIssue
+from convener.storage import arrays_digest, atomic_write, compute_digest
 
 VOTES_DIR, SUFFIX = "votes", ".safetensors"
 VERSION = "1"
 _READ_ERRORS = (SafetensorError, OSError, ValueError, LookupError, TypeError)
 
 
+@dataclass(frozen=True, eq=False)
+class VoteColumn:
+    """Labels over the function's own types (N,), and the issues of the run."""
+
+    labels: NDArray[np.int16]
+    issues: tuple[LocatedIssue, ...]
+
+    @property
+    def num_spans(self) -> int:
+        """Number of spans."""
+        return int(np.count_nonzero((self.labels > 0) & (self.labels % 2 == 1)))
+
+    def count_abstained(self, docs: Docs) -> int:
+        """Return the number of non-empty texts on which the function abstained."""
+        labels = self.labels if docs.token_order is None else self.labels[docs.token_order]
+        first = docs.offsets[:-1][np.diff(docs.offsets) > 0]
+        return int(np.count_nonzero(labels[first] == ABSTAIN))
+
+
 def dataset_digest(data: Dataset) -> str:
-    """What a function can see of a dataset, as one word: words, text, documents."""
+    """Return a digest of what a function sees of a dataset: tokens, text and document ids."""
     tokens = data.tokens.compact()
     arrays: list[NDArray[Any]] = [tokens.data, tokens.offsets, data.offsets]
     if data.text is not None:
@@ -45,19 +64,19 @@ def dataset_digest(data: Dataset) -> str:
 
 
 def column_path(folder: Path, function_digest: str, data_digest: str) -> Path:
-    """The file of a function's column, by the digests of the function and the corpus."""
+    """Return the file of a column, named by the digests of function and dataset."""
     return folder / VOTES_DIR / (compute_digest(VERSION, function_digest, data_digest)[:32] + SUFFIX)
 
 
 def save_column(path: Path, name: str, column: VoteColumn) -> None:
-    """Write a column, whole or not at all."""
+    """Write a column atomically."""
     metadata = {"name": json.dumps(name), "events": json.dumps(column.issues)}
     with atomic_write(path) as draft:
         draft.write_bytes(safetensors.save({"labels": column.labels}, metadata))
 
 
 def load_column(path: Path, num_tokens: int) -> VoteColumn | None:
-    """The column in a file, or None if there is none that can be used."""
+    """Return the column in a file, or None if the file is missing or damaged."""
     if not path.is_file():
         return None
     try:
@@ -67,39 +86,39 @@ def load_column(path: Path, num_tokens: int) -> VoteColumn | None:
         if labels.shape != (num_tokens,) or labels.dtype != np.int16:
             raise DataError(f"expected {num_tokens} labels, got {labels.shape} of {labels.dtype}")
     except _READ_ERRORS as error:
-        warnings.warn(f"{path}: damaged: {error}; running again", ConvenerWarning, stacklevel=2)
+        warnings.warn(f"{path}: damaged cache entry: {error}; the function runs again", ConvenerWarning, stacklevel=2)
         return None
-    with suppress(OSError):  # when it was last used; a cache one may only read is fine
+    with suppress(OSError):  # records the last use; the cache may be read-only
         os.utime(path)
     return VoteColumn(labels, issues)
 
 
 @dataclass(frozen=True)
 class VoteEntry:
-    """One column in the cache."""
+    """One cached column."""
 
     path: Path
     name: str
-    """Of the function, when it was written."""
+    """Name of the function when the column was written."""
     size: int
     last_used: float
-    """When it was last used, in seconds since 1970."""
+    """Time of the last use, in seconds since 1970."""
 
 
 def entries(folder: Path) -> list[VoteEntry]:
-    """All columns in the cache, the last used first."""
+    """Return all cached columns, most recently used first."""
     found = []
     for path in (folder / VOTES_DIR).glob(f"*{SUFFIX}"):
         name = "?"
         with suppress(*_READ_ERRORS), safe_open(path, framework="np") as file:
             name = str(json.loads(file.metadata()["name"]))
-        with suppress(FileNotFoundError):  # removed while one looks
+        with suppress(FileNotFoundError):  # removed by another process
             status = path.stat()
             found.append(VoteEntry(path, name, status.st_size, status.st_mtime))
     return sorted(found, key=lambda entry: -entry.last_used)
 
 
 def remove(selected: list[VoteEntry]) -> None:
-    """Delete columns."""
+    """Delete cached columns."""
     for entry in selected:
         entry.path.unlink(missing_ok=True)

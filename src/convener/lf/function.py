@@ -1,48 +1,50 @@
-"""The contract of a labeling function: a text in, spans out."""
+"""The contract of a labeling function, the decorator, and the base class of sources that run a model."""
 
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any, Literal, get_args
 
-from convener.coarse import CoarseSpec
-from convener.data import ABSTAIN, SILENCES, Silence
+from convener.data.alignment import MisalignmentPolicy, OverlapPolicy
+from convener.data.coarse import CoarseSpec
+from convener.data.tags import TagSet
+from convener.data.validation import SILENCES, Silence
 from convener.errors import ConfigError, ConvenerWarning, DataError, check_known
-from convener.io.options import MisalignmentPolicy, OverlapPolicy
-from convener.lf.settle import Span, validate_spans
-from convener.lf.version import fingerprint
-from convener.lf.view import Doc
-from convener.tags import TagSet
-
-__all__ = [
-    "ABSTAIN",
-    "BatchLabelFunc",
-    "LabelFunc",
-    "LabelingFunction",
-    "RawOutput",
-    "Span",
-    "labeling_function",
-]
+from convener.lf.doc import Doc, Scope
+from convener.lf.fingerprint import fingerprint
+from convener.lf.validation import Span, validate_spans
 
 RawOutput = Iterable[Span] | int | None
-"""What is found in a text: spans, nothing (None), or ABSTAIN."""
+"""Output for one text: spans, None (no spans), or ABSTAIN."""
 LabelFunc = Callable[[Doc], RawOutput]
 BatchLabelFunc = Callable[[Sequence[Doc]], Iterable[RawOutput]]
 Offsets = Literal["tokens", "chars"]
-Scope = Literal["sentence", "document"]
+LabelMapping = Mapping[str, str] | Sequence[str]
+"""The entity types of a model to use: a list, or a mapping from the model's types to labels."""
+_ALLOWED_VALUES: dict[str, tuple[str, ...]] = {
+    "offsets": get_args(Offsets),
+    "scope": get_args(Scope),
+    "on_silence": SILENCES,
+    "on_overlap": get_args(OverlapPolicy),
+    "on_misaligned": get_args(MisalignmentPolicy),
+}
+_FINGERPRINT_FIELDS = ("labels", "offsets", "scope", "on_overlap", "on_misaligned")
+_DECORATOR_FIELDS = ("name", "labels", "func")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LabelingFunction:
-    """A source of votes: called with a text, it gives spans of entities.
+    """A source of votes: marks spans of entities in a text.
 
-    Calling it with a `View`, a list of words or a text gives the spans that count, in words and
-    in the order of the text, or None where it abstains; what had to be mended is warned of.
+    Calling it with a `Doc`, a list of tokens or a text returns the validated spans, in tokens and
+    in text order, or None if it abstains. A warning reports spans that were adjusted or dropped.
 
-    >>> def find(view):
-    ...     return [(4, 8, "LOC")] if view.text == "to  Oslo" else None
+    >>> def find(doc):
+    ...     return [(4, 8, "LOC")] if doc.text == "to  Oslo" else None
     >>> places = LabelingFunction(name="places", labels=("LOC",), func=find, offsets="chars")
     >>> places("to  Oslo"), places(["to", "Rome"])
     ([(1, 2, 'LOC')], [])
@@ -50,42 +52,42 @@ class LabelingFunction:
 
     name: str
     labels: tuple[str, ...]
-    """The entity types it can give."""
+    """The labels it can assign."""
     coarse: Mapping[str, CoarseSpec] = field(default_factory=dict)
-    """What those of its labels allow that are no types of their own: {"ENT": "any"} is some entity,
-    {"NOT-PER": "not PER"} anything but a person, {"NAME": ("PER", "ORG")} one of two; "O" in the
-    list is no entity."""
+    """The entity types that its coarse labels allow: {"ENT": "any"} is an entity of any type,
+    {"NOT-PER": "not PER"} anything but a person, {"NAME": ("PER", "ORG")} one of two types; "O" in
+    the list allows no entity."""
     func: LabelFunc = None  # type: ignore[assignment]
-    """Gives (start, end, label) with end exclusive, nothing, or ABSTAIN; may be left out where
-    there is `find_all`."""
+    """Returns or yields (start, end, label) with end exclusive, or returns None or ABSTAIN. Optional
+    if `batch_func` is given."""
     batch_func: BatchLabelFunc | None = None
-    """The same for many texts at once, one answer each, in order: for what is faster so. Where it
-    fails, `find` is asked text by text, so that the others are not lost."""
+    """The same for a batch of texts, one output per text in order. If it fails, `func` is called
+    on each text, so that only the failing text is lost."""
     offsets: Offsets = "tokens"
-    """Whether spans count words or characters of `View.text`."""
+    """Whether spans are in tokens or in characters of `Doc.text`."""
     scope: Scope = "sentence"
-    """Whether it sees one sentence at a time, or one document."""
+    """Whether it receives single sentences or documents."""
     on_silence: Silence = "O"
     """Where it marks nothing it has mostly no opinion ("O"), or it has one ("abstain");
     see `Dataset.silence`."""
     on_overlap: OverlapPolicy = "longest"
-    """Which of two overlapping spans stays; the other is counted and listed."""
+    """Which of two overlapping spans is kept; the other is reported as an issue."""
     on_misaligned: MisalignmentPolicy = "expand"
-    """What becomes of characters that cut through a word; it is counted and listed."""
+    """How spans are treated that start or end inside a token; reported as an issue."""
     prior_precision: float | None = None
-    """How often a span of it is presumed right, for models that can use it."""
+    """Prior estimate of its precision, in (0, 1), for models that use it; None is unknown."""
     version: str | None = None
-    """A digest of all that decides its spans, for the cache; None derives it from its code and
-    all that the code refers to."""
+    """Cache key that must change when the spans change; None derives it from the code and
+    everything the code refers to."""
     in_main_process: bool = False
-    """Run it in the calling process, not in workers: for functions that bring threads, a device
-    or connections of their own."""
+    """Run it in the calling process, not in workers: for functions that use threads, a device or
+    connections."""
 
     def __post_init__(self) -> None:
         if isinstance(self.labels, str):
-            raise ConfigError(f"{self.name}: labels are a list of types, got {self.labels!r}")
+            raise ConfigError(f"{self.name}: labels must be a list of labels, got the string {self.labels!r}")
         object.__setattr__(self, "labels", TagSet(tuple(self.labels)).types)
-        check_known(f"label of {self.name} to be coarse", self.coarse, self.labels)
+        check_known(f"coarse label of {self.name}", self.coarse, self.labels)
         if not isinstance(self.name, str) or not self.name:
             raise ConfigError(f"a labeling function needs a name, got {self.name!r}")
         for setting, allowed in _ALLOWED_VALUES.items():
@@ -94,14 +96,14 @@ class LabelingFunction:
                     f"{self.name}: {setting} must be one of {', '.join(allowed)}; got {getattr(self, setting)!r}"
                 )
         if self.prior_precision is not None and not 0 < self.prior_precision < 1:
-            raise ConfigError(f"{self.name}: precision must be in (0, 1), got {self.prior_precision}")
+            raise ConfigError(f"{self.name}: prior_precision must be in (0, 1), got {self.prior_precision}")
         if self.func is None:
             if self.batch_func is None:
-                raise ConfigError(f"{self.name}: give find, find_all or both")
+                raise ConfigError(f"{self.name}: expected func, batch_func or both, got neither")
             object.__setattr__(self, "func", _single_from_batch(self.batch_func))
 
     def __call__(self, content: Doc | Sequence[str] | str) -> list[Span] | None:
-        """The spans it finds in one text."""
+        """Return the validated spans of one text, or None if the function abstains."""
         doc = Doc.from_input(content)
         num_before = len(doc.issues)
         spans = self.label(doc)
@@ -114,20 +116,20 @@ class LabelingFunction:
         return f"LabelingFunction({self.name!r}, labels={', '.join(self.labels)})"
 
     def label(self, doc: Doc) -> list[Span] | None:
-        """The spans that count, in words; what had to be mended is noted on the view."""
+        """Return the validated spans, in tokens; issues are recorded in the document."""
         return self._validate(self.func(doc), doc)
 
     def label_batch(self, docs: Sequence[Doc]) -> list[list[Span] | None]:
-        """The spans that count in each of the texts."""
+        """Return the validated spans of each document."""
         if self.batch_func is None:
             return [self.label(doc) for doc in docs]
         outputs = list(self.batch_func(docs))
         if len(outputs) != len(docs):
-            raise DataError(f"expected an answer for each of {len(docs)} texts, got {len(outputs)}")
-        return [self._validate(output, view) for output, view in zip(outputs, docs, strict=True)]
+            raise DataError(f"expected one output for each of {len(docs)} texts, got {len(outputs)}")
+        return [self._validate(output, doc) for output, doc in zip(outputs, docs, strict=True)]
 
     def _validate(self, output: RawOutput, doc: Doc) -> list[Span] | None:
-        """Spans as they were found, as they count: see `convener.lf.settle`."""
+        """Validate the output of the function; see `convener.lf.validation`."""
         return validate_spans(
             output,
             doc,
@@ -138,45 +140,30 @@ class LabelingFunction:
         )
 
     def fingerprint(self) -> str:
-        """What decides its spans, as one word; `Unversioned` where that cannot be told."""
+        """Return a digest of everything that determines the spans.
+
+        Raises `NotFingerprintable` if that cannot be determined.
+        """
         settings = [getattr(self, name) for name in _FINGERPRINT_FIELDS]
         return fingerprint(self.version or (self.func, self.batch_func), settings)
-
-
-_ALLOWED_VALUES: dict[str, tuple[str, ...]] = {
-    "offsets": get_args(Offsets),
-    "scope": get_args(Scope),
-    "on_silence": SILENCES,
-    "on_overlap": get_args(OverlapPolicy),
-    "on_misaligned": get_args(MisalignmentPolicy),
-}
-_FINGERPRINT_FIELDS = ("labels", "offsets", "scope", "on_overlap", "on_misaligned")
-
-
-def _single_from_batch(batch_func: BatchLabelFunc) -> LabelFunc:
-    def func(doc: Doc) -> RawOutput:
-        (output,) = batch_func([doc])
-        return output
-
-    return func
 
 
 def labeling_function(
     labels: Sequence[str], *, name: str | None = None, **settings: Any
 ) -> Callable[[LabelFunc], LabelingFunction]:
-    """Makes a labeling function of a plain one, named after it.
+    """Decorator that turns a function into a labeling function of the same name.
 
-    The plain function takes a `View`, a sequence of words that knows its text, and yields or
-    returns (start, end, label), end exclusive, in words, or in characters of `view.text` with
-    `offsets="chars"`. It may return nothing, or ABSTAIN. Settings are the fields of
+    The function takes a `Doc` (a sequence of tokens with their text) and returns or yields
+    (start, end, label) with end exclusive, in tokens, or in characters of `doc.text` with
+    `offsets="chars"`. It may return None or ABSTAIN. Settings are the fields of
     `LabelingFunction`.
 
     >>> @labeling_function(["ORG"])
-    ... def shouting(words):
-    ...     for i, word in enumerate(words):
+    ... def acronym(doc):
+    ...     for i, word in enumerate(doc):
     ...         if word.isupper():
     ...             yield i, i + 1, "ORG"
-    >>> shouting(["NASA", "flew"])
+    >>> acronym(["NASA", "flew"])
     [(0, 1, 'ORG')]
     """
     setting_names = [item.name for item in fields(LabelingFunction) if item.name not in _DECORATOR_FIELDS]
@@ -189,4 +176,48 @@ def labeling_function(
     return decorator
 
 
-_DECORATOR_FIELDS = ("name", "labels", "func")
+class BatchedSource(ABC):
+    """Base class of sources that process texts in batches. Holds only settings; models are loaded on first use."""
+
+    @abstractmethod
+    def find_batch(self, docs: Sequence[Doc]) -> list[RawOutput]:
+        """Return the output for each text."""
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """Return a digest of everything that determines the output."""
+
+    def find(self, doc: Doc) -> RawOutput:
+        """Return the output for one text."""
+        (output,) = self.find_batch([doc])
+        return output
+
+    def as_function(self, name: str, labels: Iterable[str], settings: Mapping[str, Any]) -> LabelingFunction:
+        """Return a labeling function; settings are the fields of `LabelingFunction`."""
+        label_names = tuple(dict.fromkeys(labels))
+        lf_fields = {"batch_func": self.find_batch, "offsets": "tokens"}
+        return labeling_function(label_names, name=name, **lf_fields, **settings)(self.find)
+
+
+def absolute_path(model: str | Path) -> str:
+    """Return the absolute path of a model folder, or the name unchanged if it is not a folder."""
+    return str(Path(model).absolute() if Path(model).is_dir() else model)
+
+
+def to_label_map(labels: LabelMapping) -> dict[str, str]:
+    """Return a mapping from the model's types to labels.
+
+    >>> to_label_map(["PER"]), to_label_map({"GPE": "LOC", "LOC": "LOC"})
+    ({'PER': 'PER'}, {'GPE': 'LOC', 'LOC': 'LOC'})
+    """
+    if isinstance(labels, str) or not labels:
+        raise ConfigError(f"labels must be a list or a mapping of entity types, got {labels!r}")
+    return dict(labels) if isinstance(labels, Mapping) else {name: name for name in labels}
+
+
+def _single_from_batch(batch_func: BatchLabelFunc) -> LabelFunc:
+    def func(doc: Doc) -> RawOutput:
+        (output,) = batch_func([doc])
+        return output
+
+    return func

@@ -1,34 +1,57 @@
-"""Gazetteer: marks the phrases of a list."""
+"""Gazetteer: marks the phrases of a list in text, with an Aho-Corasick automaton over subtokens.
+
+A subtoken is a run of letters, a run of digits or a single sign. Phrases and text are compared subtoken by subtoken,
+so the tokenization of either does not matter.
+"""
 
 from __future__ import annotations
 
+import gzip
+import json
+import re
+import unicodedata
+import warnings
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from os import PathLike
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
+import regex
 from ahocorasick_rs import AhoCorasick
 from numpy.typing import NDArray
 
-from convener.errors import ConfigError
-from convener.kernels.overlap import longest_first, resolve_overlaps
-from convener.lf.function import LabelingFunction, Span
-from convener.lf.phrases import Phrases, read_phrase_labels
-from convener.lf.version import NotFingerprintable, fingerprint
-from convener.lf.view import Doc
-from convener.lf.words import NearestWord, WordNormalizer, make_normalizer
-from convener.packed import lengths_to_offsets
+from convener.data.alignment import longest_first, resolve_overlaps
+from convener.data.issues import short_repr
+from convener.data.ragged import lengths_to_offsets
+from convener.data.tokenize import UNSEGMENTED_SCRIPTS
+from convener.errors import ConfigError, ConvenerWarning, DataError, require
+from convener.lf.doc import Doc
+from convener.lf.fingerprint import NotFingerprintable, fingerprint
+from convener.lf.function import LabelingFunction
+from convener.lf.validation import Span
+from convener.storage import decode_utf8
 
-# Every piece of a phrase is one character to the automaton; these two mean no phrase's piece.
+Phrases = str | PathLike[str] | Iterable[str] | Mapping[str, Any]
+"""A file, a list of phrases, or lists of phrases by label."""
+Pairs = Iterable[tuple[str, str | None]]
+WordNormalizer = Callable[[str], str]
+Normalizer = Callable[[str], Sequence[str]]
+# In scripts with spaces, tokenizers separate letters, digits and signs, but nothing smaller.
+_SUBTOKEN = regex.compile(
+    rf"[{UNSEGMENTED_SCRIPTS}]\p{{M}}*|(?:(?![{UNSEGMENTED_SCRIPTS}])[\p{{L}}\p{{M}}])+|\p{{N}}+|[^\s\x1c-\x1f]"
+)
+_ASCII_SUBTOKEN = re.compile(r"[A-Za-z]+|[0-9]+|\S")  # equivalent for ASCII, and faster
+LETTERS_PER_EDIT = 4
+# The automaton reads one character per subtoken; these two stand for no subtoken of a phrase.
 _UNKNOWN_SYMBOL, _BOUNDARY_SYMBOL = "\x00", "\x01"
 _FIRST_CODE = 2
 _SURROGATES = 0xD800, 0xE000
 _MAX_SYMBOLS = 0x110000 - _FIRST_CODE - (_SURROGATES[1] - _SURROGATES[0])
 _MAX_CACHED_WORDS = 1 << 20
-Normalizer = Callable[[str], Sequence[str]]
 
 
 def gazetteer(
@@ -41,18 +64,18 @@ def gazetteer(
     max_edits: int = 0,
     **settings: Any,
 ) -> LabelingFunction:
-    """Marks the phrases of a list, longest first, at word boundaries.
+    """Return a labeling function that marks the phrases of a list at token boundaries.
 
-    phrases      a file (text: one a line; .tsv: phrase, tab, label; .json: a list, or labels with
-                 lists; each also .gz), a list, or labels with lists
-    label        of phrases that come without
-    ignore_case  compare words with their case left aside
-    lemma        compare words after this function; "english" takes the plural ending off nouns
-    fuzzy        so many letters of a word may be wrong, one in every four; needs rapidfuzz
+    phrases      a list, a mapping from labels to lists, or a file: text with one phrase per line,
+                 .tsv with phrase and label, .json with a list or a mapping; each also as .gz
+    label        label of phrases without one
+    ignore_case  compare words regardless of case
+    normalize    function applied to each word before comparison; "english" removes plural endings
+    max_edits    maximum number of edits per word, at most one per four letters; needs rapidfuzz
     settings     other fields of `LabelingFunction`
 
-    Words are compared piece by piece (letters, digits, signs), so it does not matter how the text
-    or the phrases are cut into words. Of matches that overlap the longest stays, then the first.
+    Words are compared by runs of letters, runs of digits and single signs, so the tokenization of
+    text and phrases does not matter. Of overlapping matches the longest is kept, then the first.
 
     >>> cities = gazetteer(["New York", "York"], "LOC", name="cities")
     >>> cities("From New York to York")
@@ -62,12 +85,12 @@ def gazetteer(
     name = name or (PurePath(phrases).name.partition(".")[0] if is_file else "gazetteer")  # type: ignore[arg-type]
     phrase_labels = read_phrase_labels(phrases, label, name)
     if not phrase_labels:
-        raise ConfigError(f"{name}: a list without phrases")
+        raise ConfigError(f"{name}: the list contains no phrases")
     if max_edits < 0:
-        raise ConfigError(f"{name}: fuzzy must be at least 0, got {max_edits}")
+        raise ConfigError(f"{name}: max_edits must be at least 0, got {max_edits}")
     normalizer = make_normalizer(ignore_case=ignore_case, normalize=normalize)
     version = None
-    with suppress(NotFingerprintable):  # a lemma of some library: such a gazetteer is not kept
+    with suppress(NotFingerprintable):  # normalize comes from a library: no caching
         version = fingerprint("gazetteer 1", phrase_labels, ignore_case, normalize, max_edits)
     return LabelingFunction(
         name=name,
@@ -79,7 +102,7 @@ def gazetteer(
 
 
 class PhraseMatcher:
-    """Finds the phrases in many texts at once: one pass of an automaton over their pieces."""
+    """Finds phrases in a batch of texts with one pass of an automaton over their subtokens."""
 
     def __init__(self, phrase_labels: Mapping[str, str], normalizer: Normalizer, *, max_edits: int = 0) -> None:
         symbols = _SymbolTable()
@@ -101,7 +124,7 @@ class PhraseMatcher:
         self._encoder = _WordEncoder(lambda word: "".join(map(symbol_of, normalizer(word))))
 
     def __call__(self, docs: Sequence[Doc]) -> list[list[Span]]:
-        """The spans in each of the texts."""
+        """Return the spans of each text."""
         spans: list[list[Span]] = [[] for _ in docs]
         if self._automaton is None:
             return spans
@@ -113,7 +136,7 @@ class PhraseMatcher:
         if not matches:
             return spans
         table = np.fromiter(chain.from_iterable(matches), np.int64, 3 * len(matches)).reshape(-1, 3)
-        bounds = lengths_to_offsets(len(view) + 1 for view in docs)
+        bounds = lengths_to_offsets(len(doc) + 1 for doc in docs)
         phrase_index, doc_index, start, end = _whole_word_matches(table, list(map(len, encoded)), bounds)
         kept = np.flatnonzero(resolve_overlaps(doc_index, start, end, longest_first(start, end, start)) < 0)
         kept = kept[np.lexsort((start[kept], doc_index[kept]))]
@@ -126,11 +149,11 @@ class PhraseMatcher:
 
 
 class _SymbolTable(dict[str, str]):
-    """The character that stands for each piece of a phrase; a new piece gets the next."""
+    """The character that represents each subtoken; a new subtoken gets the next free character."""
 
     def __missing__(self, subtoken: str) -> str:
         if len(self) >= _MAX_SYMBOLS:
-            raise ConfigError(f"a gazetteer can hold {_MAX_SYMBOLS:,} different words; use two")
+            raise ConfigError(f"a gazetteer holds at most {_MAX_SYMBOLS:,} different words; split the list")
         number = len(self) + _FIRST_CODE
         gap = _SURROGATES[1] - _SURROGATES[0] if number >= _SURROGATES[0] else 0
         symbol = self[subtoken] = chr(number + gap)
@@ -138,7 +161,7 @@ class _SymbolTable(dict[str, str]):
 
 
 class _WordEncoder(dict[str, str]):
-    """Words as the automaton reads them, remembered for the next time."""
+    """Cache of words encoded for the automaton."""
 
     def __init__(self, encode: Callable[[str], str]) -> None:
         self._encode = encode
@@ -153,13 +176,14 @@ class _WordEncoder(dict[str, str]):
 def _whole_word_matches(
     matches: NDArray[np.int64], lengths: Iterable[int], bounds: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], ...]:
-    """Matches that begin and end with words: phrase, text, first word, last word (exclusive).
+    """Return the matches at token boundaries: phrase, text, first token, last token (exclusive).
 
-    matches (S, 3): phrase, first and last place in the spelling; lengths of the spelling of each
-    word, those between texts included; bounds of the texts among these words.
+    matches (S, 3)  phrase, start and end in the encoded text
+    lengths         encoded length of each token, text separators included
+    bounds          offsets of the texts in these tokens
     """
     offsets = lengths_to_offsets(lengths)
-    nonempty = np.flatnonzero(np.diff(offsets))  # a word of nothing but space begins and ends nothing
+    nonempty = np.flatnonzero(np.diff(offsets))  # tokens of white space only cannot bound a match
     token_starts, token_ends = np.full((2, int(offsets[-1]) + 1), -1, np.int64)
     token_starts[offsets[nonempty]], token_ends[offsets[nonempty + 1]] = nonempty, nonempty + 1
     phrase_index, start, end = matches[:, 0], token_starts[matches[:, 1]], token_ends[matches[:, 2]]
@@ -167,3 +191,173 @@ def _whole_word_matches(
     phrase_index, start, end = phrase_index[whole], start[whole], end[whole]
     doc_index: NDArray[np.int64] = np.searchsorted(bounds, start, side="right") - 1
     return phrase_index, doc_index, start - bounds[doc_index], end - bounds[doc_index]
+
+
+def split_subtokens(words: str) -> list[str]:
+    """Split text into runs of letters, runs of digits and single signs, which no tokenizer splits further.
+
+    >>> split_subtokens("non-small U.S. B12 北京")
+    ['non', '-', 'small', 'U', '.', 'S', '.', 'B', '12', '北', '京']
+    """
+    if words.isascii():
+        return _ASCII_SUBTOKEN.findall(words)
+    return _SUBTOKEN.findall(unicodedata.normalize("NFC", words))
+
+
+def fold_case(word: str) -> str:
+    """Return the word with its case folded.
+
+    >>> fold_case("STRASSE") == fold_case("Straße")
+    True
+    """
+    return unicodedata.normalize("NFC", word.casefold())
+
+
+def singular(word: str) -> str:
+    """Return an English noun without its plural ending, by three rules (Harman's S stemmer).
+
+    >>> [singular(word) for word in ("diseases", "allergies", "virus", "glass", "was", "CATS")]
+    ['disease', 'allergy', 'virus', 'glass', 'was', 'CAT']
+    """
+    end = word.casefold()
+    if len(end) < 4 or end.endswith(("us", "ss")):
+        return word
+    if end.endswith("ies") and not end.endswith(("eies", "aies")):
+        return word[:-3] + ("Y" if word.isupper() else "y")
+    if end.endswith("es") and not end.endswith(("aes", "ees", "oes")):
+        return word[:-1]
+    return word[:-1] if end.endswith("s") else word
+
+
+class NearestWord:
+    """Finds the nearest word of a vocabulary by edit distance.
+
+    A word of n letters may differ by n / 4 edits (insertion, deletion, substitution,
+    transposition), and by at most `max_edits`. Ties go to the alphabetically first word.
+
+    >>> near = NearestWord(["aspirin", "codeine"], max_edits=1)
+    >>> near("asprin"), near("codiene"), near("code")
+    ('aspirin', 'codeine', None)
+    """
+
+    def __init__(self, vocabulary: Iterable[str], *, max_edits: int) -> None:
+        self._extract: Any = require("rapidfuzz.process", extra="fuzzy", purpose="max_edits").extract
+        self._distance: Any = require("rapidfuzz.distance.OSA", extra="fuzzy", purpose="").distance
+        self._max_edits = max_edits
+        self._by_length: dict[int, list[str]] = {}
+        for word in sorted(vocabulary):
+            self._by_length.setdefault(len(word), []).append(word)
+
+    def __call__(self, word: str) -> str | None:
+        """Return the nearest word of the vocabulary, or None."""
+        max_edits = min(self._max_edits, len(word) // LETTERS_PER_EDIT)
+        candidates: list[tuple[int, str]] = []
+        for length in range(len(word) - max_edits, len(word) + max_edits + 1) if max_edits else ():
+            matches = self._extract(
+                word,
+                self._by_length.get(length, ()),
+                scorer=self._distance,
+                score_cutoff=max_edits,
+                limit=None,
+            )
+            candidates += [(int(distance), candidate) for candidate, distance, _ in matches]
+        return min(candidates)[1] if candidates else None
+
+
+def make_normalizer(*, ignore_case: bool, normalize: WordNormalizer | str | None) -> Callable[[str], Sequence[str]]:
+    """Return a function that maps text to the normalized subtokens by which it is compared."""
+    if isinstance(normalize, str):
+        if normalize != "english":
+            raise ConfigError(f"normalize must be 'english' or a function of a word, got {normalize!r}")
+        normalize = singular
+    steps: list[WordNormalizer] = [
+        *([fold_case] if ignore_case else []),
+        *([normalize] if normalize else []),
+    ]
+
+    def normalize_words(words: str) -> Sequence[str]:
+        subtokens = split_subtokens(words)
+        for step in steps:
+            # A step may return several subtokens or none, so its result is split again.
+            subtokens = [part for subtoken in subtokens for part in split_subtokens(step(subtoken))]
+        return subtokens
+
+    return normalize_words
+
+
+def read_phrase_labels(phrases: Phrases, label: str | None, name: str) -> dict[str, str]:
+    """Return the label of each phrase; `label` applies to phrases without one.
+
+    A phrase with several labels keeps the first; one warning counts such phrases.
+
+    >>> read_phrase_labels({"LOC": ["Oslo", "Lima"]}, None, "places")
+    {'Oslo': 'LOC', 'Lima': 'LOC'}
+    """
+    pairs = _read_pairs(Path(phrases)) if isinstance(phrases, str | PathLike) else _to_pairs(phrases, "")
+    labels: dict[str, str] = {}
+    ambiguous: dict[str, str] = {}
+    for phrase, own_label in pairs:
+        assigned = label if own_label is None else own_label
+        if assigned is None:
+            raise ConfigError(f"{name}: phrase {short_repr(phrase)} has no label; pass label=...")
+        if labels.setdefault(phrase, assigned) != assigned:
+            ambiguous.setdefault(phrase, assigned)
+    if ambiguous:
+        first, other = next(iter(ambiguous.items()))
+        warnings.warn(
+            f"{name}: {len(ambiguous)} phrases have several labels; the first is used, e.g. "
+            f"{short_repr(first)}: {labels[first]}, not {other}",
+            ConvenerWarning,
+            stacklevel=4,
+        )
+    return labels
+
+
+def _read_pairs(path: Path) -> Pairs:
+    if not path.is_file():
+        raise DataError(f"{path}: phrase file not found")
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    try:
+        raw = path.read_bytes()
+        if suffixes[-1:] == [".gz"]:
+            raw = gzip.decompress(raw)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path}: cannot read file: {error}") from error
+    text = decode_utf8(raw, str(path))
+    kind = [suffix for suffix in suffixes if suffix != ".gz"][-1:]
+    if kind == [".json"]:
+        try:
+            return _to_pairs(json.loads(text), f"{path}: ")
+        except ValueError as error:
+            raise DataError(f"{path}: invalid JSON: {error}") from error
+    lines = [line for line in text.splitlines() if line.strip()]
+    if kind == [".tsv"]:
+        return [_parse_line(line) for line in lines]
+    return [(line.strip(), None) for line in lines]
+
+
+def _parse_line(line: str) -> tuple[str, str | None]:
+    """Parse a phrase and, after a tab, its label; further columns are ignored."""
+    phrase, _, rest = line.partition("\t")
+    label = rest.partition("\t")[0].strip()
+    return phrase.strip(), label or None
+
+
+def _to_pairs(content: Any, location: str) -> Pairs:
+    """Return (phrase, label) pairs of a list of phrases or of a mapping from labels to lists."""
+    if isinstance(content, Mapping):
+        return [
+            (phrase, str(label)) for label, phrases in content.items() for phrase in _check_phrases(phrases, location)
+        ]
+    return [(phrase, None) for phrase in _check_phrases(content, location)]
+
+
+def _check_phrases(content: Any, location: str) -> list[str]:
+    not_a_list = isinstance(content, str | bytes) or not isinstance(content, Iterable)
+    phrases = [] if not_a_list else list(content)
+    invalid = [content] if not_a_list else [item for item in phrases if not isinstance(item, str)]
+    if invalid:
+        raise DataError(
+            f"{location}expected a list of phrases or a mapping from labels to such lists, got {short_repr(invalid[0])}"
+        )
+    return phrases

@@ -1,4 +1,4 @@
-"""Pattern: marks what a regular expression matches."""
+"""Pattern: marks the matches of a regular expression."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any, Literal, get_args
 
 import regex
 
+from convener.data.tags import ABSTAIN
 from convener.errors import ConfigError
-from convener.lf.function import ABSTAIN, LabelingFunction, RawOutput
-from convener.lf.version import fingerprint
-from convener.lf.view import Doc
+from convener.lf.doc import Doc
+from convener.lf.fingerprint import fingerprint
+from convener.lf.function import LabelingFunction, RawOutput
 
 MatchTarget = Literal["text", "tokens"]
 TIMEOUT = "timeout"
@@ -29,14 +30,14 @@ def pattern(
     timeout: float = 1.0,
     **settings: Any,
 ) -> LabelingFunction:
-    r"""Marks what a regular expression matches, from left to right.
+    r"""Return a labeling function that marks the matches of a regular expression.
 
-    expression   as the module `regex` reads it, which knows all that `re` does and `\p{Lu}`
-    over         "text": the text as it stands; "tokens": the words joined by one space, where a
-                 match begins and ends with whole words
-    group        number or name of the group to mark instead of the whole match
-    ignore_case  letters match whatever their case
-    seconds      longest time for one text: beyond it the function abstains there, and says so
+    expression   in the syntax of the module `regex`, a superset of `re` with `\p{Lu}`
+    match        "text": match in the original text; "tokens": match in the tokens joined by
+                 spaces, only at token boundaries
+    group        number or name of the group to mark instead of the complete match
+    ignore_case  match letters regardless of case
+    timeout      time limit per text in seconds; beyond it the function abstains and reports an issue
     settings     other fields of `LabelingFunction`
 
     >>> company = pattern(r"(?:\p{Lu}\w+ )+(?:Ltd|Inc)", "ORG", match="tokens", name="company")
@@ -47,14 +48,14 @@ def pattern(
     """
     name = name or "pattern"
     if match not in get_args(MatchTarget):
-        raise ConfigError(f"{name}: over must be text or tokens, got {match!r}")
+        raise ConfigError(f"{name}: match must be text or tokens, got {match!r}")
     if not timeout > 0:
-        raise ConfigError(f"{name}: seconds must be positive, got {timeout}")
+        raise ConfigError(f"{name}: timeout must be positive, got {timeout}")
     full_expression = rf"(?<!\S)(?:{expression})(?!\S)" if match == "tokens" else expression
     try:
         compiled = regex.compile(full_expression, regex.IGNORECASE if ignore_case else 0)
     except regex.error as error:
-        raise ConfigError(f"{name}: not a regular expression: {error}") from error
+        raise ConfigError(f"{name}: invalid regular expression: {error}") from error
     group_names = {*range(compiled.groups + 1), *compiled.groupindex}
     if group not in group_names:
         raise ConfigError(f"{name}: {expression!r} has no group {group!r}")
@@ -63,7 +64,7 @@ def pattern(
         try:
             matches = list(_matches(compiled, doc.text, group, timeout))
         except TimeoutError:
-            doc.report_issue(TIMEOUT, f"{expression!r} took more than {timeout:g} s")
+            doc.report_issue(TIMEOUT, f"{expression!r} timed out after {timeout:g} s")
             return ABSTAIN
         return [(start, end, label) for start, end in matches]
 
@@ -79,7 +80,7 @@ def pattern(
 
 
 def _match_joined_tokens(function: LabelingFunction) -> LabelingFunction:
-    """The same, seeing the words joined by one space instead of the text."""
+    """Return the function applied to the tokens joined by spaces instead of the text."""
 
     def find(doc: Doc) -> RawOutput:
         token_doc = Doc(doc.tokens, sentences=doc.sentences)
@@ -91,7 +92,7 @@ def _match_joined_tokens(function: LabelingFunction) -> LabelingFunction:
 
 
 def _matches(compiled: Any, text: str, group: int | str, timeout: float) -> Iterator[tuple[int, int]]:
-    """Where the group matches; all of it together may take so many seconds."""
+    """Yield start and end of each match of the group; `timeout` covers the complete text."""
     deadline, position = time.monotonic() + timeout, 0
     while position <= len(text):
         remaining = deadline - time.monotonic()
@@ -101,6 +102,6 @@ def _matches(compiled: Any, text: str, group: int | str, timeout: float) -> Iter
         if match is None:
             return
         start, end = match.span(group)
-        if 0 <= start < end:  # a group may match nothing, or take no part
+        if 0 <= start < end:  # a group may be empty or not participate in the match
             yield start, end
         position = match.end() + (match.start() == match.end())

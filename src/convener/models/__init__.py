@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
-import pkgutil
-from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
-from convener.errors import (
-    DataError,
-    MissingDependencyError,
-    UnknownNameError,
-    unknown_name_message,
-)
-from convener.io import checkpoint
+from convener import storage
+from convener.errors import DataError, UnknownNameError, unknown_name_message
 from convener.models.base import LabelModel
-from convener.tagger.base import TAGGER_KEY as TAGGER
+from convener.taggers.base import TAGGER_KEY as TAGGER
 
-__all__ = ["LabelModel", "get_model", "installed_models", "list_models", "load_model"]
-NOT_MODELS = ("base", "fitted", "hearing", "neural")
-"""Files that hold no model, but what models share."""
+__all__ = ["LabelModel", "get_model", "list_models", "load_model"]
+CLASSES = {
+    "alt": "alt:Alt",
+    "auto": "auto:Auto",
+    "bert-ner": "bert_ner:BertNER",
+    "best-consensus": "best_consensus:BestConsensus",
+    "bsc": "bsc:BSC",
+    "chmm": "chmm:CHMM",
+    "chmm-fe": "chmm_fe:CHMMFE",
+    "connet": "connet:ConNet",
+    "dawid-skene": "dawid_skene:DawidSkene",
+    "dws": "dws:DWS",
+    "hmm": "hmm:HMM",
+    "linked-hmm": "linked_hmm:LinkedHMM",
+    "majority-vote": "majority_vote:MajorityVote",
+    "snorkel": "snorkel:Snorkel",
+    "sparse-chmm": "sparse_chmm:SparseCHMM",
+}
+"""Name of each label model -> module and class; imported when first used."""
 
 
 def list_models() -> tuple[str, ...]:
@@ -28,8 +37,7 @@ def list_models() -> tuple[str, ...]:
     >>> "majority-vote" in list_models()
     True
     """
-    files = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    return tuple(name.replace("_", "-") for name in files if name not in NOT_MODELS)
+    return tuple(CLASSES)
 
 
 def get_model(name: str) -> type[LabelModel]:
@@ -38,40 +46,21 @@ def get_model(name: str) -> type[LabelModel]:
     >>> get_model("majority-vote").__name__
     'MajorityVote'
     """
-    if name not in list_models():
+    if name not in CLASSES:
         raise UnknownNameError(unknown_name_message("label model", name, list_models()))
-    try:
-        module = import_module(f"convener.models.{name.replace('-', '_')}")
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        raise MissingDependencyError(f"{name} needs torch: pip install 'convener[encoders]'") from error
-    classes = [
-        item
-        for item in vars(module).values()
-        if isinstance(item, type) and issubclass(item, LabelModel) and item.__module__ == module.__name__
-    ]
-    return classes[0]
-
-
-def installed_models() -> tuple[type[LabelModel], ...]:
-    """All models whose libraries are here."""
-    models = []
-    for name in list_models():
-        with suppress(MissingDependencyError):
-            models.append(get_model(name))
-    return tuple(models)
+    module, _, class_name = CLASSES[name].partition(":")
+    model_class: type[LabelModel] = getattr(import_module(f"convener.models.{module}"), class_name)
+    return model_class
 
 
 def load_model(folder: str | Path) -> LabelModel:
     """A model as it was saved, ready to predict."""
     path = Path(folder)
-    metadata = checkpoint.read_metadata(path)
+    metadata = storage.read_metadata(path)
     if TAGGER in metadata:
         raise DataError(f"{path}: a tagger, not a label model: load it with convener.load_tagger")
-    arrays = checkpoint.read_arrays(path)
     try:
         model = get_model(metadata["model"])(**metadata["settings"])
-        return model.load_state(metadata, arrays)
+        return model.load_files(path, metadata)
     except (KeyError, TypeError) as error:
-        raise DataError(f"{path / checkpoint.METADATA_FILE}: incomplete: {error}") from error
+        raise DataError(f"{path / storage.METADATA_FILE}: incomplete: {error}") from error

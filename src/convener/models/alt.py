@@ -1,4 +1,4 @@
-"""Label model and tagger in turns: each learns from what the other says."""
+"""ALT: alternate between a label model and a tagger, each trained on the output of the other."""
 
 from __future__ import annotations
 
@@ -10,40 +10,39 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from convener import tagger as taggers
-from convener.data import Dataset
+from convener import taggers
+from convener.config import check_fraction, check_min
+from convener.data.dataset import Dataset
+from convener.data.diagnostics import Diagnostics
+from convener.data.ragged import hold_out
 from convener.errors import ConfigError
-from convener.evaluate import score_labels
-from convener.insides import Diagnostics
-from convener.io import checkpoint
+from convener.evaluation.metrics import score_labels
 from convener.models import get_model
-from convener.models.base import FeatureConfig, LabelModel, LabelOutput, Params, RecallPrecision
-from convener.settings import check_fraction, check_min
-from convener.tagger import Tagger, Targets
-from convener.tagger.packed import tagger_from_arrays, tagger_to_arrays
-from convener.train.heard import add_source
-from convener.train.holding import hold_out
+from convener.models.base import FeatureConfig, LabelModel, LabelOutput, RecallPrecision
+from convener.models.fitted import Params
+from convener.models.initialization import add_source
+from convener.taggers.base import TAGGER_FOLDER, Tagger
+from convener.taggers.targets import Targets
 
 TAGGER_SOURCE = "(tagger)"
-"""The name of the source that the tagger becomes."""
-LABEL_MODEL_PREFIX, TAGGER_PREFIX = "labels.", "tagger."
+"""Name of the source that holds the votes of the tagger."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AltConfig(FeatureConfig):
-    """Settings of the turns."""
+    """Settings of ALT."""
 
     labels: str = "sparse-chmm"
-    """The label model; any that sees no gold and reads votes."""
+    """Name of the label model; any that uses votes and no gold labels."""
     finetune: bool = False
-    """Train the tagger's encoder as a whole; otherwise a small network on its features."""
+    """Fine-tune the encoder of the tagger; otherwise train a small network on its features."""
     rounds: int = 3
-    """At most so many times the tagger speaks."""
+    """Maximum number of rounds; at least 1."""
     folds: int = 2
-    """Parts of train. What the tagger says of a part is said by one that learned from the others:
-    one that learned from it would repeat what it was told. 1: it speaks of what it learned from."""
+    """Number of folds of train. Each fold is labeled by a tagger that was trained on the others; a tagger would repeat
+    the labels that it was trained on. 1 switches this off."""
     same: float = 0.99
-    """Stop when so much of what is found on held-out sentences, as F1, is the same as before."""
+    """Stop when the labels of held-out sentences agree with those of the previous round, as F1 in (0, 1]."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -51,24 +50,31 @@ class AltConfig(FeatureConfig):
         check_fraction(self, "same")
 
 
-class Round(NamedTuple):
-    """What is known after a turn, and what it says of train and of held-out sentences."""
+class AltParams(NamedTuple):
+    """Parameters of the label model, and the tagger that was one of its sources, if any."""
 
-    params: Params
+    label_params: Any
+    tagger: Tagger[Any] | None
+
+
+class Round(NamedTuple):
+    """One round: what was learned, and its labels on train and on held-out sentences."""
+
+    params: AltParams
+    diagnostics: Diagnostics
     train: Targets
     valid: Targets
 
 
 class Alt(LabelModel):
-    """The label model's labels train a tagger, whose labels are one more source, and so on.
+    """The labels of a label model train a tagger, whose labels become an additional source, and so on.
 
-    Turn 0: q = label model(votes). Turn r: the tagger learns E_q[-log p(z | text)], its labels on
-    all sentences become a source whose O is an opinion, and q = label model(votes, tagger). Each
-    part of train is labelled by a tagger that learned from the others, so that the label model
-    hears what the text tells, and not its own echo. Votes of other sources cannot tell which turn
-    is the best: their likelihood is that of other data in every turn. So without gold the turns
-    end when labels of held-out sentences stay as they were; with gold of valid the best turn by
-    F1 is kept. Li et al. 2021, "BERTifying the Hidden Markov Model for Multi-Source Weakly
+    Round 0: q = label model(votes). Round r: the tagger minimizes E_q[-log p(z | text)], its labels on all sentences
+    become a source that votes O where it marks nothing, and q = label model(votes, tagger). Each fold of train is
+    labeled by a tagger that was trained on the others, so that the label model sees what the text tells and not its
+    own output. The likelihood of the votes cannot select a round, since every round has other votes. Without gold, the
+    rounds end when the labels of held-out sentences no longer change; with gold labels of valid, the round with the
+    best F1 is kept. Li et al. 2021, "BERTifying the Hidden Markov Model for Multi-Source Weakly
     Supervised Named Entity Recognition" (CHMM-ALT).
 
     >>> data = Dataset.from_spans(
@@ -81,24 +87,27 @@ class Alt(LabelModel):
     """
 
     Config = AltConfig
-    summary = "a label model and a tagger in turns, each learning from the other (ACL 2021)"
+    summary = "alternates a label model and a tagger, each trained on the other (ACL 2021)"
     needs_features = True
     supports_coarse = True
     uses_valid_gold = True
 
-    def _fit(self, train: Dataset, valid: Dataset | None, previous: Params | None) -> Params:
-        """Turn by turn, until nothing changes any more."""
+    def _fit(
+        self, train: Dataset, valid: Dataset | None, previous: AltParams | None, checkpoint_dir: Path | None
+    ) -> tuple[AltParams, Diagnostics]:
+        """Run rounds until the labels no longer change."""
         train, valid = hold_out(train, valid, self.config.seed)
-        label_params, tagger = _split_params(previous) if previous is not None else (None, None)
+        label_params, tagger = (None, None) if previous is None else previous
+        checkpoints = _Checkpoints(checkpoint_dir)
         datasets = (self._add_tagger_source(dataset, tagger) for dataset in (train, valid))
-        rounds = [latest := self._run_round(0, tagger, *datasets, previous=label_params)]
+        rounds = [latest := self._run_round(checkpoints.subdir("labels-0"), tagger, *datasets, previous=label_params)]
         for number in range(1, self.config.rounds + 1):
-            tagger = self._fit_tagger(str(number), latest.train, latest.valid)
-            labels = self._cross_predict(number, latest, tagger)
+            tagger = self._fit_tagger(checkpoints.subdir(f"tagger-{number}"), latest.train, latest.valid)
+            labels = self._cross_predict(number, latest, tagger, checkpoints)
             train_with_tagger = add_source(train, TAGGER_SOURCE, labels, "abstain")
-            # Emissions of fewer sources are no start for those of more.
+            # Parameters for fewer sources cannot initialize a model with more.
             latest = self._run_round(
-                number,
+                checkpoints.subdir(f"labels-{number}"),
                 tagger,
                 train_with_tagger,
                 self._add_tagger_source(valid, tagger),
@@ -110,67 +119,71 @@ class Alt(LabelModel):
         best = rounds[-1]
         if valid.gold is not None:
             best = max(rounds, key=lambda turn: _f1(turn.valid, valid.gold))
-        return best.params
+        return best.params, best.diagnostics
 
-    def _infer(self, params: Params, data: Dataset) -> LabelOutput:
-        """The label model's word, with the tagger heard."""
-        label_params, tagger = _split_params(params)
-        model, data_with_tagger = self._build_label_model(0), self._add_tagger_source(data, tagger)
+    def _infer(self, params: AltParams, data: Dataset) -> LabelOutput:
+        """The output of the label model, with the tagger among the sources."""
+        model, data_with_tagger = self._build_label_model(), self._add_tagger_source(data, params.tagger)
         return model._infer(
-            label_params,
+            params.label_params,
             data_with_tagger if model.supports_coarse else data_with_tagger.without_coarse(),
         )
 
-    def _reliability(self, params: Params, train: Dataset, output: LabelOutput) -> RecallPrecision:
-        """Counted against the posterior; the tagger is no source of the user's."""
+    def _save_params(self, params: AltParams, folder: Path) -> tuple[dict[str, Any], Params]:
+        """The parameters of the label model; the tagger in a folder of its own."""
+        metadata, arrays = self._build_label_model()._save_params(params.label_params, folder)
+        if params.tagger is not None:
+            params.tagger.save(folder / TAGGER_FOLDER)
+        return {"has_tagger": params.tagger is not None, "label_params": metadata}, arrays
+
+    def _load_params(self, metadata: Mapping[str, Any], arrays: Params, folder: Path) -> AltParams:
+        """The parameters that `_save_params` wrote."""
+        label_params = self._build_label_model()._load_params(metadata["label_params"], arrays, folder)
+        tagger = taggers.load_tagger(folder / TAGGER_FOLDER) if metadata["has_tagger"] else None
+        return AltParams(label_params, tagger)
+
+    def _reliability(self, params: AltParams, train: Dataset, output: LabelOutput) -> RecallPrecision:
+        """Counted against the posterior: the tagger is not a source of the data."""
         return LabelModel._reliability(self, params, train, output)
 
-    def diagnostics(self) -> Diagnostics:
-        """What the last fit of the label model left to look at, the tagger among its sources."""
-        label_params, tagger = _split_params(self.fitted.params)
-        sources = (*self.fitted.used_sources, *([] if tagger is None else [TAGGER_SOURCE]))
-        return Diagnostics.from_params(sources, label_params)
-
-    def _build_label_model(self, number: int) -> LabelModel:
-        """The label model, not fitted."""
+    def _build_label_model(self) -> LabelModel:
+        """An unfitted label model."""
         model_class = get_model(self.config.labels)
         if model_class.supervised or model_class is Alt:
-            raise ConfigError(f"labels must name a model that sees no gold, got {model_class.name!r}")
-        model = model_class(seed=self.config.seed)
-        model.checkpoint_dir = self._checkpoint_subdir(f"labels-{number}")
-        return model
+            raise ConfigError(f"labels must name a label model that uses no gold labels, got {model_class.name!r}")
+        return model_class(seed=self.config.seed)
 
     def _run_round(
         self,
-        number: int,
+        checkpoint_dir: Path | None,
         tagger: Tagger[Any] | None,
         train: Dataset,
         valid: Dataset,
         *,
-        previous: Params | None,
+        previous: Any,
     ) -> Round:
-        """Fit the label model; the tagger is among the sources already, if there is one yet."""
-        model = self._build_label_model(number)
+        """Fit the label model; the votes of the tagger, if there is one, are in the data already."""
+        model = self._build_label_model()
         if not model.supports_coarse:
             train, valid = train.without_coarse(), valid.without_coarse()
-        label_params = model._fit(train, valid, previous)
-        tagger_params = {} if tagger is None else tagger_to_arrays(tagger)
-        params = {LABEL_MODEL_PREFIX + name: array for name, array in label_params.items()}
-        params |= {TAGGER_PREFIX + name: array for name, array in tagger_params.items()}
+        label_params, diagnostics = model._fit(train, valid, previous, checkpoint_dir)
         return Round(
-            params,
+            AltParams(label_params, tagger),
+            diagnostics.for_sources(diagnostics.sources or train.sources),
             *(_to_targets(dataset, model._infer(label_params, dataset)) for dataset in (train, valid)),
         )
 
-    def _fit_tagger(self, name: str, train: Targets, valid: Targets) -> Tagger[Any]:
-        """A tagger that has learned what the label model says."""
+    def _fit_tagger(self, checkpoint_dir: Path | None, train: Targets, valid: Targets) -> Tagger[Any]:
+        """A tagger trained on the output of the label model."""
         tagger_name = "finetuned" if self.config.finetune else "frozen"
         tagger = taggers.get_tagger(tagger_name)(seed=self.config.seed, encoder=self.config.encoder)
         validation = valid if len(valid.labels) else None
-        return tagger.fit(train, validation, checkpoint_dir=self._checkpoint_subdir(f"tagger-{name}"))
+        return tagger.fit(train, validation, checkpoint_dir=checkpoint_dir)
 
-    def _cross_predict(self, number: int, latest: Round, tagger: Tagger[Any]) -> NDArray[np.int16]:
-        """What taggers say of the sentences of train that they did not learn from.  -> (N,)"""
+    def _cross_predict(
+        self, number: int, latest: Round, tagger: Tagger[Any], checkpoints: _Checkpoints
+    ) -> NDArray[np.int16]:
+        """Labels of train, each fold by a tagger that was not trained on it.  -> (N,)"""
         train = latest.train
         non_empty = np.flatnonzero(train.lengths)
         folds = min(self.config.folds, len(non_empty))
@@ -181,13 +194,15 @@ class Alt(LabelModel):
         fold_of_sentence[non_empty] = rng.permutation(len(non_empty)) % folds
         labels = np.zeros_like(train.labels)
         for fold in range(folds):
-            fold_tagger = self._fit_tagger(f"{number}-{fold}", train.take(fold_of_sentence != fold), latest.valid)
+            fold_tagger = self._fit_tagger(
+                checkpoints.subdir(f"tagger-{number}-{fold}"), train.take(fold_of_sentence != fold), latest.valid
+            )
             in_fold = np.repeat(fold_of_sentence == fold, train.lengths)
             labels[in_fold] = fold_tagger.predict(train.data.take(fold_of_sentence == fold)).labels
         return labels
 
     def _add_tagger_source(self, data: Dataset, tagger: Tagger[Any] | None) -> Dataset:
-        """The data with the tagger among the sources."""
+        """The data with the votes of the tagger as an additional source."""
         if tagger is None:
             return data
         labels = tagger.predict(data.without_coarse()).labels
@@ -197,12 +212,18 @@ class Alt(LabelModel):
         previous, latest = rounds
         return _f1(latest.valid, previous.valid.labels)
 
-    def _checkpoint_subdir(self, name: str) -> Path | None:
-        return None if self.checkpoint_dir is None else self.checkpoint_dir / name
+
+class _Checkpoints(NamedTuple):
+    """A folder for each of the trainings of one fit."""
+
+    folder: Path | None
+
+    def subdir(self, name: str) -> Path | None:
+        return None if self.folder is None else self.folder / name
 
 
 def _to_targets(data: Dataset, output: LabelOutput) -> Targets:
-    """What a label model infers of some data, to be learned."""
+    """The output of a label model as targets of a tagger."""
     return Targets(data=data, labels=output.labels, probabilities=output.probabilities)
 
 
@@ -210,11 +231,3 @@ def _f1(targets: Targets, reference: NDArray[np.int16] | None) -> float:
     if reference is None or not (np.any(targets.labels) or np.any(reference)):
         return 1.0
     return score_labels(targets.labels, reference, targets.data.offsets, targets.data.tags).micro.f1
-
-
-def _split_params(params: Mapping[str, NDArray[Any]]) -> tuple[Params, Tagger[Any] | None]:
-    """What the label model has learned, and the tagger."""
-    label_params, tagger_params = (
-        checkpoint.select_prefix(prefix, params) for prefix in (LABEL_MODEL_PREFIX, TAGGER_PREFIX)
-    )
-    return label_params, tagger_from_arrays(tagger_params) if tagger_params else None

@@ -1,48 +1,48 @@
-"""The choice of a model by what the votes are like: no gold, nothing to set."""
+"""Auto: select a label model from the votes alone, without gold labels."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.data import Dataset
+from convener.config import check_min
+from convener.data.dataset import Dataset
+from convener.data.diagnostics import Diagnostics
+from convener.data.votes import entity_votes
 from convener.errors import ConvenerWarning
-from convener.evaluate.metrics import is_correct
-from convener.kernels.priors import estimate_unmarked_weight
+from convener.evaluation.metrics import is_correct
 from convener.models import get_model
-from convener.models.base import FeatureConfig, LabelModel, LabelOutput, Params, RecallPrecision
+from convener.models.base import FeatureConfig, LabelModel, LabelOutput, RecallPrecision
+from convener.models.fitted import Params
+from convener.models.initialization import estimate_unmarked_weight
 from convener.models.majority_vote import baseline_labels
-from convener.settings import check_min
-from convener.train.heard import entity_votes
 
-SPARSE_CHMM, HMM, BSC, MAJORITY_VOTE = "sparse-chmm", "hmm", "bsc", "majority-vote"
+SPARSE_CHMM, BSC, MAJORITY_VOTE = "sparse-chmm", "bsc", "majority-vote"
 MIN_MARKED_TOKENS = 50
-"""With fewer marked tokens there is nothing to learn from."""
+"""With fewer marked tokens there is too little to learn from."""
 MAX_UNSUPPORTED_RATIO = 1.0
-"""Spans where nobody marks anything, as a share of those of the vote: more are not believed."""
+"""Plausible models predict at most this many unsupported spans per span of the majority vote."""
 MIN_AGREEMENT = 0.8
-"""Of the spans that are right by the votes' own account, so many must be kept as they are."""
-MAX_FALSE_RATE = 0.5
-"""Where more of the lone marks look false, the union of all spans is a poor answer."""
-SELECTED, SUMMARY = "chosen", "evidence"
+"""Plausible models keep at least this share of the spans that are correct by the votes' own estimate."""
 REASONS = {
-    SPARSE_CHMM: "it reads the text, and finds entities that no source marks",
-    HMM: "it tells false marks from right ones; with torch the text would be read, too",
-    BSC: "all sources say O where they see nothing, as people do",
-    MAJORITY_VOTE: "too little is marked to learn from, or most of it looks right, and there is no torch",
+    SPARSE_CHMM: "it uses the text and finds entities that no source marks",
+    BSC: "every source votes O where it marks nothing, as annotators do",
+    MAJORITY_VOTE: "too little is marked to learn from",
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class AutoConfig(FeatureConfig):
-    """Settings of the choice."""
+    """Settings of the selection."""
 
     threads: int = 1
+    """Number of threads of the selected model; results do not depend on it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -50,17 +50,17 @@ class AutoConfig(FeatureConfig):
 
 
 class VoteSummary(NamedTuple):
-    """What the votes on train are like, and how a model's labels compare with a simple vote."""
+    """Statistics of the votes on train, and a comparison of a model's spans with those of a simple vote."""
 
     num_sources: float
     marked_tokens: float
-    """Tokens that some source marks."""
+    """Tokens that at least one source marks."""
     overlap: float
-    """Share of these that two or more mark."""
+    """Share of these that two or more sources mark."""
     false_rate: float
-    """Share of lone marks that chance does not explain, see `kernels.priors.silence_weight`."""
+    """Estimated share of single-source marks that are false, see `initialization.estimate_unmarked_weight`."""
     baseline_spans: float
-    """Spans of the vote."""
+    """Spans of the simple vote."""
     model_spans: float
     """Spans of the model."""
     shared_spans: float
@@ -68,10 +68,10 @@ class VoteSummary(NamedTuple):
     unsupported_spans: float
     """Spans of the model where no source marks anything."""
     rejected: float = 0.0
-    """1 where another model's labels were not believed."""
+    """1 if the spans of the selected model were implausible and the vote was used instead."""
 
     def is_plausible(self) -> bool:
-        """Whether a model neither invents most of what it says nor drops most of the votes."""
+        """Whether the model neither invents most of its spans nor drops most of the correct votes."""
         correct_rate = 1 - self.false_rate * (1 - self.overlap)
         return (
             self.unsupported_spans <= MAX_UNSUPPORTED_RATIO * self.baseline_spans
@@ -79,14 +79,21 @@ class VoteSummary(NamedTuple):
         )
 
 
-class Auto(LabelModel):
-    """Chooses among the models by the votes alone, and keeps to a simple vote where in doubt.
+class AutoParams(NamedTuple):
+    """The selected model, its parameters, and the summary that the choice rests on."""
 
-    Sources whose silence is an opinion are people: `bsc`. Others are heard by `sparse-chmm`; where
-    there is no torch by `hmm`, if most lone marks look false, else by majority vote. A model that
-    invents most of its spans on train, or drops most of what must be right by the votes' own
-    account, is not believed: then majority vote is taken, as where next to nothing is marked. By
-    votes alone `hmm` is no better than the union of spans but where that is mostly wrong.
+    model: str
+    params: Params
+    summary: VoteSummary
+
+
+class Auto(LabelModel):
+    """Selects a label model from the votes alone, and falls back to majority vote.
+
+    If every source votes O where it marks nothing, as annotators do, the model is `bsc`; otherwise `sparse-chmm`. If
+    fewer than MIN_MARKED_TOKENS tokens are marked, it is majority vote. A model that invents most of its spans on
+    train, or drops most of the spans that must be correct by the votes' own estimate, is implausible: majority vote
+    is used instead, with a warning.
 
     >>> data = Dataset.from_spans(
     ...     ["PER"],
@@ -95,112 +102,118 @@ class Auto(LabelModel):
     ... )
     >>> for line in Auto(encoder="hashing").fit(data).explain():
     ...     print(line)
-    2 sources mark 60 tokens, 25% of them twice or more; of what only one marks, 10% looks false
-    sparse-chmm is chosen: it reads the text, and finds entities that no source marks
-    on train it finds 30 spans, a simple vote 30; 30 are the same, 0 are where no source marks any
+    2 sources mark 60 tokens; 25% are marked by two or more; 10% of single-source marks are estimated to be false
+    selected sparse-chmm: it uses the text and finds entities that no source marks
+    on train it predicts 30 spans, majority vote 30; 30 are identical, 0 are where no source marks anything
     """
 
     Config = AutoConfig
-    summary = "chooses among the others by the votes alone, and says why"
-    needs_features = find_spec("torch") is not None
+    summary = "selects one of the other models from the votes alone, and explains why"
+    needs_features = True
     supports_coarse = True
     uses_valid_gold = True
 
-    def _fit(self, train: Dataset, valid: Dataset | None, previous: Params | None) -> Params:
-        """What fits the votes, if its labels can be believed; else a simple vote."""
+    def _fit(
+        self, train: Dataset, valid: Dataset | None, previous: AutoParams | None, checkpoint_dir: Path | None
+    ) -> tuple[AutoParams, Diagnostics]:
+        """Fit the selected model; if its labels are implausible, use majority vote."""
         fine = train.without_coarse()
         baseline = baseline_labels(fine)
-        name, previous_params = (
-            _unpack_params(previous) if previous is not None else (self._select_model(fine, baseline), None)
-        )
+        name = self._select_model(fine) if previous is None else previous.model
         model = self._build_model(name, train)
         if not model.supports_coarse:
             train, valid = fine, None if valid is None else valid.without_coarse()
-        params = model._fit(train, valid, previous_params)
+        params, diagnostics = model._fit(train, valid, None if previous is None else previous.params, checkpoint_dir)
         summary = _summarize_votes(train, baseline, self._infer_with(name, params, train).labels)
-        if name in (SPARSE_CHMM, HMM) and not summary.is_plausible():
+        if name == SPARSE_CHMM and not summary.is_plausible():
             warnings.warn(
-                f"{self.name}: {name} finds {summary.model_spans:.0f} spans, {summary.unsupported_spans:.0f} of "
-                f"them where no source marks any, and keeps {summary.shared_spans:.0f} of the "
-                f"{summary.baseline_spans:.0f} of a simple vote: not believed; the vote is taken",
+                f"{self.name}: {name} predicts {summary.model_spans:.0f} spans, {summary.unsupported_spans:.0f} of "
+                f"them where no source marks anything, and keeps {summary.shared_spans:.0f} of the "
+                f"{summary.baseline_spans:.0f} spans of majority vote: implausible; using majority vote",
                 ConvenerWarning,
                 stacklevel=3,
             )
-            name, params = MAJORITY_VOTE, {}
+            name, params, diagnostics = MAJORITY_VOTE, {}, Diagnostics()
             summary = _summarize_votes(train, baseline, baseline)._replace(rejected=1.0)
         self._warn_weak_evidence(summary)
-        encoded_name = np.frombuffer(name.encode(), np.uint8)
-        return {**params, SELECTED: encoded_name, SUMMARY: np.array(summary)}
+        return AutoParams(name, params, summary), diagnostics
 
-    def _infer(self, params: Params, data: Dataset) -> LabelOutput:
-        """What the chosen model says."""
-        return self._infer_with(*_unpack_params(params), data)
+    def _infer(self, params: AutoParams, data: Dataset) -> LabelOutput:
+        """The output of the selected model."""
+        return self._infer_with(params.model, params.params, data)
 
-    def _reliability(self, params: Params, train: Dataset, output: LabelOutput) -> RecallPrecision:
-        """As the chosen model has it."""
-        name, params = _unpack_params(params)
-        return self._build_model(name, train)._reliability(params, train, output)
+    def _reliability(self, params: AutoParams, train: Dataset, output: LabelOutput) -> RecallPrecision:
+        """Recall and precision as the selected model estimates them."""
+        return self._build_model(params.model, train)._reliability(params.params, train, output)
+
+    def _save_params(self, params: AutoParams, folder: Path) -> tuple[dict[str, Any], Params]:
+        """Name and summary as JSON; arrays of the selected model."""
+        return {"model": params.model, "summary": params.summary._asdict()}, params.params
+
+    def _load_params(self, metadata: Mapping[str, Any], arrays: Params, folder: Path) -> AutoParams:
+        """The parameters that `_save_params` wrote."""
+        return AutoParams(metadata["model"], arrays, VoteSummary(**metadata["summary"]))
 
     @property
     def selected_model(self) -> str:
-        """The name of the model that was chosen."""
-        return _unpack_params(self.fitted.params)[0]
+        """The name of the selected model."""
+        return self._fitted_params().model
 
     def explain(self) -> tuple[str, ...]:
-        """Three lines: what the votes are like, what was chosen, and how it compares."""
-        summary = VoteSummary(*self.fitted.params[SUMMARY].tolist())
-        reason = "what else was tried is not believable" if summary.rejected else REASONS[self.selected_model]
+        """Three lines: statistics of the votes, the selected model, and how it compares with majority vote."""
+        summary = self._fitted_params().summary
+        reason = "the spans of the other model were implausible" if summary.rejected else REASONS[self.selected_model]
         return (
-            f"{summary.num_sources:,.0f} sources mark {summary.marked_tokens:,.0f} tokens, {summary.overlap:.0%} of "
-            f"them twice or more; of what only one marks, {summary.false_rate:.0%} looks false",
-            f"{self.selected_model} is chosen: {reason}",
-            f"on train it finds {summary.model_spans:,.0f} spans, a simple vote {summary.baseline_spans:,.0f}; "
-            f"{summary.shared_spans:,.0f} are the same, {summary.unsupported_spans:,.0f} are where no source marks any",
+            f"{summary.num_sources:,.0f} sources mark {summary.marked_tokens:,.0f} tokens; {summary.overlap:.0%} are "
+            f"marked by two or more; {summary.false_rate:.0%} of single-source marks are estimated to be false",
+            f"selected {self.selected_model}: {reason}",
+            f"on train it predicts {summary.model_spans:,.0f} spans, majority vote {summary.baseline_spans:,.0f}; "
+            f"{summary.shared_spans:,.0f} are identical, {summary.unsupported_spans:,.0f} are where no source marks "
+            "anything",
         )
 
-    def _select_model(self, train: Dataset, baseline: NDArray[np.int16]) -> str:
+    def _fitted_params(self) -> AutoParams:
+        params: AutoParams = self.fitted.params
+        return params
+
+    def _select_model(self, train: Dataset) -> str:
         if (train.votes > 0).any(axis=1).sum() < MIN_MARKED_TOKENS:
             return MAJORITY_VOTE
         if not train.quiet().any():
             return BSC
-        if self.needs_features:
-            return SPARSE_CHMM
-        false_rate = estimate_unmarked_weight(train.votes, baseline, len(train.tags.types))
-        return HMM if false_rate > MAX_FALSE_RATE else MAJORITY_VOTE
+        return SPARSE_CHMM
 
     def _build_model(self, name: str, data: Dataset) -> LabelModel:
-        """The model of that name, set up for such data."""
+        """The model of that name, configured for such data."""
         settings = {"seed": self.config.seed}
         if name == MAJORITY_VOTE:
             return get_model(name)(**settings, scheme="span" if data.quiet().all() else "io")
-        model = get_model(name)(**settings, threads=self.config.threads)
-        model.checkpoint_dir = self.checkpoint_dir
-        return model
+        return get_model(name)(**settings, threads=self.config.threads)
 
     def _infer_with(self, name: str, params: Params, data: Dataset) -> LabelOutput:
-        """What the model of that name infers."""
+        """The output of the model of that name."""
         model = self._build_model(name, data)
         return model._infer(params, data if model.supports_coarse else data.without_coarse())
 
     def _warn_weak_evidence(self, summary: VoteSummary) -> None:
-        """Say where the evidence is too thin for anything to be better than a vote."""
+        """Warn if there is too little evidence for any model to be better than a vote."""
         reasons = []
         if summary.num_sources == 1:
-            reasons.append("there is one source only, and nothing to compare it with")
+            reasons.append("there is only one source")
         elif not summary.overlap:
-            reasons.append("no token is marked by two sources, so how good they are is a guess")
+            reasons.append("no token is marked by two sources, so their reliability cannot be estimated")
         if summary.marked_tokens < MIN_MARKED_TOKENS:
             reasons.append(f"only {summary.marked_tokens:.0f} tokens are marked")
         for reason in reasons:
             warnings.warn(
-                f"{self.name}: {reason}; the result may be no better than a simple vote",
+                f"{self.name}: {reason}; the result may be no better than majority vote",
                 ConvenerWarning,
                 stacklevel=4,
             )
 
 
 def _summarize_votes(train: Dataset, baseline: NDArray[np.int16], labels: NDArray[np.int16]) -> VoteSummary:
-    """What the votes are like, and how these labels compare with those of a simple vote."""
+    """Statistics of the votes, and a comparison of these labels with those of a simple vote."""
     fine = train.without_coarse()
     model_spans, baseline_spans = (fine.tags.spans(tag_ids, train.offsets) for tag_ids in (labels, baseline))
     entity_vote_counts = entity_votes(train).sum(axis=1)
@@ -218,9 +231,3 @@ def _summarize_votes(train: Dataset, baseline: NDArray[np.int16], labels: NDArra
         shared_spans=int(is_correct(model_spans, baseline_spans).sum()),
         unsupported_spans=int(unsupported.sum()),
     )
-
-
-def _unpack_params(params: Params) -> tuple[str, Params]:
-    """The name of the model that was chosen, and what it has learned."""
-    model_params = {name: array for name, array in params.items() if name not in (SELECTED, SUMMARY)}
-    return bytes(params[SELECTED].tolist()).decode(), model_params

@@ -1,4 +1,4 @@
-"""The contract of a label model, and all that models share."""
+"""The contract of a label model."""
 
 from __future__ import annotations
 
@@ -12,28 +12,21 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.data import Dataset
-from convener.encode import AUTO, ensure_features
+from convener import storage
+from convener.config import check_min, config_from_dict, config_to_dict
+from convener.data.dataset import Dataset
+from convener.data.diagnostics import Diagnostics
+from convener.data.features import EncoderSpec, Standardizer
+from convener.data.predictions import USED_GOLD, LabelOutput, Predictions
+from convener.data.ragged import RaggedArray
+from convener.data.tables import PERCENT, Table
+from convener.data.votes import VoteSelection, negative_sources
+from convener.encoders import AUTO, ensure_features
 from convener.errors import ConvenerWarning, DataError, NotFittedError
-from convener.features import EncoderSpec, Standardizer
-from convener.insides import Diagnostics
-from convener.io import checkpoint
-from convener.kernels.confusion import type_probabilities, type_reliability
-from convener.models.fitted import (
-    FittedState,
-    Params,
-    Reliability,
-    match_fitted,
-    source_reliability,
-)
-from convener.models.hearing import VoteSelection, negative_sources
-from convener.packed import RaggedArray
-from convener.predictions import USED_GOLD, Predictions
-from convener.settings import check_min, config_from_dict, config_to_dict
-from convener.tables import PERCENT, Table
+from convener.inference.counts import type_probabilities, type_reliability
+from convener.models.fitted import FittedState, Params, Reliability, match_fitted, source_reliability
 
 __all__ = [
-    "EMConfig",
     "FeatureConfig",
     "FittedState",
     "LabelModel",
@@ -50,24 +43,10 @@ class ModelConfig:
     """Settings of every model."""
 
     seed: int = 0
+    """Seeds all random numbers; at least 0."""
 
     def __post_init__(self) -> None:
         check_min(self, 0, "seed")
-
-
-@dataclass(frozen=True, kw_only=True)
-class EMConfig(ModelConfig):
-    """Settings of every model that is learned by expectation maximisation."""
-
-    steps: int = 50
-    """At most so many steps."""
-    tolerance: float = 1e-6
-    """Stop when a step raises the objective by less, in nats per token."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_min(self, 1, "steps")
-        check_min(self, 0, "tolerance")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,28 +54,21 @@ class FeatureConfig(ModelConfig):
     """Settings of every model that reads features."""
 
     encoder: str = AUTO
-    """Encodes data that comes without features: auto, hashing, minilm, mpnet, a folder, or a name
-    on a hub. For settings of the encoder, encode the data first: `convener.encode`."""
-
-
-@dataclass(frozen=True, eq=False)
-class LabelOutput:
-    """What a model says of some data: labels (N,), probabilities (N, L), scores per span."""
-
-    labels: NDArray[np.int16]
-    probabilities: NDArray[np.float32]
-    span_scores: NDArray[np.float32] | None = None
+    """Encoder for data without features: auto, hashing, minilm, mpnet, a folder, or a name on the Hugging Face Hub.
+    To change the settings of an encoder, encode the data first with `convener.encode`."""
 
 
 RecallPrecision = tuple[NDArray[np.float64], NDArray[np.float64]]
 METRICS = ("recall", "precision", "F1")
+UPPER_BOUND = "an upper bound, not a weakly supervised result"
 
 
 class LabelModel(ABC):
-    """Turns the votes of many sources into one set of labels.
+    """Aggregates the votes of many sources into one set of labels.
 
-    A model is one file: its settings, `learn` and `infer`. This class does the rest: checks,
-    hiding gold, encoding, reliability, saving and loading.
+    A model defines its settings (`Config`), `_fit` and `_infer`. This class does the rest: it checks the data against
+    what the model was fitted on, hides gold labels, encodes text, estimates the reliability of the sources, saves and
+    loads.
     """
 
     Config: ClassVar[type[ModelConfig]] = ModelConfig
@@ -104,41 +76,48 @@ class LabelModel(ABC):
     summary: ClassVar[str]
     """One line for the list of models."""
     supervised: ClassVar[bool] = False
-    """Whether the model is a reference that sees gold, even in inference."""
+    """Whether the model uses gold labels, even in prediction: an upper bound, not a weakly supervised result."""
     needs_features: ClassVar[bool] = False
-    """Whether `learn` and `infer` read features: they come encoded and standardised."""
+    """Whether `_fit` and `_infer` use features. They receive them encoded and standardized."""
     supports_coarse: ClassVar[bool] = False
-    """Whether `learn` and `infer` take coarse votes, which lie above the labels of `fine_tags`;
-    otherwise sources abstain where they say one."""
+    """Whether `_fit` and `_infer` handle coarse votes, whose ids follow the labels of `fine_tags`. For other models
+    coarse votes are abstentions."""
     uses_valid_gold: ClassVar[bool] = False
-    """Whether gold of valid, where it may be seen, decides anything."""
+    """Whether the model can use the gold labels of the validation split for early stopping."""
     keeps_duplicate_sources: ClassVar[bool] = False
-    """Whether a source that repeats another counts again, as in a plain vote."""
+    """Whether a source that duplicates another is counted again, as in a plain vote."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        cls.name = cls.__module__.rpartition(".")[2].replace("_", "-")
+        # A model is a module or a package of convener.models: sparse_chmm, or sparse_chmm.model.
+        parts = cls.__module__.removeprefix("convener.models.").split(".")
+        cls.name = (parts[0] if cls.__module__.startswith("convener.models.") else parts[-1]).replace("_", "-")
 
     def __init__(self, **settings: Any) -> None:
         self.config: Any = config_from_dict(self.Config, settings, kind=f"setting of {self.name}")
         self._fitted: FittedState | None = None
-        self.checkpoint_dir: Path | None = None
-        """Where training keeps what it needs to go on after a kill, while `fit` runs."""
 
     @abstractmethod
-    def _fit(self, train: Dataset, valid: Dataset | None, previous: Params | None) -> Params:
-        """Learn from votes; `start` is what an earlier fit learned, to go on from."""
+    def _fit(
+        self, train: Dataset, valid: Dataset | None, previous: Any, checkpoint_dir: Path | None
+    ) -> tuple[Any, Diagnostics]:
+        """Learn from votes.  -> the parameters, and what can be inspected of the fit
+
+        `previous` holds the parameters of an earlier fit to continue from. Training that takes long keeps checkpoints
+        in `checkpoint_dir`. Parameters are named arrays, unless the model says by `_save_params` and `_load_params`
+        how it stores another value.
+        """
 
     @abstractmethod
-    def _infer(self, params: Params, data: Dataset) -> LabelOutput:
-        """Labels and probabilities; each sentence is judged alone."""
+    def _infer(self, params: Any, data: Dataset) -> LabelOutput:
+        """Labels and probabilities; each sentence is labeled independently of the others."""
 
-    def _reliability(self, params: Params, train: Dataset, output: LabelOutput) -> RecallPrecision:
-        """Recall and precision of each source, given what is inferred on train.  -> 2 x (K, E)
+    def _reliability(self, params: Any, train: Dataset, output: LabelOutput) -> RecallPrecision:
+        """Recall and precision of each source, given the output on train.  -> 2 x (K, E)
 
         By default counted against the model's own posterior.
         """
-        return type_reliability(train.votes, type_probabilities(output.probabilities))
+        return type_reliability(train.votes, type_probabilities(output.require_probabilities()))
 
     def fit(
         self,
@@ -148,15 +127,14 @@ class LabelModel(ABC):
         use_valid_gold: bool = False,
         checkpoint_dir: str | Path | None = None,
     ) -> Self:
-        """Learn from the votes on `train`; on a fitted model, go on from what it knows.
+        """Fit the model to the votes of `train`; a fitted model continues from its parameters.
 
-        The gold of train is never seen. That of valid is seen only with `use_gold`, and only to
-        decide when to stop. Models declared supervised see both. With a folder for a journal,
-        models that train for long can be killed: the same call goes on from the last epoch.
+        Gold labels of train are never used. Those of valid are used only with `use_valid_gold`, and only for early
+        stopping. Models declared `supervised` use both. With `checkpoint_dir`, training that was interrupted resumes
+        from its last epoch when the same call is repeated.
         """
-        self.checkpoint_dir = None if checkpoint_dir is None else Path(checkpoint_dir)
         if not train.sources:
-            raise DataError(f"{self.name}: there are no sources to learn from")
+            raise DataError(f"{self.name}: the data has no sources")
         if not self.supervised:
             train = train.without_gold()
             valid = valid if use_valid_gold or valid is None else valid.without_gold()
@@ -176,7 +154,8 @@ class LabelModel(ABC):
             standardizer = standardizer or Standardizer.fit(train.features)
             train = _standardize(train, standardizer)
             valid = None if valid is None else _standardize(self._encode_with(valid, encoder_spec), standardizer)
-        params = self._fit(train, valid, previous)
+        folder = None if checkpoint_dir is None else Path(checkpoint_dir)
+        params, diagnostics = self._fit(train, valid, previous, folder)
         output = self._infer(params, train)
         rates = self._reliability(params, train.without_coarse(), output)
         self._fitted = FittedState(
@@ -186,13 +165,14 @@ class LabelModel(ABC):
             selection,
             params,
             source_reliability([selection.expand(rate) for rate in rates], full_train, output.labels),
+            diagnostics.for_sources(diagnostics.sources or selection.used_sources(full_train.sources)),
             encoder_spec if self.needs_features else None,
             standardizer,
         )
         return self
 
     def _select_votes(self, train: Dataset) -> VoteSelection:
-        """Which votes count; said aloud where some do not. Going on, all is as it was before."""
+        """The votes that the model uses; warns if some are dropped. A refit keeps the selection of the first fit."""
         if self._fitted is not None:
             previous = self._fitted.selection
             names = dict.fromkeys([*previous.negative_sources, *negative_sources(train)])
@@ -201,35 +181,35 @@ class LabelModel(ABC):
             train, keep_coarse=self.supports_coarse, keep_duplicates=self.keeps_duplicate_sources
         )
         if duplicates := selection.duplicates(train.sources):
-            pairs = ", ".join(f"{name} repeats {other}" for name, other in duplicates)
+            pairs = ", ".join(f"{name} duplicates {other}" for name, other in duplicates)
             warnings.warn(
-                f"{self.name}: sources that mark the same are heard once: {pairs}",
+                f"{self.name}: duplicate sources are counted once: {pairs}",
                 ConvenerWarning,
                 stacklevel=3,
             )
         return selection
 
     def encode(self, data: Dataset) -> Dataset:
-        """The data with the features this model reads; as it is where there is nothing to do."""
+        """The data with the features that this model uses; unchanged if it has them or needs none."""
         return self._encode_with(data, self._fitted.encoder_spec if self._fitted else None)
 
     def _prepare_features(self, data: Dataset) -> Dataset:
-        """Data that matches, with features as the model was fitted on them."""
+        """Matching data with features, standardized as in fitting."""
         encoded, standardizer = self.encode(data), self.fitted.standardizer
         return encoded if standardizer is None else _standardize(encoded, standardizer)
 
     def _encode_with(self, data: Dataset, encoder_spec: EncoderSpec | None) -> Dataset:
-        """With features of this encoder, or of the one in the settings."""
+        """The data with features of this encoder, or of the one in the settings."""
         if not self.needs_features:
             return data
         return ensure_features(data, self.config.encoder, encoder_spec, owner=self.name)
 
     def predict(self, data: Dataset) -> Predictions:
-        """Labels, probabilities and scored spans for every sentence."""
+        """Labels, probabilities and span scores for every sentence."""
         params = self.fitted.params
         data = self._match(data if self.supervised else data.without_gold())
         if self.supervised and data.gold is None:
-            raise DataError(f"{self.name} is a reference that needs gold, and there is none here")
+            raise DataError(f"{self.name} needs gold labels; the data has none")
         output = self._infer(params, self._prepare_features(self.fitted.selection.apply(data)))
         return Predictions(
             data=data,
@@ -245,48 +225,66 @@ class LabelModel(ABC):
         return self.predict(data).probabilities_by_sentence()
 
     def explain(self) -> tuple[str, ...]:
-        """Lines on what was decided in the fit; most models decide nothing."""
+        """Lines that explain what was selected in the fit; empty for most models."""
         return ()
 
     def diagnostics(self) -> Diagnostics:
-        """What the fit left to look at."""
-        return Diagnostics.from_params(self.fitted.used_sources, self.fitted.params)
+        """Emissions, learning curves and whatever else can be inspected of the fit."""
+        return self.fitted.diagnostics
 
     def reliability(self) -> Table:
-        """How good each source is for each entity type, as the model sees it."""
+        """Estimated recall, precision and F1 of each source for each entity type."""
         fitted = self.fitted
         return Table(
-            title=f"Reliability of the sources, as estimated by {self.name}",
+            title=f"Source reliability, estimated by {self.name}",
             columns=("source", "type", *METRICS),
             rows=fitted.reliability.rows(fitted.sources, fitted.types),
             formats=dict.fromkeys(METRICS, PERCENT),
             notes=(
-                "recall: P(source says x | truth is x); precision: P(truth is x | source says x)",
-                "F1: of its spans, if what the model says of train were the truth",
-                *(["this model saw gold: a reference, not a result"] if self.supervised else []),
+                "recall: P(vote is x | true label is x); precision: P(true label is x | vote is x), by token",
+                "F1: of the source's spans against the labels that the model predicts on train",
+                *([f"uses gold labels: {UPPER_BOUND}"] if self.supervised else []),
             ),
         )
 
     @property
     def fitted(self) -> FittedState:
-        """What the model learned; an error before `fit`."""
+        """The fitted state; an error before `fit`."""
         if self._fitted is None:
-            raise NotFittedError(f"{self.name} is not fitted yet: call fit(train) or load(folder)")
+            raise NotFittedError(
+                f"{self.name} is not fitted: call fit(train), or load a saved model with convener.load_model(folder)"
+            )
         return self._fitted
 
     def save(self, folder: str | Path) -> None:
-        """Write the fitted model to a folder, whole or not at all."""
-        checkpoint.save_model_files(Path(folder), *self.to_state())
+        """Write the fitted model to a folder, completely or not at all."""
+        with storage.atomic_write(Path(folder)) as draft:
+            draft.mkdir()
+            self.save_files(draft)
 
-    def to_state(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """All that a fitted model is: facts fit for JSON, and arrays."""
+    def save_files(self, folder: Path) -> None:
+        """Write all files of the fitted model into an existing folder."""
         metadata, arrays = self.fitted.serialize()
-        return {"model": self.name, "settings": config_to_dict(self.config)} | metadata, arrays
+        params_metadata, params = self._save_params(self.fitted.params, folder)
+        metadata |= {"params": params_metadata} if params_metadata else {}
+        arrays |= {f"params.{name}": array for name, array in params.items()}
+        header = {"model": self.name, "settings": config_to_dict(self.config)}
+        storage.write_model_files(folder, header | metadata, arrays)
 
-    def load_state(self, metadata: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take over what a saved model had learned."""
-        self._fitted = FittedState.deserialize(metadata, arrays)
+    def load_files(self, folder: Path, metadata: Mapping[str, Any]) -> Self:
+        """Take over what a saved model learned; `metadata` was read from the folder."""
+        arrays = storage.read_arrays(folder)
+        params = self._load_params(metadata.get("params", {}), storage.select_prefix("params.", arrays), folder)
+        self._fitted = FittedState.deserialize(metadata, arrays, params)
         return self
+
+    def _save_params(self, params: Any, folder: Path) -> tuple[dict[str, Any], Params]:
+        """Parameters as JSON values and named arrays; nested models may write a subfolder."""
+        return {}, params
+
+    def _load_params(self, metadata: Mapping[str, Any], arrays: Params, folder: Path) -> Any:
+        """The parameters that `_save_params` wrote."""
+        return arrays
 
     def _match(self, data: Dataset) -> Dataset:
         fitted = self.fitted
@@ -298,19 +296,19 @@ class LabelModel(ABC):
 
 
 def warn_unused_sources(data: Dataset, model: str) -> None:
-    """Say which sources never speak: nothing can be learned of them."""
+    """Warn about sources without any entity vote: their reliability cannot be estimated."""
     unused = np.flatnonzero(~(data.votes > 0).any(axis=0))
     names = [data.sources[number] for number in unused]
     if names:
         warnings.warn(
-            f"{model}: {', '.join(names)} never mark anything; their reliability is a guess",
+            f"{model}: sources without votes: {', '.join(names)}; their reliability cannot be estimated",
             ConvenerWarning,
             stacklevel=4,
         )
 
 
 def _standardize(data: Dataset, standardizer: Standardizer) -> Dataset:
-    """The data with its features standardised when they are read."""
+    """The data with features that are standardized when they are read."""
     if data.features is None:
         return data
     return replace(data, features=data.features.with_standardizer(standardizer))

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from convener import tagger as taggers
-from convener.data import Dataset
+from convener import taggers
+from convener.config import check_min
+from convener.data.dataset import Dataset
+from convener.data.diagnostics import Diagnostics
+from convener.data.features import EncoderSpec
 from convener.errors import DataError
-from convener.features import EncoderSpec
-from convener.models.base import FeatureConfig, LabelModel, LabelOutput, Params
-from convener.settings import check_min
-from convener.tagger import Tagger, Targets
-from convener.tagger.packed import tagger_from_arrays, tagger_to_arrays
+from convener.models.base import FeatureConfig, LabelModel, LabelOutput
+from convener.models.fitted import Params
+from convener.taggers.base import TAGGER_FOLDER, Tagger
+from convener.taggers.targets import Targets
 
 UNTRAINABLE_ENCODER = "hashing"
 
@@ -36,10 +41,10 @@ class BertNERConfig(FeatureConfig):
 
 
 class BertNER(LabelModel):
-    """A tagger that learns from the gold of train and stops by the gold of valid.
+    """A tagger trained on the gold labels of train, with early stopping by the gold labels of valid.
 
-    It marks what a tagger could learn if the labels were right, and reads no vote: in prediction
-    it sees the text alone (Li et al. 2022, "fully supervised"). See `convener.tagger`.
+    It shows what a tagger reaches with correct labels. It uses no votes, and in prediction only the text (Li et al.
+    2022, "fully supervised"). See `convener.taggers`.
 
     >>> data = Dataset.from_spans(
     ...     ["PER"],
@@ -52,31 +57,42 @@ class BertNER(LabelModel):
     """
 
     Config = BertNERConfig
-    summary = "reference: a tagger trained on gold, which reads text and no votes"
+    summary = "reference: a tagger trained on gold labels; uses text, no votes"
     supervised = True
     needs_features = True
 
-    def _fit(self, train: Dataset, valid: Dataset | None, previous: Params | None) -> Params:
-        """Train the tagger, or train it on; the files it saves are the parameters."""
+    def _fit(
+        self, train: Dataset, valid: Dataset | None, previous: Tagger[Any] | None, checkpoint_dir: Path | None
+    ) -> tuple[Tagger[Any], Diagnostics]:
+        """Train a tagger, or continue to train the previous one."""
         if train.gold is None:
-            raise DataError(f"{self.name} is a reference that needs gold, and train has none")
-        tagger = self._build_tagger() if previous is None else tagger_from_arrays(previous)
+            raise DataError(f"{self.name} needs gold labels; train has none")
+        tagger = self._build_tagger() if previous is None else deepcopy(previous)
         validation = None if valid is None or valid.gold is None else Targets.from_gold(valid)
-        tagger.fit(Targets.from_gold(train), validation, checkpoint_dir=self.checkpoint_dir)
-        return tagger_to_arrays(tagger)
+        tagger.fit(Targets.from_gold(train), validation, checkpoint_dir=checkpoint_dir)
+        return tagger, Diagnostics()
 
-    def _infer(self, params: Params, data: Dataset) -> LabelOutput:
-        """What the tagger says of the text."""
-        predictions = tagger_from_arrays(params).predict(data)
+    def _infer(self, params: Tagger[Any], data: Dataset) -> LabelOutput:
+        """The predictions of the tagger."""
+        predictions = params.predict(data)
         return LabelOutput(
             predictions.labels,
             predictions.probabilities_by_sentence().values,
             predictions.span_scores,
         )
 
+    def _save_params(self, params: Tagger[Any], folder: Path) -> tuple[dict[str, Any], Params]:
+        """The tagger in a folder of its own."""
+        params.save(folder / TAGGER_FOLDER)
+        return {}, {}
+
+    def _load_params(self, metadata: Mapping[str, Any], arrays: Params, folder: Path) -> Tagger[Any]:
+        """The saved tagger."""
+        return taggers.load_tagger(folder / TAGGER_FOLDER)
+
     @property
     def fine_tunes(self) -> bool:
-        """Whether the encoder is trained."""
+        """Whether the encoder is fine-tuned."""
         setting = self.config.finetune
         return self.config.encoder != UNTRAINABLE_ENCODER if setting is None else bool(setting)
 
@@ -88,5 +104,5 @@ class BertNER(LabelModel):
         return taggers.get_tagger("finetuned" if self.fine_tunes else "frozen")(**overrides)
 
     def _encode_with(self, data: Dataset, encoder_spec: EncoderSpec | None) -> Dataset:
-        """Features for the small network only: an encoder that is trained reads words."""
+        """Features for the frozen tagger only: a fine-tuned encoder reads tokens."""
         return data.with_features(None) if self.fine_tunes else super()._encode_with(data, encoder_spec)

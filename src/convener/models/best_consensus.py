@@ -1,19 +1,23 @@
-"""Best consensus: the most that sources could say if someone chose among them."""
+"""Best consensus: an oracle that picks the gold label wherever any source votes for it."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
-from convener.data import Dataset
+from convener.data.dataset import Dataset
+from convener.data.diagnostics import Diagnostics
 from convener.errors import DataError
-from convener.models.base import LabelModel, LabelOutput, Params
+from convener.models.base import LabelModel, LabelOutput
+from convener.models.fitted import Params
 
 
 class BestConsensus(LabelModel):
-    """An oracle: the gold label wherever any source says it, O elsewhere, stray I- dropped.
+    """An oracle: the gold label wherever any source votes for it, O elsewhere; illegal I- labels are dropped.
 
-    It sees gold in inference and marks the best any choice among the sources' labels could do
-    (Li et al. 2022, "best consensus"); models that read the text may do better.
+    It uses gold labels in prediction and shows the best that any selection among the votes could reach (Li et al.
+    2022, "best consensus"). Models that use the text may do better.
 
     >>> data = Dataset.from_spans(
     ...     ["PER"],
@@ -25,18 +29,20 @@ class BestConsensus(LabelModel):
     [['B-PER', 'O', 'O']]
     """
 
-    summary = "oracle: the gold label wherever any source says it"
+    summary = "oracle: the gold label wherever any source votes for it"
     keeps_duplicate_sources = True
     supervised = True
 
-    def _fit(self, train: Dataset, valid: Dataset | None, previous: Params | None) -> Params:
-        """Nothing to learn; gold is needed."""
+    def _fit(
+        self, train: Dataset, valid: Dataset | None, previous: Params | None, checkpoint_dir: Path | None
+    ) -> tuple[Params, Diagnostics]:
+        """Check that there are gold labels; there are no parameters."""
         if train.gold is None:
-            raise DataError("best-consensus is a reference that needs gold, and train has none")
-        return {}
+            raise DataError("best-consensus needs gold labels; train has none")
+        return {}, Diagnostics()
 
     def _infer(self, params: Params, data: Dataset) -> LabelOutput:
-        """The gold labels that some source says."""
+        """The gold labels that at least one source votes for."""
         gold = np.zeros(len(data.tokens), np.int16) if data.gold is None else data.gold
         voted = (data.votes == gold[:, None]).any(axis=1)
         labels, _ = data.tags.repair(np.where(voted, gold, 0).astype(np.int16), data.offsets, "drop")

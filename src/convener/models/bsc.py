@@ -1,30 +1,101 @@
-"""Bayesian sequence combination: a chain of true labels, and sources that remember."""
+"""Bayesian sequence combination: a Markov chain of true labels, and sources whose votes depend on their last vote."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.data import Dataset
+from convener.config import check_min
+from convener.data.dataset import Dataset
+from convener.data.diagnostics import Diagnostics
 from convener.errors import DataError
-from convener.kernels.chain import expected_counts
-from convener.kernels.evidence import SparseVotes, sparsify_votes
-from convener.kernels.history import (
-    MAX_LABELS,
-    history_counts,
-    history_evidence,
-    prior_counts,
-    with_previous_vote,
-)
-from convener.kernels.priors import transition_counts
-from convener.models.base import EMConfig, LabelModel, LabelOutput, Params, warn_unused_sources
+from convener.inference.chain import default_log_initial, expected_counts, safe_log
+from convener.inference.counts import transition_counts
+from convener.inference.decoding import decode
+from convener.inference.evidence import SparseVotes, expected_emission_counts, log_evidence, sparsify_votes
+from convener.models.base import LabelModel, LabelOutput, warn_unused_sources
+from convener.models.em import EMConfig, run_em
+from convener.models.fitted import Params
 from convener.models.majority_vote import baseline_labels
-from convener.settings import check_min
-from convener.train.chain import decode, default_log_initial, safe_log
-from convener.train.em import run_em
+
+MAX_LABELS = 181
+"""Maximum number of symbols: they are int16."""
+# Votes of a row that nobody has ever been seen in, and of a label nobody ever says.
+_HABIT_VOTES, _TINY = 1.0, 1e-2
+Floats = NDArray[np.float64]
+
+
+def with_previous_vote(votes: NDArray[np.int16], offsets: NDArray[np.int64], num_labels: int) -> NDArray[np.int16]:
+    """Pairs of last and current vote as symbols; -1 where a source abstains.  -> (N, K)
+
+    votes (N, K), offsets (M+1,). Before a sentence, and after an abstention, the last vote is O.
+    """
+    previous = np.zeros_like(votes)
+    previous[1:] = np.maximum(votes[:-1], 0)
+    previous[offsets[:-1][np.diff(offsets) > 0]] = 0
+    return np.where(votes < 0, np.int16(-1), previous * np.int16(num_labels) + votes)
+
+
+def history_evidence(votes: SparseVotes, log_emission: Floats, *, num_threads: int = 1) -> Floats:
+    """Sum of log-probabilities over the sources that did not abstain.  -> (N, L)
+
+    log_emission (K, L, L, L) [source, true label, last vote, vote].
+    """
+    num_sources, num_labels = log_emission.shape[:2]
+    flat = log_emission.reshape(num_sources, num_labels, -1)
+    evidence: Floats = log_evidence(votes, flat, dtype=np.float64, num_threads=num_threads)
+    return evidence
+
+
+def history_counts(votes: SparseVotes, marginals: Floats, *, num_threads: int = 1) -> Floats:
+    """Expected counts of votes by source, true label and last vote.  -> (K, L, L, L)
+
+    marginals (N, L)
+    """
+    num_labels = marginals.shape[1]
+    counts = expected_emission_counts(votes, marginals, num_symbols=num_labels * num_labels, num_threads=num_threads)
+    return counts.reshape(-1, num_labels, num_labels, num_labels)
+
+
+def prior_counts(
+    counts: Floats,
+    weights: Floats,
+    *,
+    false_votes: Floats,
+    pooled: float,
+    diagonal: float,
+) -> Floats:
+    """Prior counts, from the counts given the labels of a simple vote.  (K, L, L, L) -> the same shape
+
+    Every row (source, true label, last vote) gets `pooled` votes distributed as those of all sources, `diagonal` votes
+    for the true label, and one vote distributed as those of the source after such a last vote, whatever the true
+    label: continuing a span, correct or not, is no new information. Where the true label is O, `false_votes` (K,)
+    false spans are added, of the types that the source marks. Sources with `weights` (K,) keep that multiple of their
+    own counts, and are assumed to end their spans where these end as often as they mark any: the labels of a simple
+    vote contain no span that is too long.
+    """
+    num_labels = counts.shape[1]
+    pooled_counts = counts.sum(axis=0)
+    pooled_transition = _normalize_rows(pooled_counts.sum(axis=0) + _TINY)
+    source_transition = _normalize_rows(counts.sum(axis=1) + pooled_transition)
+    prior: Floats = _HABIT_VOTES * source_transition[:, None] + pooled * _normalize_rows(
+        pooled_counts + pooled_transition
+    )
+    prior += diagonal * np.eye(num_labels)[:, None]
+    begin_counts = counts[:, :, 0, 1:].sum(axis=1) + _TINY / num_labels
+    prior[:, 0, 0, 1:] += false_votes[:, None] * _normalize_rows(begin_counts)
+    prior[:, 0, 1:, 0] += weights[:, None] * counts[:, :, 1:].sum(axis=(1, 3))
+    return prior + weights[:, None, None, None] * counts
+
+
+def _normalize_rows(counts: Floats) -> Floats:
+    probs: Floats = counts / counts.sum(axis=-1, keepdims=True)
+    return probs
+
 
 Array = NDArray[np.float64]
 
@@ -34,17 +105,17 @@ class BSCConfig(EMConfig):
     """Settings of Bayesian sequence combination."""
 
     start: Literal["union", "majority"] | None = None
-    """Labels to start from: the union of all spans, longest first, or majority vote by type. By
-    default the union where every source's silence is O, since each of them misses most."""
+    """Initial labels: the union of all spans, longest first, or majority vote by type. By default the union if every
+    source marks only what it knows, since each of them misses most."""
     prior: float = 20.0
-    """Weight of the start beside what is learned, for sources whose silence is O: they are seldom
-    independent, and likelihood alone drives recall away. The others have none."""
+    """Weight of the initial counts as a prior, as a multiple, for sources that mark only what they know: they are
+    seldom independent, and maximum likelihood alone loses recall. 0 switches it off."""
     false_votes: float = 10.0
-    """Spans that each source is presumed to have invented, unless its precision is known."""
+    """Number of false spans that each source is assumed to have, unless its precision is known."""
     pooled: float = 5.0
-    """Votes that each row has beforehand, spread as all sources together speak there."""
+    """Prior votes of each row, distributed as the votes of all sources."""
     diagonal: float = 5.0
-    """Votes that each row has beforehand for what is true."""
+    """Prior votes of each row for the true label."""
     threads: int = 1
 
     def __post_init__(self) -> None:
@@ -54,31 +125,31 @@ class BSCConfig(EMConfig):
 
 
 class BSCCounts(NamedTuple):
-    """How often labels follow each other, and what sources say where."""
+    """Counts of transitions and of votes."""
 
     transition: Array
     """(L, L)"""
     emission: Array
-    """(K, L, L, L) [source, true, last, said]"""
+    """(K, L, L, L) [source, true label, last vote, vote]"""
 
     def add(self, other: BSCCounts) -> BSCCounts:
-        """Both together."""
+        """The sum of both counts."""
         return BSCCounts(self.transition + other.transition, self.emission + other.emission)
 
     def log_probs(self) -> BSCCounts:
-        """Log-probabilities of moves, -inf for those never made, and of votes."""
+        """Log-probabilities of transitions, -inf for those without counts, and of votes."""
         transition = self.transition / self.transition.sum(axis=1, keepdims=True)
         return BSCCounts(safe_log(transition), np.log(self.emission / self.emission.sum(axis=3, keepdims=True)))
 
 
 class BSC(LabelModel):
-    """The truth is a Markov chain, and what a source says depends on what it said before.
+    """The true labels are a Markov chain, and a vote depends on the true label and on the source's last vote.
 
-    p(x, z) = prod_t Psi[z(t-1), z(t)] prod_k W[k, z(t), x_k(t-1), x_k(t)], abstaining sources left
-    out; before a sentence stands O. A source marks spans, not tokens: given its last label, going
-    on with a span, or with silence, is hardly new evidence, so each is counted once. EM finds the
-    best Psi and W under Dirichlet priors (the mode, where the paper has variational Bayes): one
-    count for each legal move; for W what all sources do, the diagonal, and invented spans.
+    p(x, z) = prod_t Psi[z(t-1), z(t)] prod_k W[k, z(t), x_k(t-1), x_k(t)]. Abstentions drop out; the vote before a
+    sentence is O. A source marks spans, not tokens: given its last vote, continuing a span or leaving further tokens
+    unmarked is hardly new evidence. EM finds Psi and W under Dirichlet priors (the mode, where the paper uses
+    variational Bayes): one count for each legal transition; for W the votes of all sources, the diagonal, and false
+    spans.
 
     Simpson and Gurevych, 2019: A Bayesian approach for sequence tagging with crowds. EMNLP, 1093
     (its worker model "seq").
@@ -99,8 +170,10 @@ class BSC(LabelModel):
     Config = BSCConfig
     summary = "Bayesian sequence combination: a chain, and sources that remember their last label"
 
-    def _fit(self, train: Dataset, valid: Dataset | None, previous: Params | None) -> Params:
-        """EM from the labels of a simple vote; an earlier fit's counts are kept."""
+    def _fit(
+        self, train: Dataset, valid: Dataset | None, previous: Params | None, checkpoint_dir: Path | None
+    ) -> tuple[Params, Diagnostics]:
+        """EM from the labels of a simple vote; the counts of an earlier fit are a prior."""
         warn_unused_sources(train, self.name)
         vote_pairs, config = self._vote_pairs(train), self.config
         if previous is None:
@@ -134,15 +207,15 @@ class BSC(LabelModel):
             name=self.name,
             limits=config,
         )
-        return {"moves": best.transition, "votes": best.emission} | trace.learning_curve()
+        return {"moves": best.transition, "votes": best.emission}, trace.diagnostics()
 
     def _infer(self, params: Params, data: Dataset) -> LabelOutput:
-        """Best paths, marginals, and exact probabilities of the spans found."""
+        """Viterbi labels, marginals, and exact posteriors of the predicted spans."""
         log_probs = BSCCounts(params["moves"], params["votes"]).log_probs()
         evidence = history_evidence(self._vote_pairs(data), log_probs.emission, num_threads=self.config.threads).astype(
             np.float32
         )
-        return LabelOutput(*decode(log_probs.transition, evidence, data, self.config.threads))
+        return decode(log_probs.transition, evidence, data, self.config.threads)
 
     def _vote_pairs(self, data: Dataset) -> SparseVotes:
         num_labels = len(data.tags)
@@ -151,13 +224,13 @@ class BSC(LabelModel):
         return sparsify_votes(with_previous_vote(data.votes, data.offsets, num_labels))
 
     def _initial_counts(self, data: Dataset, vote_pairs: SparseVotes) -> BSCCounts:
-        """Counts by the labels of a simple vote."""
+        """Counts given the labels of a simple vote."""
         num_labels, labels = len(data.tags), baseline_labels(data, self.config.start)
         transition = transition_counts(labels, data.offsets, num_labels)
         return BSCCounts(transition, history_counts(vote_pairs, np.eye(num_labels)[labels]))
 
     def _prior_counts(self, data: Dataset, initial: BSCCounts) -> BSCCounts:
-        """Counts beforehand; moves that BIO forbids have none."""
+        """Prior counts; illegal transitions have none."""
         config = self.config
         strengths = np.where(data.quiet(), config.prior, 0.0)
         # Counts weigh so much and once more, as what is seen.

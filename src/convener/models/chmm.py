@@ -1,27 +1,122 @@
-"""Conditional hidden Markov model: transitions and emissions read off each token."""
+"""Conditional hidden Markov model: transitions and emissions are predicted from each token."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from convener.data import Dataset
-from convener.models.majority_vote import initial_labels
-from convener.models.neural import NeuralChainConfig, StagedChainModel
-from convener.nets.chmm import CHMMNetwork, FixedEmissionNetwork
-from convener.settings import check_fraction, check_min
-from convener.train.chain import Floats
-from convener.train.heard import WeightedLabels, complete_coarse_spans
-from convener.train.loop import Stage
-from convener.train.neural import chain_loss
-from convener.train.packing import PackedDataset
-from convener.train.start import (
-    InitialMatrices,
+import torch
+from torch import Generator, Tensor
+from torch.nn import functional
+
+from convener.config import check_fraction, check_min
+from convener.data.dataset import Dataset
+from convener.models.hmm import Floats
+from convener.models.initialization import (
+    WeightedLabels,
+    complete_coarse_spans,
     initial_emission,
     initial_transition,
-    initialize_chain,
     network_sizes,
 )
+from convener.models.majority_vote import initial_labels
+from convener.models.neural_chain import (
+    InitialMatrices,
+    NeuralChainConfig,
+    StagedChainModel,
+    chain_loss,
+    initialize_chain,
+)
+from convener.neural.batch import PackedDataset
+from convener.neural.training import Stage
+from convener.neural.transition import NO_CONTEXT, ContextConfig, TransitionNetwork, zero_linear
+
+if TYPE_CHECKING:
+    from convener.models.chmm_fe import FixedEmissionNetwork
+
+CHUNK_PARAMETERS = 1 << 24
+"""Number of emission parameters that are computed together; tokens are processed in chunks."""
+
+
+class VoteBatch(Protocol):
+    """What sources say, and what that allows."""
+
+    @property
+    def votes(self) -> Tensor: ...
+    @property
+    def allowed(self) -> Tensor: ...
+
+
+class TokenVoteBatch(VoteBatch, Protocol):
+    """What of a batch matters here."""
+
+    @property
+    def tokens(self) -> Tensor: ...
+
+
+class CHMMNetwork(TransitionNetwork):
+    """A network with emissions for every token: L x L per source."""
+
+    def __init__(self, input_dim: int, num_sources: int, num_labels: int, context: ContextConfig = NO_CONTEXT) -> None:
+        super().__init__(input_dim, num_sources, num_labels, context)
+        self.emission_layer = zero_linear(input_dim, num_sources * num_labels * num_labels)
+
+    @property
+    def chunk_size(self) -> int:
+        """Number of tokens whose emissions are computed together."""
+        return max(1, CHUNK_PARAMETERS // max(1, self.emission_layer.out_features))
+
+    def set_emission(self, log_emission: Tensor) -> None:
+        """Set the initial emissions.  (K, L, L) [source, true label, vote]"""
+        self.emission_layer.bias.copy_(log_emission.reshape(-1))
+
+    def emission_logits(self, tokens: Tensor) -> Tensor:
+        """Logits of the emissions.  (n, D) -> (n, K, L, L) [token, source, true label, vote]"""
+        logits: Tensor = self.emission_layer(tokens)
+        return logits.view(-1, self.num_sources, self.num_labels, self.num_labels)
+
+    def log_evidence(self, batch: TokenVoteBatch, generator: Generator | None = None) -> Tensor:
+        """Log-evidence of the votes; nothing is sampled.  -> (N, L)"""
+        splits = (torch.split(x, self.chunk_size) for x in (batch.tokens, batch.votes))
+        chunks = zip(*splits, strict=True)
+        return torch.cat([self._chunk_log_evidence(x, votes, batch.allowed) for x, votes in chunks])
+
+    def _chunk_log_evidence(self, tokens: Tensor, votes: Tensor, allowed: Tensor) -> Tensor:
+        """Log-emissions of the votes, summed over the sources that do not abstain."""
+        logits = self.emission_logits(tokens)
+        fine_votes = votes.clamp(0, self.num_labels - 1).long()
+        vote_logits = logits.gather(3, fine_votes[:, :, None, None].expand(-1, -1, self.num_labels, 1)).squeeze(3)
+        coarse = (votes >= self.num_labels).nonzero(as_tuple=True)
+        if len(coarse[0]):
+            allowed_labels = allowed[votes[coarse].long()][:, None]
+            vote_logits = vote_logits.index_put(
+                coarse, logits[coarse].masked_fill(~allowed_labels, -torch.inf).logsumexp(2)
+            )
+        vote_logits = vote_logits - logits.logsumexp(3)
+        return vote_logits.where((votes >= 0)[:, :, None], vote_logits.new_zeros(())).sum(1)
+
+    def mean_emission(self, tokens: Tensor) -> Tensor:
+        """Emissions averaged over tokens; those of the biases if there are none.  -> (K, L, L)"""
+        with torch.no_grad():
+            if not len(tokens):
+                shape = self.num_sources, self.num_labels, self.num_labels
+                return self.emission_layer.bias.view(shape).softmax(2).double()
+            chunks = torch.split(tokens, self.chunk_size)
+            total = sum(self.emission_logits(chunk).softmax(3).sum(0, dtype=torch.float64) for chunk in chunks)
+        return torch.as_tensor(total) / len(tokens)
+
+
+def constant_log_evidence(log_emission: Tensor, batch: VoteBatch) -> Tensor:
+    """Log-emissions of the votes, summed over the sources that do not abstain.  -> (N, L)
+
+    log_emission (K, 1 + L, L), the same for every token, by vote, with abstain first.
+    """
+    num_labels = log_emission.shape[2]
+    coarse = [log_emission[:, 1:][:, allowed] for allowed in batch.allowed[num_labels:]]
+    columns = [log_emission, *(group.logsumexp(1, keepdim=True) for group in coarse)]
+    row_offsets = torch.arange(len(log_emission)) * (len(batch.allowed) + 1)
+    table = torch.cat(columns, 1).reshape(-1, num_labels)
+    return functional.embedding_bag(row_offsets + 1 + batch.votes, table, mode="sum")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,11 +124,10 @@ class CHMMConfig(NeuralChainConfig):
     """Settings of CHMM."""
 
     emission_lr: float = 1e-5
-    """Learning rate of the emissions. Likelihood alone drives them to high precision and low
-    recall: they change slowly."""
+    """Learning rate of the emissions. Maximum likelihood alone drives them to high precision and low recall, so they
+    change slowly."""
     precision: float = 0.9
-    """Share of a source's marks that are presumed right where the start is estimated and the
-    source's own precision is not known."""
+    """Assumed precision of sources whose own is not known, for the initial matrices; in (0, 1]."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -41,16 +135,16 @@ class CHMMConfig(NeuralChainConfig):
         check_fraction(self, "precision")
 
     def learning_rates(self) -> dict[str, float]:
-        """Learning rates of parts that have their own."""
+        """Learning rates of parameters that have their own."""
         return super().learning_rates() | {"emission_layer": self.emission_lr}
 
 
 class CHMM(StagedChainModel):
-    """A chain whose moves and whose sources' reliabilities are read off each token.
+    """Conditional hidden Markov model: transitions and emissions depend on the features of each token.
 
     Psi[t] = softmax(Linear(e[t])), L x L; Phi[t,k,i,:] = softmax(Linear(e[t])), K x L x L;
     log phi[t,l] = sum of log Phi[t,k,l,x_k(t)] over the sources that did not abstain. Gradient
-    ascent on log p(x) - tau H(z|x) from starting matrices, which the biases hold exactly. Li et
+    ascent on log p(x) - tau H(z|x) from initial matrices, which the biases hold exactly. Li et
     al. 2021, "BERTifying the Hidden Markov Model for Multi-Source Weakly Supervised Named Entity
     Recognition".
 
@@ -67,17 +161,17 @@ class CHMM(StagedChainModel):
     summary = "neural transitions and emissions by token (ACL 2021)"
 
     def _initialize(self, net: CHMMNetwork | FixedEmissionNetwork, train: Dataset) -> None:
-        """Start exactly from the starting matrices."""
+        """Set the initial matrices exactly."""
         self._initial_matrices(train).initialize(net)
 
     def _stages(self, net: CHMMNetwork | FixedEmissionNetwork, packed: PackedDataset) -> list[Stage]:
-        """One, that trains everything."""
+        """One stage that trains all parameters."""
         loss = chain_loss(net, self.config.tau, sample=False)
         trained = {name.partition(".")[0] for name, _ in net.named_parameters()}
         return [self._stage("chain", loss, packed, trained)]
 
     def _initial_matrices(self, train: Dataset) -> InitialMatrices:
-        """The starting matrices, the paper's or by the labels of a simple vote."""
+        """Initial matrices of the paper, or from the labels of a simple vote."""
         weighted_labels = complete_coarse_spans(train, initial_labels(train.without_coarse()))
         return InitialMatrices(
             initial_transition(self.config, train, weighted_labels),
@@ -85,11 +179,11 @@ class CHMM(StagedChainModel):
         )
 
     def _initial_emission(self, train: Dataset, weighted_labels: WeightedLabels) -> Floats:
-        """Emissions to start from; `labels` are those of a simple vote.  -> (K, L, L)"""
+        """Initial emissions; `weighted_labels` are those of a simple vote.  -> (K, L, L)"""
         return initial_emission(self.config, train, weighted_labels)
 
     def _build_network(self, data: Dataset) -> CHMMNetwork | FixedEmissionNetwork:
-        """A network for these sources and labels, as it is before it knows anything."""
+        """An untrained network for these sources and labels."""
         return initialize_chain(
             CHMMNetwork(*network_sizes(data), self.config.context_config()), data, legal=self.config.legal
         )

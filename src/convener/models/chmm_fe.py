@@ -1,19 +1,23 @@
-"""CHMM with the true emissions, fixed: a reference that sees gold."""
+"""CHMM with fixed emissions counted from gold labels: a reference."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
-from convener.data import Dataset
+import torch
+from torch import Generator, Tensor
+
+from convener.config import check_min
+from convener.data.dataset import Dataset
+from convener.data.diagnostics import Diagnostics
 from convener.errors import DataError
-from convener.models.base import Params
-from convener.models.chmm import CHMM
-from convener.models.neural import NeuralChainConfig
-from convener.nets.chmm import FixedEmissionNetwork
-from convener.settings import check_min
-from convener.train.chain import Floats
-from convener.train.heard import WeightedLabels
-from convener.train.start import emission_from_gold, initialize_chain, network_sizes
+from convener.models.chmm import CHMM, TokenVoteBatch, constant_log_evidence
+from convener.models.fitted import Params
+from convener.models.hmm import Floats
+from convener.models.initialization import WeightedLabels, emission_from_gold, network_sizes
+from convener.models.neural_chain import NeuralChainConfig, initialize_chain
+from convener.neural.transition import NO_CONTEXT, ContextConfig, TransitionNetwork
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +25,7 @@ class CHMMFEConfig(NeuralChainConfig):
     """Settings of CHMM-FE."""
 
     smoothing: float = 0.5
-    """Votes, spread as the source speaks, that are added to what is counted for each label."""
+    """Number of votes added to the counts of each label, distributed as the votes of the source."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -29,11 +33,11 @@ class CHMMFEConfig(NeuralChainConfig):
 
 
 class CHMMFE(CHMM):
-    """A chain whose moves are read off each token, and whose emissions are known.
+    """CHMM whose emissions are counted from gold labels and fixed.
 
-    Phi[k,i,j] = how often source k says j where the gold of train is i, the same for every token
-    and not trained; Psi[t] = softmax(Linear(e[t])) and p(z0) are, as in `chmm`. It sees the gold
-    of train, and that of valid to stop. Li et al. 2022, "CHMM-FE".
+    Phi[k,i,j] is the share of votes j of source k where the gold label of train is i, the same for every token;
+    Psi[t] = softmax(Linear(e[t])) and p(z0) are trained as in `chmm`. It uses the gold labels of train, and those of
+    valid for early stopping. Li et al. 2022, "CHMM-FE".
 
     >>> data = Dataset.from_spans(
     ...     ["PER"],
@@ -49,20 +53,44 @@ class CHMMFE(CHMM):
     summary = "reference: chmm with the true emissions, counted from gold"
     supervised = True
 
-    def _fit(self, train: Dataset, valid: Dataset | None, previous: Params | None) -> Params:
-        """Count the emissions, then train the moves."""
+    def _train(
+        self, train: Dataset, valid: Dataset | None, previous: Params | None, checkpoint_dir: Path | None
+    ) -> tuple[Params, Diagnostics]:
+        """Count the emissions, then train the transitions."""
         if train.gold is None:
-            raise DataError(f"{self.name} is a reference that needs gold, and train has none")
-        return super()._fit(train, valid, previous)
+            raise DataError(f"{self.name} needs gold labels; train has none")
+        return super()._train(train, valid, previous, checkpoint_dir)
 
     def _initial_emission(self, train: Dataset, weighted_labels: WeightedLabels) -> Floats:
-        """Those that gold shows: the first and the last.  -> (K, L, L)"""
+        """Emissions counted from gold labels, which stay fixed.  -> (K, L, L)"""
         return emission_from_gold(train, smoothing=self.config.smoothing)
 
     def _build_network(self, data: Dataset) -> FixedEmissionNetwork:
-        """A network whose emissions are still to be fixed."""
+        """An untrained network for these sources and labels."""
         return initialize_chain(
             FixedEmissionNetwork(*network_sizes(data), self.config.context_config()),
             data,
             legal=self.config.legal,
         )
+
+
+class FixedEmissionNetwork(TransitionNetwork):
+    """A network with fixed emissions, the same for every token."""
+
+    def __init__(self, input_dim: int, num_sources: int, num_labels: int, context: ContextConfig = NO_CONTEXT) -> None:
+        super().__init__(input_dim, num_sources, num_labels, context)
+        # By what was said, abstain first, which is no evidence: its row stays zero.
+        self.register_buffer("log_emission", torch.zeros(num_sources, num_labels + 1, num_labels))
+        self.log_emission: Tensor
+
+    def set_emission(self, log_emission: Tensor) -> None:
+        """Set the emissions.  (K, L, L) [source, true label, vote]"""
+        self.log_emission[:, 1:] = log_emission.log_softmax(2).transpose(1, 2)
+
+    def log_evidence(self, batch: TokenVoteBatch, generator: Generator | None = None) -> Tensor:
+        """Log-evidence of the votes; nothing is sampled.  -> (N, L)"""
+        return constant_log_evidence(self.log_emission, batch)
+
+    def mean_emission(self, tokens: Tensor) -> Tensor:
+        """The emissions, the same for all tokens.  -> (K, L, L)"""
+        return self.log_emission[:, 1:].transpose(1, 2).double().exp()

@@ -1,28 +1,126 @@
-"""ConNet: one tagger seen through a matrix of each source, and attention to the sources."""
+"""ConNet: a CRF tagger with one transformation matrix per source, and attention over the sources."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 import torch
-from torch import Generator, Tensor
+from torch import Generator, Tensor, nn
 
-from convener.data import ABSTAIN, Dataset
+from convener.config import check_fraction
+from convener.data.dataset import Dataset
+from convener.data.tags import ABSTAIN
 from convener.errors import ConfigError
+from convener.models.chmm import VoteBatch, constant_log_evidence
+from convener.models.initialization import (
+    complete_coarse_spans,
+    initial_emission,
+    initial_transition,
+    network_sizes,
+)
 from convener.models.majority_vote import initial_labels
-from convener.models.neural import NeuralChainConfig, StagedChainModel, WeakSupervisionConfig
-from convener.nets.connet import ConNetNetwork
-from convener.settings import check_fraction
-from convener.train.field import build_crf, labels_loss, set_transitions
-from convener.train.heard import complete_coarse_spans
-from convener.train.loop import Stage
-from convener.train.neural import VoteEvidence, marked_tokens
-from convener.train.packing import Batch, PackedDataset
-from convener.train.sparse import add_majority_source
-from convener.train.start import floored_log, initial_emission, initial_transition, network_sizes
+from convener.models.neural_chain import NeuralChainConfig, StagedChainModel, WeakSupervisionConfig
+from convener.models.sparse_chmm.training import add_majority_source
+from convener.models.vote_evidence import VoteEvidence, marked_tokens
+from convener.neural.batch import Batch, PackedDataset
+from convener.neural.crf import (
+    CRF,
+    ChainPotentials,
+    add_start_scores,
+    build_crf,
+    crf_to_chain,
+    log_initial_o,
+    set_transitions,
+)
+from convener.neural.losses import labels_loss
+from convener.neural.scorer import LinearTokenScorer
+from convener.neural.training import Stage
+from convener.neural.transition import NO_CONTEXT, ContextConfig, TokenBatch, floored_log, zero_linear
+
+
+class SentenceBatch(TokenBatch, Protocol):
+    """What of a batch a field depends on."""
+
+    @property
+    def sentences(self) -> Tensor: ...
+
+
+class SentenceVoteBatch(SentenceBatch, VoteBatch, Protocol):
+    """What of a batch labels depend on."""
+
+
+class ConNetNetwork(nn.Module):
+    """A CRF over token scores, one matrix per source, and attention over the sources.
+
+    The matrices start as the identity, attention as uniform. Emissions, if votes are used in prediction, are fixed.
+    """
+
+    def __init__(
+        self,
+        input_dim: int,
+        num_sources: int,
+        crf: CRF,
+        context: ContextConfig = NO_CONTEXT,
+        *,
+        use_votes: bool = True,
+    ) -> None:
+        super().__init__()
+        num_labels = len(crf.start_transitions)
+        self.use_votes = use_votes
+        self.scorer, self.crf = LinearTokenScorer(input_dim, num_labels, context), crf
+        self.source_matrices = nn.Parameter(torch.eye(num_labels).repeat(num_sources, 1, 1))
+        self.attention = zero_linear(input_dim, num_sources)
+        # By vote, with abstain first, whose row stays zero: it is no evidence.
+        self.register_buffer("log_emission", torch.zeros(num_sources, num_labels + 1, num_labels))
+        self.log_emission: Tensor
+
+    def set_emission(self, log_emission: Tensor) -> None:
+        """Set the emissions.  (K, L, L) [source, true label, vote]"""
+        self.log_emission[:, 1:] = log_emission.log_softmax(2).transpose(1, 2)
+
+    def mean_emission(self, tokens: Tensor) -> Tensor:
+        """The emissions, the same for all tokens.  -> (K, L, L)"""
+        return self.log_emission[:, 1:].transpose(1, 2).double().exp()
+
+    def potentials_through(self, scores: Tensor, matrix: Tensor, offsets: Tensor) -> tuple[Tensor, Tensor]:
+        """CRF potentials transformed by a matrix (L, L), or by one per sentence (M, L, L).
+
+        scores (N, L) -> scores (N, L), and transitions (L, L) or (N, L, L)
+        """
+        start = self.crf.start_transitions @ matrix + self.crf.illegal_start_logits
+        transitions = self.crf.transitions @ matrix + self.crf.illegal_logits
+        if matrix.ndim == 3:
+            sentence = torch.repeat_interleave(offsets.diff())
+            scores = torch.bmm(scores[:, None], matrix[sentence]).squeeze(1)
+            return add_start_scores(scores, start, offsets), transitions[sentence]
+        return add_start_scores(scores @ matrix, start, offsets), transitions
+
+    def consensus_potentials(self, batch: SentenceBatch, generator: Generator | None = None) -> tuple[Tensor, Tensor]:
+        """CRF potentials transformed by the attention-weighted mean of the source matrices."""
+        attention_weights = self.attention(batch.sentences).softmax(1)
+        matrices = torch.einsum("mk,kij->mij", attention_weights, self.source_matrices)
+        return self.potentials_through(self.scorer(batch, generator), matrices, batch.offsets)
+
+    def log_initial(self) -> Tensor:
+        """Log-probabilities of z0 in the chain of consensus and votes.  -> (L,)"""
+        return log_initial_o(self.crf.transitions.detach())
+
+    def transition_logits(self, batch: SentenceBatch, generator: Generator | None = None) -> Tensor:
+        """Transitions of that chain.  -> (N, L, L)"""
+        return self._chain_potentials(batch, generator).transition
+
+    def log_evidence(self, batch: SentenceVoteBatch, generator: Generator | None = None) -> Tensor:
+        """Evidence of that chain from features and, if used, votes.  -> (N, L)"""
+        feature_evidence = self._chain_potentials(batch, generator).log_evidence
+        return (
+            feature_evidence + constant_log_evidence(self.log_emission, batch) if self.use_votes else feature_evidence
+        )
+
+    def _chain_potentials(self, batch: SentenceBatch, generator: Generator | None) -> ChainPotentials:
+        return crf_to_chain(*self.consensus_potentials(batch, generator), batch.offsets)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,39 +128,37 @@ class ConNetConfig(WeakSupervisionConfig):
     """Settings of ConNet."""
 
     initial_lr: float = 1e-2
-    """Learning rate of first labels and moves, which are the same for all tokens."""
+    """Learning rate of the start and transition scores of the CRF."""
     doubt: float = 0.0
     partial: bool = True
-    """Leave the O of a source whose silence is O open where another source marks something: it
-    may not have known. Otherwise it is a label to be learned, as in the paper."""
+    """Ignore unmarked tokens of sources that mark only what they know, where another source marks something. Otherwise
+    they are labels to be learned, as in the paper."""
     thaw: bool = False
-    """Train everything in the aggregation phase, not attention alone."""
+    """Train all parameters in the aggregation phase, not only attention."""
     hear: bool = True
-    """Let a sentence's votes count when it is labelled. Otherwise the features alone decide, as
-    in the paper."""
+    """Use the votes of a sentence in prediction. Otherwise the features alone decide, as in the paper."""
     precision: float = 0.9
-    """Share of a source's marks that are presumed right where its own precision is not known: what
-    votes are worth as evidence."""
+    """Assumed precision of sources whose own is not known, for the emissions; in (0, 1]."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_fraction(self, "precision")
         if self.tau:
-            raise ConfigError(f"tau must be 0: connet learns labels, not votes, got {self.tau}")
+            raise ConfigError(f"tau must be 0 for connet, got {self.tau}")
 
     def learning_rates(self) -> dict[str, float]:
-        """Learning rates of parts that have their own."""
+        """Learning rates of parameters that have their own."""
         return {"crf": self.initial_lr}
 
 
 class ConNet(StagedChainModel):
-    """A tagger for all sources, which sees each through a matrix, and weighs them by sentence.
+    """One CRF tagger with a transformation matrix per source, aggregated by attention over the sources.
 
-    The field of source k has scores U A_k and moves M A_k, with U[t] = Linear(e[t] and its
-    neighbours) and A_k = I at first. Decoupling: ascent on sum_k log p_k(labels of k | e).
-    Aggregation: the consensus has A* = sum_k q_k A_k with q = softmax(Linear(e0)), e0 the
-    sentence, and q is trained on labels of a simple vote. Labels are the best path of the
-    consensus, here times the emissions of the votes (`hear`). Lan et al. 2020, "Learning to
+    The CRF of source k has scores U A_k and transitions M A_k, with U[t] = Linear(e[t] and its neighbours) and A_k = I
+    initially. Decoupling: ascent on sum_k log p_k(labels of k | e). Aggregation: the consensus has A* = sum_k q_k A_k
+    with q = softmax(Linear(e0)), e0 the features of the sentence, and q is trained on the labels of a simple vote.
+    Labels are the Viterbi path of the consensus, by default times the emissions of the votes (`hear`). Lan et al.
+    2020, "Learning to
     Contextually Aggregate Multi-Source Supervision for Sequence Labeling".
 
     >>> data = Dataset.from_spans(
@@ -78,19 +174,19 @@ class ConNet(StagedChainModel):
     summary = "one neural CRF seen through a matrix of each source, and attention (ACL 2020)"
 
     def _build_network(self, data: Dataset) -> ConNetNetwork:
-        """A network for these sources and labels, as it is before it knows anything."""
+        """An untrained network for these sources and labels."""
         config, (input_dim, num_sources, _) = self.config, network_sizes(data)
         crf = build_crf(data, legal=config.legal)
         return ConNetNetwork(input_dim, num_sources, crf, config.context_config(), use_votes=config.hear)
 
     def _initialize(self, net: ConNetNetwork, train: Dataset) -> None:
-        """Start as a Markov chain with moves of a simple vote; emissions are its, too."""
+        """Start as a Markov chain with transitions and emissions from a simple vote."""
         weighted_labels = complete_coarse_spans(train, initial_labels(train.without_coarse()))
         set_transitions(net.crf, initial_transition(self.config, train, weighted_labels))
         net.set_emission(floored_log(initial_emission(self.config, train, weighted_labels)).float())
 
     def _pack(self, train: Dataset) -> PackedDataset:
-        """The sentences to train on, with the labels of sources and, last, the consensus."""
+        """The training sentences, with the votes of the sources and, last, the consensus."""
         return PackedDataset.from_dataset(self._training_votes(train), seed=self.config.seed)
 
     def _stages(self, net: ConNetNetwork, packed: PackedDataset) -> list[Stage]:
@@ -110,7 +206,7 @@ class ConNet(StagedChainModel):
         ]
 
     def _validation_score(self, net: ConNetNetwork, valid: Dataset) -> Callable[[], float]:
-        """Without gold by the labels of sources and consensus on held-out sentences."""
+        """Without gold, the log-likelihood of votes and consensus on held-out sentences."""
         if valid.gold is not None:
             return super()._validation_score(net, valid)
         packed = PackedDataset.from_dataset(self._training_votes(valid))
@@ -127,14 +223,14 @@ class ConNet(StagedChainModel):
 
     @property
     def vote_evidence(self) -> VoteEvidence:
-        """How silence becomes evidence; not at all where votes are not heard."""
+        """How unmarked tokens enter the evidence; not at all if votes are not used in prediction."""
         return super().vote_evidence if self.config.hear else VoteEvidence()
 
     def _training_votes(self, data: Dataset) -> Dataset:
-        """The data with what sources are taken to say, and the consensus as the last source."""
+        """The data with the votes to train on, and the consensus as the last source."""
         votes, is_marked = data.votes, marked_tokens(data)
         consensus = initial_labels(data.without_coarse())
-        consensus[is_marked & ~marked_tokens(data.without_coarse())] = ABSTAIN  # only coarse votes speak
+        consensus[is_marked & ~marked_tokens(data.without_coarse())] = ABSTAIN  # only coarse votes
         if self.config.partial:
             ignored = (votes == 0) & data.quiet() & is_marked[:, None]
             votes = np.where(ignored, np.int16(ABSTAIN), votes)
@@ -143,7 +239,7 @@ class ConNet(StagedChainModel):
 
 
 def sources_loss(net: ConNetNetwork, batch: Batch, generator: Generator | None) -> Tensor:
-    """Minus the mean log-probability of each source's labels, summed over sources."""
+    """Negative mean log-probability of the votes of each source, summed over sources."""
     scores = net.scorer(batch, generator)
     all_potentials = (net.potentials_through(scores, matrix, batch.offsets) for matrix in net.source_matrices)
     losses = [labels_loss(*potentials, batch.votes[:, k], batch) for k, potentials in enumerate(all_potentials)]
@@ -151,5 +247,5 @@ def sources_loss(net: ConNetNetwork, batch: Batch, generator: Generator | None) 
 
 
 def consensus_loss(net: ConNetNetwork, batch: Batch, generator: Generator | None) -> Tensor:
-    """Minus the mean log-probability of the consensus, the last column of the votes."""
+    """Negative mean log-probability of the consensus, the last column of the votes."""
     return labels_loss(*net.consensus_potentials(batch, generator), batch.votes[:, -1], batch)

@@ -1,23 +1,25 @@
-"""Dawid-Skene: a confusion matrix for every source, token by token."""
+"""Dawid-Skene: one confusion matrix per source, estimated by EM."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.data import Dataset
+from convener.config import check_min
+from convener.data.dataset import Dataset
+from convener.data.diagnostics import Diagnostics
 from convener.errors import ConfigError
-from convener.kernels import tokenwise
-from convener.kernels.evidence import expected_emission_counts, sparsify_votes
-from convener.kernels.vote import odds
-from convener.models.base import EMConfig, LabelModel, LabelOutput, Params, warn_unused_sources
+from convener.inference import evidence
+from convener.inference.evidence import expected_emission_counts, sparsify_votes
+from convener.inference.voting import odds
+from convener.models.base import LabelModel, LabelOutput, warn_unused_sources
+from convener.models.em import EMConfig, labels_from_classes, run_em
+from convener.models.fitted import Params
 from convener.models.majority_vote import DEFAULT_PRECISION
-from convener.settings import check_min
-from convener.train.em import run_em
-from convener.train.tokens import labels_from_classes
 
 Array = NDArray[np.float64]
 
@@ -27,17 +29,17 @@ class DawidSkeneConfig(EMConfig):
     """Settings of Dawid-Skene."""
 
     scheme: Literal["io", "bio"] = "io"
-    """io: classes are O and the entity types, runs are spans. bio: classes are labels."""
+    """Classes are O and the entity types, with runs of a type as spans ("io"), or the BIO labels ("bio")."""
     silence: float = 0.1
-    """How much the O of a source whose silence is O counts. At 1 silence outvotes the sources
-    that speak; near 0 nothing is known of how seldom they speak."""
+    """Weight of an unmarked token of a source that marks only what it knows, in (0, 1]. 1 counts it as a full vote for
+    O."""
     prior: float = 3.0
-    """Weight of the start, each source against the majority, beside what is learned; only for
-    sources whose silence is O, which are seldom independent of each other."""
+    """Weight of the initial counts, each source against the majority, as a prior in every M step; only for sources
+    that mark only what they know, which are seldom independent. 0 switches it off."""
     diagonal: float = 1.0
-    """Votes that each row of a confusion matrix has beforehand for what is true."""
+    """Prior votes of each row of a confusion matrix on its diagonal."""
     rest: float = 0.1
-    """Votes that each row has beforehand, in all, for everything alike."""
+    """Prior votes of each row, spread evenly over all classes."""
     steps: int = 100
 
     def __post_init__(self) -> None:
@@ -49,14 +51,14 @@ class DawidSkeneConfig(EMConfig):
 
 
 class ConfusionCounts(NamedTuple):
-    """How often each class is true (C,), and how often each source says j where i is true."""
+    """Expected counts of the classes (C,), and of votes by source and true class."""
 
     classes: Array
     confusion: Array
-    """(K, C, C) [source, true, said]"""
+    """(K, C, C) [source, true class, vote]"""
 
     def add(self, other: ConfusionCounts) -> ConfusionCounts:
-        """Both together."""
+        """The sum of both counts."""
         return ConfusionCounts(self.classes + other.classes, self.confusion + other.confusion)
 
     def log_probs(self) -> ConfusionCounts:
@@ -66,13 +68,13 @@ class ConfusionCounts(NamedTuple):
 
 
 class DawidSkene(LabelModel):
-    """A confusion matrix for every source, learned by expectation maximisation.
+    """Dawid-Skene model: tokens are independent, and every source has a confusion matrix.
 
-    The true class of a token is z ~ pi; source k says j with probability C[k, z, j], independently
-    of the others and of the other tokens: p(z = i | votes) ~ pi[i] prod_k C[k, i, vote_k]^w.
-    Steps alternate between p(z | votes) and the best pi and C given it, with Dirichlet priors that
-    favour the diagonal. Abstaining says nothing; w is 1, but `silence` for the O of a source whose
-    silence is O: K - 1 sources that are silent are not K - 1 independent witnesses.
+    The true class of a token is z ~ pi; source k votes j with probability C[k, z, j]:
+    p(z = i | votes) ~ pi[i] prod_k C[k, i, vote_k]^w. The E step computes this posterior; the M step re-estimates pi
+    and C from expected counts plus a Dirichlet prior that favours the diagonal. Abstentions drop out of the product.
+    The weight w is 1 for a vote and `silence` for a token that a source leaves unmarked which marks only what it knows:
+    many sources that mark nothing are not as many independent votes for O.
 
     Dawid and Skene, 1979: Maximum likelihood estimation of observer error-rates using the EM
     algorithm. Journal of the Royal Statistical Society C 28(1), 20-28.
@@ -92,10 +94,12 @@ class DawidSkene(LabelModel):
     """
 
     Config = DawidSkeneConfig
-    summary = "a confusion matrix for every source, token by token"
+    summary = "one confusion matrix per source; tokens are independent"
 
-    def _fit(self, train: Dataset, valid: Dataset | None, previous: Params | None) -> Params:
-        """Expectation maximisation from the majority's shares; an earlier fit's counts are kept."""
+    def _fit(
+        self, train: Dataset, valid: Dataset | None, previous: Params | None, checkpoint_dir: Path | None
+    ) -> tuple[Params, Diagnostics]:
+        """EM from the shares of the votes; the counts of an earlier fit are a prior."""
         warn_unused_sources(train, self.name)
         votes, weights = sparsify_votes(self._class_votes(train)), self._vote_weights(train)
 
@@ -110,7 +114,7 @@ class DawidSkene(LabelModel):
 
         def step(counts: ConfusionCounts) -> tuple[ConfusionCounts, float]:
             log_probs = counts.log_probs()
-            posterior, value = tokenwise.class_posterior(votes, weights * log_probs.confusion, log_probs.classes)
+            posterior, value = evidence.class_posterior(votes, weights * log_probs.confusion, log_probs.classes)
             value += float((prior.classes * log_probs.classes).sum() + (prior.confusion * log_probs.confusion).sum())
             return prior.add(count(posterior)), value / max(1, len(train.tokens))
 
@@ -120,12 +124,12 @@ class DawidSkene(LabelModel):
             name=self.name,
             limits=self.config,
         )
-        return {"classes": best.classes, "votes": best.confusion} | trace.learning_curve()
+        return {"classes": best.classes, "votes": best.confusion}, trace.diagnostics()
 
     def _infer(self, params: Params, data: Dataset) -> LabelOutput:
         """The most probable class of each token; runs of a type are spans."""
         log_probs = ConfusionCounts(params["classes"], params["votes"]).log_probs()
-        posterior, _ = tokenwise.class_posterior(
+        posterior, _ = evidence.class_posterior(
             sparsify_votes(self._class_votes(data)),
             self._vote_weights(data) * log_probs.confusion,
             log_probs.classes,
@@ -133,33 +137,30 @@ class DawidSkene(LabelModel):
         # Without context, nothing tells of an entity where nobody has an opinion.
         has_opinion = np.logical_or.reduce(data.opinions(), axis=1)
         posterior[~has_opinion] = np.eye(self._num_classes(data))[0]
-        best_class = tokenwise.most_probable_class(posterior)
-        return LabelOutput(*labels_from_classes(best_class, posterior, data, self.config.scheme))
+        best_class = evidence.most_probable_class(posterior)
+        return labels_from_classes(best_class, posterior, data, self.config.scheme)
 
     def _class_votes(self, data: Dataset) -> NDArray[np.int16]:
         """Votes as classes.  -> (N, K)"""
-        return tokenwise.to_type_votes(data.votes) if self.config.scheme == "io" else data.votes
+        return evidence.to_type_votes(data.votes) if self.config.scheme == "io" else data.votes
 
     def _num_classes(self, data: Dataset) -> int:
         return 1 + len(data.tags.types) if self.config.scheme == "io" else len(data.tags)
 
     def _vote_shares(self, data: Dataset) -> Array:
-        """Shares of the opinions at each token, weighed by the odds that they are right.
-
-        -> (N, C)
-        """
+        """Shares of the votes at each token, weighted by the odds that they are correct.  -> (N, C)"""
         votes = np.where(data.opinions(), self._class_votes(data), np.int16(-1))
         weights = odds(data.prior_precision_or(DEFAULT_PRECISION)) / odds(np.array([DEFAULT_PRECISION]))
-        return tokenwise.vote_shares(votes, self._num_classes(data), weights)
+        return evidence.vote_shares(votes, self._num_classes(data), weights)
 
     def _vote_weights(self, data: Dataset) -> Array:
-        """How much each vote counts.  -> (K, 1, C)"""
+        """Weight of each vote, by source and voted class.  -> (K, 1, C)"""
         weights = np.ones((len(data.sources), 1, self._num_classes(data)))
         weights[data.quiet(), :, 0] = self.config.silence
         return weights
 
     def _prior_counts(self, data: Dataset, initial: ConfusionCounts) -> ConfusionCounts:
-        """Counts beforehand."""
+        """Prior counts."""
         config, num_classes = self.config, self._num_classes(data)
         unmarked_is_abstain = data.quiet()[:, None, None]
         # In the units of the counts, or hundreds of silent sources would seem to have good recall.

@@ -1,4 +1,4 @@
-"""A fitted model's memory: what it was fitted on and what it learned, matched and kept."""
+"""The state of a fitted model: what it was fitted on, what it learned, and how data is matched to it."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.data import Dataset
+from convener.data.dataset import Dataset
+from convener.data.diagnostics import Diagnostics
+from convener.data.features import EncoderSpec, Standardizer
+from convener.data.votes import VoteSelection
 from convener.errors import DataError, MismatchError
-from convener.evaluate.sources import coarse_only_sources, source_f1
-from convener.features import EncoderSpec, Standardizer
-from convener.io.checkpoint import select_prefix
-from convener.models.hearing import VoteSelection
+from convener.evaluation.source_analysis import coarse_only_sources, source_f1
+from convener.storage import select_prefix
 
 Params = Mapping[str, NDArray[Any]]
-"""What a model has learned: named arrays."""
+"""Parameters of a model as named arrays."""
 
 
 @dataclass(frozen=True, eq=False)
 class Reliability:
-    """How good each source is for each entity type; NaN where it cannot be known.
+    """Reliability of each source for each entity type; NaN where it cannot be estimated.
 
-    recall (K, E): P(source says x | truth is x); precision (K, E): P(truth is x | source says x),
-    both by token; f1 (K, E): of its spans, if the model's labels were the truth.
+    recall (K, E): P(vote is x | true label is x); precision (K, E): P(true label is x | vote is x), both by token;
+    f1 (K, E): F1 of the source's spans against the labels of the model.
     """
 
     recall: NDArray[np.float64]
@@ -33,7 +34,7 @@ class Reliability:
     f1: NDArray[np.float64]
 
     def rows(self, sources: Sequence[str], types: Sequence[str]) -> list[tuple[Any, ...]]:
-        """Source, type, recall, precision and F1, None where unknown."""
+        """Rows of source, type, recall, precision and F1, with None where unknown."""
         arrays = (self.recall, self.precision, self.f1)
         return [
             (source, kind, *(_none_if_nan(array[k, e]) for array in arrays))
@@ -47,10 +48,10 @@ def source_reliability(
     data: Dataset,
     labels: NDArray[np.int16],
 ) -> Reliability:
-    """Recall and precision as a model has them, F1 as its labels do.
+    """Reliability from a model's recall and precision, and F1 against its labels.
 
-    A source has no precision for a type that it never says, and nothing is known of one that
-    gives coarse labels alone.
+    A source has no precision for a type that it never votes for, and nothing is known of a source that only gives
+    coarse labels.
     """
     recall, precision = (np.where(coarse_only_sources(data)[:, None], np.nan, rate) for rate in rates)
     vote_counts = [
@@ -66,31 +67,34 @@ def source_reliability(
 
 @dataclass(frozen=True, eq=False)
 class FittedState:
-    """A fitted model's memory: what it was fitted on and what it learned."""
+    """What a model was fitted on and what it learned."""
 
     types: tuple[str, ...]
     sources: tuple[str, ...]
     silence: tuple[str, ...]
     selection: VoteSelection
-    params: Params
+    params: Any
+    """What `_fit` learned: named arrays in most models."""
     reliability: Reliability
+    diagnostics: Diagnostics
     encoder_spec: EncoderSpec | None = None
-    """Which encoder made the features it was fitted on."""
+    """The encoder of the features it was fitted on."""
     standardizer: Standardizer | None = None
-    """Mean and spread of those features; part of what a feature means to the model."""
+    """Mean and scale of those features."""
 
     @property
     def used_sources(self) -> tuple[str, ...]:
-        """The sources that it hears."""
+        """The sources that the model uses: duplicates are left out."""
         return self.selection.used_sources(self.sources)
 
     def serialize(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Facts fit for JSON, and arrays."""
+        """JSON values and arrays of everything but the parameters."""
         metadata = {
             "types": list(self.types),
             "sources": list(self.sources),
             "silence": list(self.silence),
             "hearing": self.selection.to_json(),
+            "diagnostics_sources": list(self.diagnostics.sources),
             **({"encoding": self.encoder_spec.to_json()} if self.encoder_spec else {}),
         }
         arrays = {
@@ -100,18 +104,19 @@ class FittedState:
         }
         if self.standardizer is not None:
             arrays |= {f"scaling.{name}": a for name, a in self.standardizer._asdict().items()}
-        return metadata, arrays | {f"params.{name}": a for name, a in self.params.items()}
+        return metadata, arrays | {f"diagnostics.{name}": a for name, a in self.diagnostics.to_arrays().items()}
 
     @classmethod
-    def deserialize(cls, metadata: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> FittedState:
-        """Back from facts and arrays."""
+    def deserialize(cls, metadata: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], params: Any) -> FittedState:
+        """The state that `serialize` wrote, with parameters that the model restored."""
         return cls(
             tuple(metadata["types"]),
             tuple(metadata["sources"]),
             tuple(metadata["silence"]),
             VoteSelection.from_json(metadata["hearing"]),
-            select_prefix("params.", arrays),
+            params,
             Reliability(**select_prefix("reliability.", arrays)),
+            Diagnostics.from_arrays(tuple(metadata["diagnostics_sources"]), select_prefix("diagnostics.", arrays)),
             EncoderSpec.from_json(metadata["encoding"]) if "encoding" in metadata else None,
             Standardizer(**select_prefix("scaling.", arrays)) if "encoding" in metadata else None,
         )
@@ -124,15 +129,15 @@ def match_fitted(
     silence: tuple[str, ...],
     model: str,
 ) -> Dataset:
-    """The data over the types and sources that a model was fitted on, or a named error.
+    """The data with the types and sources that a model was fitted on, or an error that names what differs.
 
-    Coarse labels may be others than before: what they allow says what they mean.
+    Coarse labels may differ from those in fitting: the labels that they allow define them.
     """
     missing = [name for name in sources if name not in data.sources]
     if missing:
         raise MismatchError(
-            f"{model} was fitted with sources that are missing here: {', '.join(missing)} "
-            f"(here: {', '.join(data.sources) or 'none'})"
+            f"{model} was fitted with sources that the data lacks: {', '.join(missing)} "
+            f"(the data has: {', '.join(data.sources) or 'none'})"
         )
     try:
         data = data.with_types(types)

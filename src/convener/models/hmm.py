@@ -3,56 +3,91 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from convener import insides
-from convener.data import Dataset
+from convener.config import check_min
+from convener.data.dataset import Dataset
+from convener.data.diagnostics import Diagnostics
+from convener.data.votes import entity_votes, voted_types
 from convener.errors import ConvenerWarning
-from convener.kernels.chain import IMPOSSIBLE, expected_counts
-from convener.kernels.coarse import fold_coarse_counts
-from convener.kernels.compiled import Array
-from convener.kernels.confusion import emission_reliability
-from convener.kernels.evidence import (
-    SparseVotes,
-    expected_emission_counts,
-    log_evidence,
-    sparsify_votes,
-)
-from convener.kernels.priors import (
+from convener.inference._log_pass import IMPOSSIBLE
+from convener.inference._numba import Array
+from convener.inference.chain import default_log_initial, expected_counts, safe_log
+from convener.inference.coarse import coarse_emission, fold_coarse_counts
+from convener.inference.counts import emission_reliability
+from convener.inference.decoding import decode
+from convener.inference.evidence import SparseVotes, expected_emission_counts, log_evidence, sparsify_votes
+from convener.models.base import LabelModel, LabelOutput, RecallPrecision, warn_unused_sources
+from convener.models.em import EMConfig, EMTrace, run_em
+from convener.models.fitted import Params
+from convener.models.initialization import (
     MAX_FALSE_VOTE_RATE,
-    estimate_unmarked_weight,
-    smoothed_emission_counts,
-)
-from convener.models.base import (
-    EMConfig,
-    LabelModel,
-    LabelOutput,
-    Params,
-    RecallPrecision,
-    warn_unused_sources,
-)
-from convener.models.majority_vote import initial_labels
-from convener.settings import check_min
-from convener.train.chain import HMMParams, decode, default_log_initial, safe_log
-from convener.train.em import EMTrace, run_em
-from convener.train.heard import (
     WeightedLabels,
     complete_coarse_spans,
     emission_counts,
-    entity_votes,
+    estimate_unmarked_weight,
     mean_label_probabilities,
     mean_transition_counts,
-    voted_types,
+    smoothed_emission_counts,
 )
+from convener.models.majority_vote import initial_labels
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class HMMParams:
+    """Parameters of an HMM, as counts or as probabilities.
+
+    transition (L, L); emission (K, L, L) [source, true label, vote]; label_counts (L,); unmarked_weight (K,): the
+    weight of each source's O as evidence.
+    """
+
+    transition: Floats
+    emission: Floats
+    label_counts: Floats
+    unmarked_weight: Floats
+
+    @classmethod
+    def from_arrays(cls, params: Mapping[str, NDArray[Any]]) -> HMMParams:
+        """The parameters from named arrays."""
+        return cls(params["moves"], params["emissions"], params["mass"], params["silence"])
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """The parameters as named arrays."""
+        return {
+            "moves": self.transition,
+            "emissions": self.emission,
+            "mass": self.label_counts,
+            "silence": self.unmarked_weight,
+        }
+
+    def log_emission(self, allowed: NDArray[np.bool_]) -> Floats:
+        """Log-emissions of all votes, coarse ones included, with O weighted.
+
+        allowed (S, L), see `inference.coarse` -> (K, L, S)
+        """
+        log_emission = safe_log(coarse_emission(self.emission, allowed))
+        log_emission[:, :, 0] *= self.unmarked_weight[:, None]
+        return log_emission
+
+    def normalize(self, allowed_transitions: NDArray[np.bool_]) -> HMMParams:
+        """Counts as probabilities; one count is added for every allowed transition."""
+        transition = np.where(allowed_transitions, self.transition + 1, 0.0)
+        emission = self.emission / self.emission.sum(axis=2, keepdims=True)
+        return replace(self, transition=transition / transition.sum(axis=1, keepdims=True), emission=emission)
+
 
 MAX_ENTITY_RATIO = 1.5
-"""More entity tokens than that many times the marked ones are a sign that learning went astray."""
+"""A fit with more entity tokens than this multiple of the marked ones is suspicious."""
 OUTSIDE_PRIOR_STRENGTH = 0.1
-"""Weight of the starting emissions for sources whose O is an opinion: they are learned freely."""
+"""Weight of the initial emissions of sources that vote O where they mark nothing: almost none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,23 +95,24 @@ class HMMConfig(EMConfig):
     """Settings of the hidden Markov model."""
 
     start: Literal["union", "majority"] | None = None
-    """Labels to start from: the union of all spans, longest first, or majority vote by type. By
-    default the union where every source's silence is O, since each of them misses most."""
+    """Initial labels: the union of all spans, longest first, or majority vote by type. By default the union if every
+    source marks only what it knows, since each of them misses most."""
     prior: float = 10.0
-    """Weight of the starting emissions against the data, for sources whose silence is O: their
-    votes are correlated, and likelihood alone drives recall away. Others have `OPEN_PRIOR`."""
+    """Weight of the initial emissions as a prior, as a multiple of their counts, for sources that mark only what they
+    know: their votes are correlated, and maximum likelihood alone loses recall. 0 switches the prior off."""
     false_votes: float = 10.0
-    """Entity votes that each source is presumed to have cast where the truth is O; at most one in
-    twenty of its votes. Where its precision is known, that decides."""
+    """Number of entity votes that each source is assumed to have cast where the true label is O, at most one in twenty
+    of its votes. A known precision takes precedence."""
     silence: float | None = None
-    """Weight of an O as evidence, for sources whose silence is O; 1 is the plain model. By
-    default estimated: sources that miss the same entities are silent together, and their silence
-    counts only as far as lone votes are more than chance explains (`kernels.priors`)."""
+    """Weight of an unmarked token as a vote for O, for sources that mark only what they know, in [0.01, 1]; 1 is the
+    plain model. By default estimated, since sources miss the same entities: see
+    `initialization.estimate_unmarked_weight`."""
     restarts: int = 0
-    """Further fits from disturbed starts; the best objective wins."""
+    """Number of further fits from perturbed initial values; the best objective is kept. 0 switches this off."""
     legal: bool = True
-    """Forbid moves that BIO does not allow."""
+    """Forbid transitions that BIO does not allow."""
     threads: int = 1
+    """Number of threads; results do not depend on it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -86,13 +122,13 @@ class HMMConfig(EMConfig):
 
 
 class HMM(LabelModel):
-    """The truth is a Markov chain, and each source a noisy channel that reads it.
+    """Hidden Markov model: the true labels are a Markov chain, and every source is a noisy observation of them.
 
-    p(x, z) = prod_t Psi[z(t-1), z(t)] prod_k Phi[k, z(t), x_k(t)], abstaining sources left out,
-    an O weighted by `silence` (a power of its factor), a coarse vote the sum of what it allows.
-    EM maximises log p(x) plus Dirichlet priors: xi and gamma by forward-backward, then
-    Psi ~ sum xi + 1 over legal moves and Phi ~ expected counts + prior * start. Labels are the
-    best path, spans carry their exact posterior probability. Several streams as in Lison et al.
+    p(x, z) = prod_t Psi[z(t-1), z(t)] prod_k Phi[k, z(t), x_k(t)]. Abstentions drop out of the product, the factor of
+    an unmarked token is raised to the power `silence`, and the factor of a coarse vote is the sum over the labels that
+    it allows. EM maximizes log p(x) plus Dirichlet priors: xi and gamma by forward-backward, then Psi ~ sum xi + 1
+    over legal transitions and Phi ~ expected counts + prior * initial counts. Labels are the Viterbi path; spans carry
+    their exact posterior probability. Several observation streams as in Lison et al.
     2020, "Named Entity Recognition without Labelled Data: A Weak Supervision Approach".
 
     >>> data = Dataset.from_spans(
@@ -108,8 +144,10 @@ class HMM(LabelModel):
     summary = "hidden Markov model with one observation stream per source"
     supports_coarse = True
 
-    def _fit(self, train: Dataset, valid: Dataset | None, previous: Params | None) -> Params:
-        """EM from labels of a simple vote, or on from an earlier fit."""
+    def _fit(
+        self, train: Dataset, valid: Dataset | None, previous: Params | None, checkpoint_dir: Path | None
+    ) -> tuple[Params, Diagnostics]:
+        """EM from the labels of a simple vote, or from the parameters of an earlier fit."""
         warn_unused_sources(train, self.name)
         votes = sparsify_votes(train.votes)
         labels = initial_labels(train.without_coarse(), self.config.start)
@@ -123,24 +161,24 @@ class HMM(LabelModel):
         results = [self._run_em(params, prior, train, votes) for params in starts]
         best, trace = max(results, key=lambda result: result[1].objective[-1])
         self._warn_unsupported_entities(best, train)
-        return best.to_arrays() | insides.initial_emission(starts[0].emission) | trace.learning_curve()
+        return best.to_arrays(), trace.diagnostics(emission=best.emission, initial_emission=starts[0].emission)
 
     def _infer(self, params: Params, data: Dataset) -> LabelOutput:
-        """Best paths, marginals, and exact probabilities of the spans found."""
+        """Viterbi labels, marginals, and exact posteriors of the predicted spans."""
         hmm_params = HMMParams.from_arrays(params)
         log_emission = hmm_params.log_emission(data.allowed_labels())
         evidence = log_evidence(sparsify_votes(data.votes), log_emission, num_threads=self.config.threads)
-        return LabelOutput(*decode(safe_log(hmm_params.transition), evidence, data, self.config.threads))
+        return decode(safe_log(hmm_params.transition), evidence, data, self.config.threads)
 
     def _reliability(self, params: Params, train: Dataset, output: LabelOutput) -> RecallPrecision:
-        """As the emissions have it, an O counted in full again."""
+        """From the emissions, with an unmarked token counted in full."""
         emission = params["emissions"].copy()
         emission[:, :, 0] /= params["silence"][:, None]
         emission /= emission.sum(axis=2, keepdims=True)
         return emission_reliability(emission, params["mass"])
 
     def _initial_counts(self, train: Dataset, votes: SparseVotes, weighted_labels: WeightedLabels) -> HMMParams:
-        """Counts of moves and emissions by these labels."""
+        """Counts of transitions and emissions given these labels."""
         fine, unmarked_is_abstain = train.without_coarse(), train.quiet()
         weight = self.config.silence
         if weight is None:
@@ -165,7 +203,7 @@ class HMM(LabelModel):
         return np.where(train.quiet(), self.config.prior, OUTSIDE_PRIOR_STRENGTH)
 
     def _allowed_transitions(self, data: Dataset) -> NDArray[np.bool_]:
-        """Which moves are possible: into types that somebody marks, and legal if so set."""
+        """Transitions into types that some source votes for, and legal ones if so set.  -> (L, L)"""
         voted = np.append(True, np.repeat(voted_types(data), 2))
         allowed: NDArray[np.bool_] = (data.fine_tags.legal_transitions | (not self.config.legal)) & voted
         return allowed
@@ -176,7 +214,7 @@ class HMM(LabelModel):
         return replace(chain, emission=emissions / emissions.sum(axis=2, keepdims=True))
 
     def _warn_unsupported_entities(self, params: HMMParams, train: Dataset) -> None:
-        """Say so where many of the entities are where no source marks anything."""
+        """Warn if many of the entities are where no source marks anything."""
         num_marked = np.logical_or.reduce(entity_votes(train), axis=1).sum()
         if params.label_counts[1:].sum() > MAX_ENTITY_RATIO * num_marked:
             warnings.warn(
@@ -189,7 +227,7 @@ class HMM(LabelModel):
     def _expected_emission_counts(
         self, votes: SparseVotes, marginals: Array, params: HMMParams, allowed: NDArray[np.bool_]
     ) -> NDArray[np.float64]:
-        """How often each source is expected to have said what.  -> (K, L, L)"""
+        """Expected counts of votes by source and label.  -> (K, L, L)"""
         threads, symbols = self.config.threads, len(allowed)
         counts = expected_emission_counts(votes, marginals, num_symbols=symbols, num_threads=threads)
         counts[:, :, 0] *= params.unmarked_weight[:, None]
@@ -198,7 +236,7 @@ class HMM(LabelModel):
     def _run_em(
         self, initial: HMMParams, prior: NDArray[np.float64], train: Dataset, votes: SparseVotes
     ) -> tuple[HMMParams, EMTrace]:
-        """EM from one start; the chain, and how the objective rose."""
+        """EM from one initial value.  -> parameters, trace of the objective"""
         allowed_transitions, allowed = self._allowed_transitions(train), train.allowed_labels()
 
         def step(params: HMMParams) -> tuple[HMMParams, float]:

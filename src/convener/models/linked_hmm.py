@@ -1,50 +1,87 @@
-"""Linked hidden Markov model: some sources say which neighbours belong together."""
+"""Linked hidden Markov model: some sources vote on which neighbouring tokens belong together."""
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from convener import insides
-from convener.data import Dataset
+from convener.data.dataset import Dataset
+from convener.data.diagnostics import Diagnostics
 from convener.errors import ConfigError, ConvenerWarning, DataError
-from convener.kernels.chain import forward_backward
-from convener.kernels.evidence import log_evidence, sparsify_votes
-from convener.kernels.links import (
-    continues_span,
-    extend_over_links,
-    link_evidence,
-    linked_transition_logits,
-)
-from convener.models.base import (
-    LabelModel,
-    LabelOutput,
-    Params,
-    RecallPrecision,
-    warn_unused_sources,
-)
-from convener.models.hmm import HMM, HMMConfig
+from convener.inference.chain import default_log_initial, forward_backward
+from convener.inference.coarse import extend_over_links
+from convener.inference.decoding import decode
+from convener.inference.evidence import log_evidence, sparsify_votes
+from convener.models.base import LabelModel, LabelOutput, RecallPrecision, warn_unused_sources
+from convener.models.em import EMTrace, run_em
+from convener.models.fitted import Params
+from convener.models.hmm import HMM, HMMConfig, HMMParams
+from convener.models.initialization import complete_coarse_spans
 from convener.models.majority_vote import initial_labels
-from convener.train.chain import HMMParams, decode, default_log_initial
-from convener.train.em import EMTrace, run_em
-from convener.train.heard import complete_coarse_spans
+
+
+def continues_span(num_labels: int) -> NDArray[np.bool_]:
+    """Transitions that keep two tokens together: into I-x within a span, or from O to O.  -> (L, L)"""
+    same = np.zeros((num_labels, num_labels), bool)
+    same[0, 0] = True
+    for b_label in range(1, num_labels, 2):
+        same[b_label : b_label + 2, b_label + 1] = True
+    return same
+
+
+def link_evidence(links: NDArray[np.bool_], accuracy: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Log-evidence of the links at each token for its belonging to the token before.
+
+    links (N, J), accuracy (J,) -> (N, 2): log p(links | together), log p(links | apart)
+    """
+    return np.stack([links @ np.log(accuracy), links @ np.log1p(-accuracy)], axis=1)
+
+
+def linked_transition_logits(
+    transition: NDArray[np.float64],
+    link_log_likelihood: NDArray[np.float64],
+    log_evidence: NDArray[np.float32],
+    offsets: NDArray[np.int64],
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Transition logits and evidence of the chain p(z(t) | z(t-1)) p(links(t) | z(t-1), z(t)) p(x(t) | z(t)).
+
+    Rows of logits are normalized when they are used; the normalizer of a row is added to the evidence of the token
+    before, so that the product is exact. A link at the first token of a sentence is ignored.
+    -> logits (N, L, L), evidence (N, L)
+    """
+    first = offsets[:-1][np.diff(offsets) > 0]
+    link_terms = link_log_likelihood.astype(np.float32)
+    link_terms[first] = 0
+    with np.errstate(divide="ignore"):
+        logits = np.log(transition).astype(np.float32) + np.where(
+            continues_span(len(transition)), link_terms[:, :1, None], link_terms[:, 1:, None]
+        )
+    top = logits.max(axis=2)
+    log_norm = top + np.log(np.exp(logits - top[:, :, None]).sum(axis=2))
+    adjusted_evidence = log_evidence.copy()
+    adjusted_evidence[:-1] += log_norm[1:]
+    last = offsets[1:][np.diff(offsets) > 0] - 1
+    inner = last[last + 1 < len(adjusted_evidence)]
+    adjusted_evidence[inner] = log_evidence[inner]  # the next row belongs to another sentence
+    return logits, adjusted_evidence
 
 
 @dataclass(frozen=True, kw_only=True)
 class LinkedHMMConfig(HMMConfig):
-    """Settings of the linked hidden Markov model, beside those of the plain one."""
+    """Settings of the linked hidden Markov model, in addition to those of `hmm`."""
 
     prefix: str = "link-"
-    """Sources whose names begin so are linking sources."""
+    """Prefix of the names of linking sources."""
     both: bool = False
-    """Let linking sources also vote for the type of their spans, as any other source."""
+    """Whether linking sources also vote for the type of their spans."""
     accuracy: float = 0.9
-    """How often a link is presumed right."""
+    """Prior accuracy of a link, in (0, 1)."""
     links: float = 100.0
-    """So many links that presumption is worth."""
+    """Weight of that prior in pseudo-links; 0 switches it off."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -55,12 +92,12 @@ class LinkedHMMConfig(HMMConfig):
 
 
 class LinkedHMM(HMM):
-    """A hidden Markov model that also hears which neighbours belong together.
+    """Hidden Markov model with votes on which neighbouring tokens belong together.
 
     Inside a span of a linking source each token is linked to the one before it; the span's type
     is ignored, and elsewhere the source abstains. A link of source k holds with probability a_k:
     p(link | z(t-1), z(t)) = a_k if the two labels belong to one span or both are O, else 1 - a_k.
-    The other sources emit as in the plain model. EM learns moves, emissions and a_k. After
+    The other sources emit as in `hmm`. EM learns transitions, emissions and a_k. After
     Safranchik, Luo, Bach 2020, "Weakly Supervised Sequence Tagging from Noisy Rules" (WISER).
 
     >>> data = Dataset.from_spans(
@@ -78,14 +115,16 @@ class LinkedHMM(HMM):
     Config = LinkedHMMConfig
     summary = "hidden Markov model with sources that link neighbouring tokens"
 
-    def _fit(self, train: Dataset, valid: Dataset | None, previous: Params | None) -> Params:
-        """EM from simple labels of the tagging sources, grown over the links."""
+    def _fit(
+        self, train: Dataset, valid: Dataset | None, previous: Params | None, checkpoint_dir: Path | None
+    ) -> tuple[Params, Diagnostics]:
+        """EM from the labels of a simple vote of the tagging sources, extended over links."""
         tagging, links = self._split_sources(train)
         warn_unused_sources(tagging, self.name)
         votes = sparsify_votes(tagging.votes)
         if not links.any():
             warnings.warn(
-                f"{self.name}: no source {self.config.prefix}... links anything; this is the hmm",
+                f"{self.name}: no source named {self.config.prefix}... links anything; the model equals hmm",
                 ConvenerWarning,
                 stacklevel=3,
             )
@@ -93,7 +132,7 @@ class LinkedHMM(HMM):
         baseline = initial_labels(tagging.without_coarse(), self.config.start)
         labels = extend_over_links(baseline, linked, tagging.offsets)
         initial = self._initial_counts(tagging, votes, complete_coarse_spans(tagging, labels))
-        # Where no link is heard, nothing says that a span ends: moves keep to their start, too.
+        # Without links nothing tells where a span ends: transitions keep their initial counts as a prior.
         prior = replace(
             initial,
             transition=initial.transition * links.any(),
@@ -103,38 +142,35 @@ class LinkedHMM(HMM):
         accuracy = np.full(links.shape[1], self.config.accuracy)
         if previous is not None:
             params, accuracy = HMMParams.from_arrays(previous), previous["accuracy"]
-        initial_diagnostics = insides.initial_emission(params.emission)
+        initial_emission = params.emission
         best, trace = self._run_linked_em(params, accuracy, prior, tagging, links)
-        return best[0].to_arrays() | {"accuracy": best[1]} | initial_diagnostics | trace.learning_curve()
+        diagnostics = trace.diagnostics(emission=best[0].emission, initial_emission=initial_emission)
+        return best[0].to_arrays() | {"accuracy": best[1]}, replace(diagnostics, sources=tagging.sources)
 
     def _infer(self, params: Params, data: Dataset) -> LabelOutput:
-        """Best paths, marginals and span probabilities with the links heard."""
+        """Viterbi labels, marginals and span posteriors, with the links as evidence."""
         tagging, links = self._split_sources(data)
         transition_logits, evidence = self._potentials(
             HMMParams.from_arrays(params), params["accuracy"], tagging, links
         )
-        return LabelOutput(*decode(transition_logits, evidence, data, self.config.threads))
+        return decode(transition_logits, evidence, data, self.config.threads)
 
     def _reliability(self, params: Params, train: Dataset, output: LabelOutput) -> RecallPrecision:
-        """Counted against the posterior: a link says nothing of types."""
+        """Counted against the posterior: a link tells nothing about types."""
         return LabelModel._reliability(self, params, train, output)
 
-    def diagnostics(self) -> insides.Diagnostics:
-        """What the fit left to look at; only tagging sources have emissions."""
-        return insides.Diagnostics.from_params(self._tagging_sources(self.fitted.used_sources), self.fitted.params)
-
     def _tagging_sources(self, sources: tuple[str, ...]) -> tuple[str, ...]:
-        """The sources whose tags are heard."""
+        """The sources that vote for types."""
         links_vote, prefix = self.config.both, self.config.prefix
         return tuple(name for name in sources if links_vote or not name.startswith(prefix))
 
     def _split_sources(self, data: Dataset) -> tuple[Dataset, NDArray[np.bool_]]:
-        """The data with tagging sources only, and where the others link a token.  -> (N, J)"""
+        """The data with tagging sources only, and the links of the others (N, J)."""
         is_linking = [name.startswith(self.config.prefix) for name in data.sources]
         tagging_sources = self._tagging_sources(data.sources)
         if not tagging_sources:
             raise DataError(
-                f"{self.name}: every source is a linking one ({self.config.prefix}...); at least one must tag"
+                f"{self.name}: all sources are linking sources ({self.config.prefix}...); one must vote for types"
             )
         votes = data.votes[:, is_linking]
         return data.select_sources(tagging_sources), (votes > 0) & (votes % 2 == 0)
@@ -146,7 +182,7 @@ class LinkedHMM(HMM):
         data: Dataset,
         links: NDArray[np.bool_],
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Moves (N, L, L) as logits and evidence (N, L), both with the links in them."""
+        """Transition logits (N, L, L) and evidence (N, L), with the links."""
         log_emission = params.log_emission(data.allowed_labels())
         evidence = log_evidence(sparsify_votes(data.votes), log_emission, num_threads=self.config.threads)
         return linked_transition_logits(params.transition, link_evidence(links, accuracy), evidence, data.offsets)

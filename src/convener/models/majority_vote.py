@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.data import Dataset
-from convener.kernels import vote
-from convener.kernels.overlap import resolve_overlaps
-from convener.models.base import LabelModel, LabelOutput, ModelConfig, Params
-from convener.spans import Spans
-from convener.train.tokens import labels_from_classes
+from convener.data.alignment import resolve_overlaps
+from convener.data.dataset import Dataset
+from convener.data.diagnostics import Diagnostics
+from convener.data.spans import Spans
+from convener.inference import voting
+from convener.models.base import LabelModel, LabelOutput, ModelConfig
+from convener.models.em import labels_from_classes
+from convener.models.fitted import Params
 
 DEFAULT_PRECISION = 0.95
-"""Precision of a source of which nobody says it, beside others of which it is known."""
+"""Precision of a source whose own is not known, where that of others is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,20 +27,20 @@ class MajorityVoteConfig(ModelConfig):
     """Settings of majority vote."""
 
     scheme: Literal["io", "bio", "span"] = "io"
-    """io: each token by entity type, runs are spans. bio: each token by label, then repaired.
+    """io: vote by entity type at each token; runs of a type are spans. bio: vote by label at each token, then repaired.
     span: the union of all spans, longest first, then leftmost."""
     ties: Literal["last", "first", "random"] | None = None
-    """Which type or label wins a tie. By default the last in order for tokens, the first for
-    spans. Random depends on seed, place and votes only, so a sentence is judged alone."""
+    """Which type or label wins a tie: by default the last in order for tokens, the first for spans. "random" depends
+    on seed, position and votes only, so that the labels of a sentence do not depend on other sentences."""
 
 
 class MajorityVote(LabelModel):
-    """What most sources say.
+    """The type or label that most sources vote for.
 
     In the IO scheme every vote for an entity counts for its type, c(t, x) = number of sources
     whose vote at t is B-x or I-x; y(t) = argmax_x c(t, x), O where nobody votes; maximal runs of
-    one type are spans. O votes only for sources whose silence is "abstain": for the others it is
-    the absence of an opinion. Probabilities are shares of the votes.
+    one type are spans. An unmarked token is a vote for O only if the source votes O where it marks nothing.
+    Probabilities are shares of the votes.
 
     >>> data = Dataset.from_spans(
     ...     ["PER", "LOC"],
@@ -52,31 +55,33 @@ class MajorityVote(LabelModel):
     keeps_duplicate_sources = True
     summary = "what most sources say; in the IO scheme, in BIO, or by span"
 
-    def _fit(self, train: Dataset, valid: Dataset | None, previous: Params | None) -> Params:
-        """Nothing to learn."""
-        return {}
+    def _fit(
+        self, train: Dataset, valid: Dataset | None, previous: Params | None, checkpoint_dir: Path | None
+    ) -> tuple[Params, Diagnostics]:
+        """A vote has no parameters."""
+        return {}, Diagnostics()
 
     def _infer(self, params: Params, data: Dataset) -> LabelOutput:
-        """Vote in the chosen scheme."""
+        """Vote in the configured scheme."""
         opinions, scheme = data.opinions(), self.config.scheme
         if scheme == "bio":
-            counts = vote.label_counts(data.votes, opinions, len(data.tags))
+            counts = voting.label_counts(data.votes, opinions, len(data.tags))
         else:
-            counts = vote.type_counts(data.votes, opinions, len(data.tags.types))
+            counts = voting.type_counts(data.votes, opinions, len(data.tags.types))
         vote_shares = _vote_shares(counts)
         if scheme == "span":
             labels = self._union_labels(data)
-            return LabelOutput(labels, vote.type_to_label_probabilities(vote_shares, labels))
-        return LabelOutput(*labels_from_classes(self._winning_class(counts, data), vote_shares, data, scheme))
+            return LabelOutput(labels, voting.type_to_label_probabilities(vote_shares, labels))
+        return labels_from_classes(self._winning_class(counts, data), vote_shares, data, scheme)
 
     def _winning_class(self, counts: NDArray[np.int32], data: Dataset) -> NDArray[np.int64]:
         tie_break = self.config.ties or "last"
         if tie_break == "last":
-            return vote.argmax_last(counts)
+            return voting.argmax_last(counts)
         if tie_break == "first":
-            return vote.argmax_first(counts)
+            return voting.argmax_first(counts)
         position = np.arange(len(counts)) - np.repeat(data.offsets[:-1], data.lengths)
-        return vote.argmax_random(counts, position, self.config.seed)
+        return voting.argmax_random(counts, position, self.config.seed)
 
     def _union_labels(self, data: Dataset) -> NDArray[np.int16]:
         """Labels of the union of all sources' spans, longest first."""
@@ -85,17 +90,16 @@ class MajorityVote(LabelModel):
         if self.config.ties == "last":
             preference = -preference
         elif self.config.ties == "random":
-            preference = vote.hash_ints(preference + spans.start * 64, self.config.seed)
-        kept = vote.union_spans(spans.sentence, spans.start, spans.end, preference)
+            preference = voting.hash_ints(preference + spans.start * 64, self.config.seed)
+        kept = voting.union_spans(spans.sentence, spans.start, spans.end, preference)
         return data.tags.labels(spans.take(kept), data.offsets)
 
 
 def baseline_labels(data: Dataset, method: Literal["union", "majority"] | None = None) -> NDArray[np.int16]:
-    """Labels for other models to start from: the union of all spans, or majority vote by type.
+    """Labels of a simple vote: the union of all spans, or majority vote by type.  -> (N,)
 
-    By default the union where every source's silence is O: each of them misses most. Where the
-    precision of a source is known, spans of the more precise ones come first, and its vote counts
-    by its odds.
+    By default the union if every source marks only what it knows: each of them misses most. If the precision of a
+    source is known, spans of more precise sources take precedence, and votes are weighted by their odds.
     """
     method = method or ("union" if set(data.silence) <= {"O"} else "majority")
     if method == "union":
@@ -104,15 +108,15 @@ def baseline_labels(data: Dataset, method: Literal["union", "majority"] | None =
 
 
 def initial_labels(data: Dataset, method: Literal["union", "majority"] | None = None) -> NDArray[np.int16]:
-    """Simple labels, with spans that begin where most sources begin one."""
-    counts = vote.label_counts(data.votes, data.opinions(), len(data.tags))
-    return vote.split_where_majority_begins(baseline_labels(data, method), counts)
+    """Initial labels of other models: `baseline_labels`, with spans split where most sources begin one.  -> (N,)"""
+    counts = voting.label_counts(data.votes, data.opinions(), len(data.tags))
+    return voting.split_where_majority_begins(baseline_labels(data, method), counts)
 
 
 def union_labels(data: Dataset) -> NDArray[np.int16]:
     """Labels of the union of all sources' spans.
 
-    The most precise first, then the longest, the leftmost, and the type that most sources name.
+    The most precise source first, then the longest span, the leftmost, and the type with the most votes.
     """
     spans_by_source = [data.tags.spans(column, data.offsets) for column in data.votes.T]
     rows = [np.stack([s.sentence, s.start, s.end, s.type], axis=1) for s in spans_by_source]
@@ -128,7 +132,7 @@ def union_labels(data: Dataset) -> NDArray[np.int16]:
 
 def _support(spans: Spans, data: Dataset) -> NDArray[np.int64]:
     """Votes for each span's type on all of its tokens.  -> (S,)"""
-    counts = vote.type_counts(data.votes, data.opinions(), len(data.tags.types))
+    counts = voting.type_counts(data.votes, data.opinions(), len(data.tags.types))
     cumulative = np.concatenate([np.zeros_like(counts[:1]), np.cumsum(counts, axis=0, dtype=np.int64)])
     sentence_start, column = data.offsets[spans.sentence], spans.type.astype(np.int64) + 1
     support: NDArray[np.int64] = (
@@ -142,14 +146,14 @@ def _majority_labels(data: Dataset) -> NDArray[np.int16]:
 
 
 def _weighted_majority_labels(data: Dataset) -> NDArray[np.int16]:
-    """Majority vote by type, each vote weighed by the odds that it is right."""
-    weights = vote.odds(data.prior_precision_or(DEFAULT_PRECISION))
-    counts = vote.weighted_counts((data.votes + 1) // 2, data.opinions(), weights, len(data.tags.types) + 1)
-    return vote.type_runs_to_bio(vote.argmax_last(counts), data.offsets)
+    """Majority vote by type, with votes weighted by the odds that they are correct."""
+    weights = voting.odds(data.prior_precision_or(DEFAULT_PRECISION))
+    counts = voting.weighted_counts((data.votes + 1) // 2, data.opinions(), weights, len(data.tags.types) + 1)
+    return voting.type_runs_to_bio(voting.argmax_last(counts), data.offsets)
 
 
 def unique_spans(spans_by_source: list[Spans], offsets: NDArray[np.int64]) -> Spans:
-    """Every span that occurs in any part, once, in the order of the text."""
+    """The distinct spans of all parts, in the order of the text."""
     position, length, type_id = np.concatenate(
         [np.zeros((3, 0), np.int64)]
         + [np.stack([offsets[s.sentence] + s.start, s.end - s.start, s.type]) for s in spans_by_source],
@@ -165,7 +169,7 @@ def unique_spans(spans_by_source: list[Spans], offsets: NDArray[np.int64]) -> Sp
 
 
 def _vote_shares(counts: NDArray[np.int32]) -> NDArray[np.float32]:
-    """Shares of the votes; all on O where nobody voted."""
+    """Shares of the votes; all on O at tokens without votes."""
     counts = counts.copy()
     counts[~counts.any(axis=1), 0] = 1
     vote_shares: NDArray[np.float32] = counts / counts.sum(axis=1, keepdims=True, dtype=np.float32)

@@ -1,22 +1,24 @@
-"""Snorkel's label model: one accuracy for every source, learned from agreement."""
+"""Snorkel's label model: one accuracy per source, estimated from agreement."""
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.data import Dataset
+from convener.data.dataset import Dataset
+from convener.data.diagnostics import Diagnostics
 from convener.errors import ConfigError, ConvenerWarning
-from convener.kernels import tokenwise
-from convener.kernels.evidence import expected_emission_counts, sparsify_votes
-from convener.kernels.vote import odds
-from convener.models.base import EMConfig, LabelModel, LabelOutput, Params, warn_unused_sources
-from convener.train.em import run_em
-from convener.train.tokens import labels_from_classes
+from convener.inference import evidence
+from convener.inference.evidence import expected_emission_counts, sparsify_votes
+from convener.inference.voting import odds
+from convener.models.base import LabelModel, LabelOutput, warn_unused_sources
+from convener.models.em import EMConfig, labels_from_classes, run_em
+from convener.models.fitted import Params
 
 Array = NDArray[np.float64]
 # How far above chance an accuracy stays.
@@ -28,15 +30,15 @@ class SnorkelConfig(EMConfig):
     """Settings of Snorkel's label model."""
 
     scheme: Literal["io", "bio"] = "io"
-    """io: classes are O and the entity types, runs are spans. bio: classes are labels."""
+    """Classes are O and the entity types, with runs of a type as spans ("io"), or the BIO labels ("bio")."""
     balance: Literal["uniform", "learned"] = "uniform"
-    """How probable each class is where somebody speaks: all alike, or as learned. Learned balance
-    makes the frequent class swallow the rare one, O above all."""
+    """Class balance at tokens with votes: uniform, or learned. A learned balance lets frequent classes absorb rare
+    ones."""
     accuracy: float = 0.8
-    """What is presumed of a source before it is heard, unless its precision is known. In (0, 1)."""
+    """Prior accuracy of a source whose precision is not known, in (0, 1)."""
     strength: float = 100.0
-    """How many votes that presumption is worth. Sources seldom err independently, so agreement
-    flatters them, and weights far apart let one of them overrule the rest."""
+    """Weight of that prior in pseudo-votes. Errors of sources are correlated, so agreement overestimates their
+    accuracy, and very different weights let one source overrule the rest."""
     steps: int = 100
 
     def __post_init__(self) -> None:
@@ -48,28 +50,27 @@ class SnorkelConfig(EMConfig):
 
 
 class AccuracyCounts(NamedTuple):
-    """How often each class is true (C,), and how often each source is right and wrong (K,)."""
+    """Expected counts of the classes (C,), and of correct and incorrect votes of each source (K,)."""
 
     classes: Array
     correct: Array
     incorrect: Array
 
     def add(self, other: AccuracyCounts) -> AccuracyCounts:
-        """Both together."""
+        """The sum of both counts."""
         return AccuracyCounts(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
 
     def log_probs(self) -> AccuracyCounts:
-        """Log-probabilities of the classes, of being right and of being wrong.
+        """Log-probabilities of the classes, of a correct and of an incorrect vote.
 
-        No source is worse than chance, the best accuracy under that bound being the bound: so a
-        vote never counts against what it says.
+        Accuracies are at least chance, so that a vote never counts against its own class.
         """
         balance = self.classes / self.classes.sum()
         accuracy = np.maximum(self.correct / (self.correct + self.incorrect), 1 / len(balance) + _MIN_MARGIN)
         return AccuracyCounts(np.log(balance), np.log(accuracy), np.log1p(-accuracy))
 
     def log_confusion(self) -> Array:
-        """What `logs` says of every class: errors are spread evenly.  -> (K, C, C)"""
+        """Log-confusion matrices with errors spread evenly over the other classes.  -> (K, C, C)"""
         num_classes = len(self.classes)
         is_correct = np.eye(num_classes, dtype=bool)
         incorrect = self.incorrect - np.log(num_classes - 1)
@@ -77,14 +78,13 @@ class AccuracyCounts(NamedTuple):
 
 
 class Snorkel(LabelModel):
-    """Votes weighed by the accuracy of each source, learned without gold from their agreement.
+    """Votes weighted by the accuracy of each source, which is estimated from agreement.
 
-    The true class of a token is z ~ pi. Source k speaks or not whatever z is; where it speaks it
-    is right with probability a_k, and any other of the C classes is equally likely:
-    p(z = i | votes) ~ pi[i] exp(sum of w_k over the sources that say i), with the weights
-    w_k = log(a_k (C - 1) / (1 - a_k)). Expectation maximisation of log p(votes), summed over z,
-    with a Beta prior on a_k, which decides where fewer than three sources overlap. Only opinions
-    count: an O of a source whose silence is O is none. Where nobody speaks the label is O.
+    The true class of a token is z ~ pi. Whether source k votes does not depend on z; its vote is correct with
+    probability a_k, and every other of the C classes is equally likely:
+    p(z = i | votes) ~ pi[i] exp(sum of w_k over the sources that vote i), with w_k = log(a_k (C - 1) / (1 - a_k)).
+    EM maximizes log p(votes) with a Beta prior on a_k, which decides where fewer than three sources overlap. Unmarked
+    tokens of sources that mark only what they know are abstentions. Tokens without votes have the label O.
 
     Ratner et al., 2017: Snorkel: rapid training data creation with weak supervision. VLDB 11(3).
     Ratner et al., 2019: Training complex models with multi-task weak supervision. AAAI.
@@ -105,8 +105,10 @@ class Snorkel(LabelModel):
     Config = SnorkelConfig
     summary = "votes weighed by accuracies learned from agreement, token by token"
 
-    def _fit(self, train: Dataset, valid: Dataset | None, previous: Params | None) -> Params:
-        """Expectation maximisation from the majority's shares; an earlier fit's counts are kept."""
+    def _fit(
+        self, train: Dataset, valid: Dataset | None, previous: Params | None, checkpoint_dir: Path | None
+    ) -> tuple[Params, Diagnostics]:
+        """EM from the shares of the votes; the counts of an earlier fit are a prior."""
         warn_unused_sources(train, self.name)
         class_votes = self._class_votes(train)
         class_votes = class_votes[(class_votes >= 0).any(axis=1)]
@@ -121,14 +123,14 @@ class Snorkel(LabelModel):
         if previous is None:
             accuracies = train.prior_precision_or(self.config.accuracy)
             weights = odds(accuracies) / odds(np.array([self.config.accuracy]))
-            initial = count(tokenwise.vote_shares(class_votes, num_classes, weights))
+            initial = count(evidence.vote_shares(class_votes, num_classes, weights))
             prior = self._prior_counts(accuracies, num_classes)
         else:
             initial = prior = AccuracyCounts(previous["classes"], previous["right"], previous["wrong"])
 
         def step(counts: AccuracyCounts) -> tuple[AccuracyCounts, float]:
             log_probs = counts.log_probs()
-            posterior, value = tokenwise.class_posterior(votes, log_probs.log_confusion(), log_probs.classes)
+            posterior, value = evidence.class_posterior(votes, log_probs.log_confusion(), log_probs.classes)
             value += float(sum((a * b).sum() for a, b in zip(prior, log_probs, strict=True)))
             return prior.add(count(posterior)), value / max(1, len(class_votes))
 
@@ -139,43 +141,43 @@ class Snorkel(LabelModel):
             limits=self.config,
         )
         learned = {"classes": best.classes, "right": best.correct, "wrong": best.incorrect}
-        return learned | trace.learning_curve()
+        return learned, trace.diagnostics()
 
     def _infer(self, params: Params, data: Dataset) -> LabelOutput:
-        """The class with the most weight at each token; runs of a type are spans."""
+        """The class with the largest weight at each token; runs of a type are spans."""
         log_probs = AccuracyCounts(params["classes"], params["right"], params["wrong"]).log_probs()
         class_votes = self._class_votes(data)
         voted = np.flatnonzero((class_votes >= 0).any(axis=1))
         posterior = np.zeros((len(class_votes), self._num_classes(data)))
         posterior[:, 0] = 1
-        posterior[voted], _ = tokenwise.class_posterior(
+        posterior[voted], _ = evidence.class_posterior(
             sparsify_votes(class_votes[voted]), log_probs.log_confusion(), log_probs.classes
         )
-        best_class = tokenwise.most_probable_class(posterior)
-        return LabelOutput(*labels_from_classes(best_class, posterior, data, self.config.scheme))
+        best_class = evidence.most_probable_class(posterior)
+        return labels_from_classes(best_class, posterior, data, self.config.scheme)
 
     def _class_votes(self, data: Dataset) -> NDArray[np.int16]:
-        """Opinions as classes, -1 where there is none.  -> (N, K)"""
+        """Votes as classes, -1 for an abstention.  -> (N, K)"""
         opinions = np.where(data.opinions(), data.votes, np.int16(-1))
-        return tokenwise.to_type_votes(opinions) if self.config.scheme == "io" else opinions
+        return evidence.to_type_votes(opinions) if self.config.scheme == "io" else opinions
 
     def _num_classes(self, data: Dataset) -> int:
         return 1 + len(data.tags.types) if self.config.scheme == "io" else len(data.tags)
 
     def _class_counts(self, posterior: Array) -> Array:
-        """What is counted of the classes.  (N, C) -> (C,)"""
+        """Expected counts of the classes.  (N, C) -> (C,)"""
         if self.config.balance == "uniform":
             return np.zeros(posterior.shape[1])
         total: Array = posterior.sum(axis=0)
         return total
 
     def _prior_counts(self, accuracies: Array, num_classes: int) -> AccuracyCounts:
-        """Counts beforehand.  accuracies (K,)"""
+        """Prior counts.  accuracies (K,)"""
         correct = self.config.strength * accuracies
         return AccuracyCounts(np.ones(num_classes), correct, self.config.strength - correct)
 
     def _warn_no_disagreement(self, data: Dataset, class_votes: NDArray[np.int16]) -> None:
-        """Say so where no two opinions could differ."""
+        """Warn if no token has two votes that could differ."""
         classes = np.unique(class_votes[class_votes >= 0])
         if len(classes) == 1:
             names = ("O", *data.tags.types) if self.config.scheme == "io" else data.tags.names

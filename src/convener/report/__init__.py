@@ -1,4 +1,4 @@
-"""What can be looked at: the report of a run as one page, the viewer, figures as files."""
+"""Reports of fitted label models: HTML page, viewer, figures as files."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from convener.data import Dataset
-from convener.io.files import atomic_write
-from convener.report.account import ReportableModel, RunSummary, summarize_run
-from convener.report.story import render_report
+from convener.data.dataset import Dataset
+from convener.report.html import render_report
+from convener.report.run_summary import ReportableModel, RunSummary, summarize_run
+from convener.storage import atomic_write
 
 __all__ = ["RunSummary", "render_report", "summarize_run", "write_report"]
 
@@ -22,14 +22,14 @@ def write_report(
     title: str = "",
     run_info: Mapping[str, Any] | None = None,
 ) -> RunSummary:
-    """Write one HTML file that shows what a fitted model makes of some data.
+    """Write a self-contained HTML report of a fitted model on some data; returns its content.
 
     >>> from tempfile import mkdtemp
     >>> import convener as cv
     >>> corpus = cv.demo.load_corpus()
     >>> path = Path(mkdtemp()) / "report.html"
-    >>> account = write_report(cv.MajorityVote().fit(corpus.train), corpus.valid, path)
-    >>> path.is_file(), account.recommendations[0].source in corpus.train.sources
+    >>> summary = write_report(cv.MajorityVote().fit(corpus.train), corpus.valid, path)
+    >>> path.is_file(), summary.recommendations[0].source in corpus.train.sources
     (True, True)
     """
     summary = summarize_run(model, data, title=title, run_info=run_info)

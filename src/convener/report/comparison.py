@@ -1,4 +1,4 @@
-"""Several models on the same data: side by side, and where they disagree."""
+"""HTML page that compares several models on the same data."""
 
 from __future__ import annotations
 
@@ -8,30 +8,29 @@ from typing import Any
 
 import numpy as np
 
-from convener.data import Dataset
+from convener.data.dataset import Dataset
+from convener.data.predictions import Predictions
+from convener.data.tables import PERCENT, Table
 from convener.errors import ConfigError
-from convener.evaluate import Evaluation, evaluate, score_spans
-from convener.evaluate import compare_predictions as paired
-from convener.predictions import Predictions
-from convener.report.account import majority_vote_labels
-from convener.report.drawings import nonempty_bins
-from convener.report.figures import Heatmap, ReliabilityDiagram
-from convener.report.page import render_page
-from convener.report.sheet import build_sentence_index
-from convener.tables import PERCENT, Table
+from convener.evaluation.evaluation import Evaluation, compare_predictions, evaluate
+from convener.evaluation.metrics import score_spans
+from convener.report.figures import Heatmap, ReliabilityDiagram, nonempty_bins
+from convener.report.html import render_page
+from convener.report.run_summary import majority_vote_labels
+from convener.report.sentence_index import build_sentence_index
 
 METRICS = ("precision", "recall", "F1")
 
 
-def render_comparison(data: Dataset, predictions: Mapping[str, Predictions], *, title: str = "Models compared") -> str:
-    """One page with all answers, by the names they are to have."""
+def render_comparison(data: Dataset, predictions: Mapping[str, Predictions], *, title: str = "Model comparison") -> str:
+    """HTML page that compares predictions, given by display name."""
     if len(predictions) < 2:
-        raise ConfigError(f"a comparison needs two models or more, got {len(predictions)}")
-    parts = (data, *(answer.data for answer in predictions.values()))
-    types = tuple(dict.fromkeys(name for part in parts for name in part.fine_tags.types))
+        raise ConfigError(f"a comparison needs at least two models, got {len(predictions)}")
+    datasets = (data, *(item.data for item in predictions.values()))
+    types = tuple(dict.fromkeys(name for dataset in datasets for name in dataset.fine_tags.types))
     data = data.with_types(types)
-    named = [replace(_extend_types(types, answer), model=name) for name, answer in predictions.items()]
-    evaluations = [evaluate(answer, data) for answer in named]
+    named = [replace(_extend_types(types, item), model=name) for name, item in predictions.items()]
+    evaluations = [evaluate(item, data) for item in named]
     gold = data.gold is not None
     return render_page(
         "compare.html",
@@ -40,19 +39,19 @@ def render_comparison(data: Dataset, predictions: Mapping[str, Predictions], *, 
         remote=False,
         context={
             "gold": gold,
-            "made": "",
+            "report_date": "",
             "lead": f"{len(named)} models on {len(data):,} sentences, {len(data.sources)} sources.",
             "scores": score_table(evaluations, named),
             "by_type": _f1_by_type(evaluations) if gold and len(data.fine_tags.types) > 1 else None,
             "differences": _differences(named, data) if gold else None,
-            "alike": _model_agreement(named, data),
+            "model_agreement": _model_agreement(named, data),
             "calibration": _calibration_diagram(evaluations) if gold else None,
         },
     )
 
 
 def _extend_types(types: tuple[str, ...], predictions: Predictions) -> Predictions:
-    """The same answer over more types: it is sure that there is nothing of those it lacks."""
+    """The same predictions over more types; added types have probability zero."""
     extended, own_types = predictions.with_types(types), predictions.data.fine_tags.types
     if extended is predictions or predictions.probabilities is None:
         return extended
@@ -63,30 +62,30 @@ def _extend_types(types: tuple[str, ...], predictions: Predictions) -> Predictio
 
 
 def score_table(evaluations: Sequence[Evaluation], predictions: Sequence[Predictions]) -> Table:
-    """A row for each model, and one for majority vote."""
+    """One row per model, and one for majority vote."""
     rows: list[tuple[Any, ...]] = [
         (
             item.model,
             item.precision,
             item.recall,
             item.f1,
-            len(answer.spans),
-            _mean_score(answer),
+            len(predicted.spans),
+            _mean_score(predicted),
             "yes" if item.uses_gold else "no",
         )
-        for item, answer in zip(evaluations, predictions, strict=True)
+        for item, predicted in zip(evaluations, predictions, strict=True)
     ]
     majority_vote = evaluations[0].majority_vote
     if majority_vote is not None:
         micro = majority_vote.micro
-        figures = (micro.precision, micro.recall, micro.f1, micro.predicted)
-        rows.append(("majority vote (IO)", *figures, None, "no"))
+        values = (micro.precision, micro.recall, micro.f1, micro.predicted)
+        rows.append(("majority vote (IO)", *values, None, "no"))
     return Table(
         title="Models",
-        columns=("model", *METRICS, "entities", "mean probability", "saw gold"),
+        columns=("model", *METRICS, "entities", "mean probability", "uses gold"),
         rows=rows,
         formats={**dict.fromkeys(METRICS, PERCENT), "mean probability": ".2f"},
-        notes=() if evaluations[0].scores is not None else ("no gold, so nothing to measure against",),
+        notes=() if evaluations[0].scores is not None else ("no gold labels; scores are unavailable",),
     )
 
 
@@ -106,33 +105,34 @@ def _f1_by_type(evaluations: Sequence[Evaluation]) -> Table:
 
 
 def _differences(predictions: Sequence[Predictions], data: Dataset) -> Table:
-    """Every model against the first."""
+    """Difference in F1 of every model to the first, with intervals of the paired bootstrap."""
     rows = []
     for other in predictions[1:]:
-        interval = paired(other, predictions[0], data).f1
+        interval = compare_predictions(other, predictions[0], data).f1
         significant = interval.low > 0 or interval.high < 0
         points = (100 * part for part in interval)
         rows.append((other.model, *points, "yes" if significant else "no"))
-    columns = ("difference of F1", "from", "to")
+    columns = ("difference in F1", "low", "high")
     return Table(
-        title=f"Against {predictions[0].model}",
-        columns=("model", *columns, "more than chance"),
+        title=f"Difference to {predictions[0].model}",
+        columns=("model", *columns, "significant (95%)"),
         rows=rows,
         formats=dict.fromkeys(columns, "+.2f"),
-        notes=("paired bootstrap, 95 %, points of F1",),
+        notes=("paired bootstrap, 95% intervals, points of F1",),
     )
 
 
 def _model_agreement(predictions: Sequence[Predictions], data: Dataset) -> Heatmap:
+    """F1 of the entities of each model against those of each other."""
     types = data.fine_tags.types
-    names = [answer.model for answer in predictions]
+    names = [item.model for item in predictions]
     values = [
         [np.nan if one is other else score_spans(one.spans, other.spans, types).micro.f1 for other in predictions]
         for one in predictions
     ]
     return Heatmap(
-        title="Agreement of models",
-        caption="F1 of one model's entities against another's.",
+        title="Model agreement",
+        caption="F1 of the entities of one model against those of another.",
         rows=names,
         columns=names,
         values=np.array(values),
@@ -140,9 +140,9 @@ def _model_agreement(predictions: Sequence[Predictions], data: Dataset) -> Heatm
 
 
 def _calibration_diagram(evaluations: Sequence[Evaluation]) -> ReliabilityDiagram:
-    parts = {item.model: item.calibration["spans"] for item in evaluations if "spans" in item.calibration}
+    by_model = {item.model: item.calibration["spans"] for item in evaluations if "spans" in item.calibration}
     return ReliabilityDiagram(
         title="Calibration of spans",
-        caption="On the line, 80 % sure is right 4 times of 5.",
-        curves={name: nonempty_bins(part) for name, part in parts.items()},
+        caption="Diagonal: perfect calibration.",
+        curves={name: nonempty_bins(spans) for name, spans in by_model.items()},
     )

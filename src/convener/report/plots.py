@@ -1,4 +1,4 @@
-"""Figures as files for papers, drawn by matplotlib: PNG, SVG or PDF by the suffix."""
+"""Figures as files, drawn with matplotlib: PNG, SVG or PDF."""
 
 from __future__ import annotations
 
@@ -9,35 +9,30 @@ from typing import Any
 import numpy as np
 
 from convener.errors import ConfigError, require
-from convener.io.files import atomic_write
-from convener.report.figures import (
-    Figure,
-    Heatmap,
-    IntervalPlot,
-    LinePlot,
-    ReliabilityDiagram,
-    ScatterPlot,
-)
+from convener.report.figures import Figure, Heatmap, IntervalPlot, LinePlot, ReliabilityDiagram, ScatterPlot
+from convener.storage import atomic_write
 
 SUFFIXES = (".png", ".svg", ".pdf")
 DPI = 200
-"""To the inch, of PNG files."""
+"""Resolution of PNG files."""
 MAX_COLUMNS = 3
-"""At most so many figures side by side."""
+"""Maximum number of figures side by side."""
+MAX_ANNOTATED_COLUMNS = 12
+"""Heatmaps with more columns are drawn without numbers."""
 
 
 def write_plot(figures: Sequence[Figure], path: str | Path) -> None:
-    """Draw one figure, or several side by side, into a file."""
+    """Draw one figure, or several side by side, into a file; the suffix selects the format."""
     path = Path(path)
     if path.suffix.lower() not in SUFFIXES:
-        raise ConfigError(f"{path}: expected a name that ends in {', '.join(SUFFIXES)}")
+        raise ConfigError(f"{path}: expected a file name ending in {', '.join(SUFFIXES)}")
     matplotlib = require("matplotlib", extra="report", purpose="a plot")
     figure_module = require("matplotlib.figure", extra="report", purpose="a plot")
     num_columns = min(MAX_COLUMNS, len(figures))
     num_rows = -(-len(figures) // num_columns)
     sizes = [_size(figure) for figure in figures]
     width, height = (max(size[axis] for size in sizes) for axis in (0, 1))
-    # A name is text, whatever dollars stand in it.
+    # Names may contain dollar signs, which are not math.
     with matplotlib.rc_context({"text.parse_math": False}), atomic_write(path) as draft:
         canvas = figure_module.Figure(figsize=(width * num_columns, height * num_rows), layout="constrained")
         all_axes = canvas.subplots(num_rows, num_columns, squeeze=False).ravel()
@@ -50,7 +45,7 @@ def write_plot(figures: Sequence[Figure], path: str | Path) -> None:
 
 
 def _size(figure: Figure) -> tuple[float, float]:
-    """Inches."""
+    """Width and height in inches."""
     if isinstance(figure, IntervalPlot):
         return 5.5, 1.0 + 0.22 * len(figure.rows)
     if isinstance(figure, Heatmap):
@@ -64,7 +59,7 @@ def _draw_heatmap(axes: Any, figure: Heatmap) -> None:
     axes.set_yticks(range(len(figure.rows)), figure.rows, fontsize=7)
     axes.set_xlabel(figure.column_title, fontsize=8)
     axes.set_ylabel(figure.row_title, fontsize=8)
-    if len(figure.columns) <= 12:
+    if len(figure.columns) <= MAX_ANNOTATED_COLUMNS:
         for (row, column), value in np.ndenumerate(figure.values):
             if not np.isnan(value):
                 colour = "white" if value > 0.6 else "black"
@@ -85,10 +80,10 @@ def _draw_intervals(axes: Any, figure: IntervalPlot) -> None:
     for position, row in enumerate(figure.rows):
         axes.plot([row.low, row.high], [position, position], color="0.7", linewidth=3, zorder=1)
     axes.scatter([row.value for row in figure.rows], positions, s=22, zorder=2, label="estimated")
-    gold = [(row.gold, place) for place, row in enumerate(figure.rows) if row.gold is not None]
+    gold = [(row.gold, position) for position, row in enumerate(figure.rows) if row.gold is not None]
     if gold:
         x, y = zip(*gold, strict=True)
-        axes.scatter(x, y, s=26, marker="D", facecolors="none", edgecolors="black", label="true")
+        axes.scatter(x, y, s=26, marker="D", facecolors="none", edgecolors="black", label="gold")
         axes.legend(fontsize=7)
     axes.set_yticks(positions, names, fontsize=7)
     axes.invert_yaxis()
@@ -107,9 +102,9 @@ def _draw_lines(axes: Any, figure: LinePlot) -> None:
 def _draw_reliability(axes: Any, figure: ReliabilityDiagram) -> None:
     axes.plot([0, 1], [0, 1], linestyle="--", color="0.6", linewidth=1)
     for name, bins in figure.curves.items():
-        confidence, accuracy = ([part[column] for part in bins] for column in (0, 1))
+        confidence, accuracy = ([values[column] for values in bins] for column in (0, 1))
         axes.plot(confidence, accuracy, marker="o", markersize=4, label=name)
-    _format_unit_axes(axes, "confidence", "share right")
+    _format_unit_axes(axes, "confidence", "accuracy")
 
 
 def _format_unit_axes(axes: Any, x_title: str, y_title: str) -> None:

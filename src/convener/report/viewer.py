@@ -1,9 +1,8 @@
-"""The viewer: the same page, served page by page from disk, for corpora too large for one file.
+"""Viewer: serves the report from disk, for corpora too large for one HTML file.
 
-Nothing is served by path: there is the page, and there are sentences that one asks for. It reads
-and never writes. Where another interface than loopback is asked for, all addresses begin with a
-token; on loopback the name that a browser asks for must be the machine's own, so that no page of
-somebody else's can read along.
+Only two resources exist: the page and the query for sentences. Nothing is served by path, and nothing is
+written. On an interface other than loopback every URL starts with a token. On loopback the Host header
+must name this machine, which prevents DNS rebinding.
 """
 
 from __future__ import annotations
@@ -11,53 +10,39 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import json
+import os
 import secrets
+import shutil
 import socket
 import sys
+import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from convener import storage
 from convener.errors import ConfigError, ConvenerWarning, DataError, UnknownNameError
-from convener.io.files import atomic_write
-from convener.report import views
-from convener.report.account import RunSummary
-from convener.report.sheet import Query, SentenceIndex
-from convener.report.story import render_report
+from convener.report.html import render_report
+from convener.report.run_summary import RunSummary
+from convener.report.sentence_index import Query, SentenceIndex
+from convener.storage import atomic_write
 
-INDEX_FILE = "index.html"
+VIEWS_DIR, METADATA_FILE, INDEX_FILE = "views", "view.json", "index.html"
+SECONDS_PER_HOUR = 3600.0
 MAX_RECORDS = 500
-"""Sentences in one answer."""
+"""Sentences in one response."""
 MAX_DIGITS = 15
-QUERY_PARAMS = {"text": "text", "odd": "filter", "type": "type", "source": "source", "order": "order"}
-"""What an address may ask for, and the field of a query it is."""
-
-
-def prepare_view(folder: Path, summarize: Callable[[], RunSummary]) -> Path:
-    """A folder that can be served; told and written only if it is not there yet."""
-    if (folder / INDEX_FILE).is_file():
-        try:
-            SentenceIndex.open(folder)
-        except DataError as error:
-            warnings.warn(f"{error}; preparing again", ConvenerWarning, stacklevel=2)
-        else:
-            views.touch(folder)
-            return folder
-    summary = summarize()
-    with atomic_write(folder) as draft:
-        draft.mkdir()
-        summary.sentence_index.save(draft)
-        views.write_metadata(draft, summary.title, len(summary.data))
-        (draft / INDEX_FILE).write_text(render_report(summary, remote=True), encoding="utf-8")
-    return folder
+"""Digits of a number in a query."""
 
 
 class Viewer(ThreadingHTTPServer):
-    """Serves a prepared folder. `address` is what to open."""
+    """HTTP server of a prepared view; `address` is the URL of the page."""
 
     daemon_threads = True
 
@@ -76,18 +61,18 @@ class Viewer(ThreadingHTTPServer):
         url_host = f"[{host}]" if ":" in host else host
         self.address = f"http://{url_host}:{self.port}{self.prefix}"
 
-    def handle_error(self, *about: Any) -> None:
-        """Nothing where somebody did not wait for the answer, as browsers do while one types."""
+    def handle_error(self, *args: Any) -> None:
+        """Ignore clients that close the connection early, as browsers do while the user types."""
         if not isinstance(sys.exception(), ConnectionError):
-            super().handle_error(*about)
+            super().handle_error(*args)
 
     def query_sentences(self, query: str) -> dict[str, Any]:
-        """The sentences asked for, as the page understands it."""
+        """Response to a query string: the number of matches and the requested records."""
         params = {name: values[-1] for name, values in parse_qs(query).items()}
         start, count = (_parse_int(params.pop(name, "0"), name) for name in ("start", "count"))
-        if unknown := sorted(set(params) - set(QUERY_PARAMS)):
-            raise UnknownNameError(f"nothing is called {', '.join(unknown)}")
-        matches = self.sentence_index.find(Query(**{QUERY_PARAMS[name]: value for name, value in params.items()}))
+        if unknown := sorted(set(params) - set(Query._fields)):
+            raise UnknownNameError(f"unknown parameter {', '.join(unknown)}")
+        matches = self.sentence_index.find(Query(**params))
         selected = matches[start : start + min(count, MAX_RECORDS)].tolist()
         return {"total": len(matches), "records": [self.sentence_index.record(n) for n in selected]}
 
@@ -98,28 +83,28 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
-        """The page, or some sentences."""
+        """Send the page or the sentences of a query."""
         prefix = self.server.prefix
         try:
-            parts = urlsplit(self.path)
+            url = urlsplit(self.path)
         except ValueError:
-            self._send_text(HTTPStatus.BAD_REQUEST, "this is no address")
+            self._send_text(HTTPStatus.BAD_REQUEST, "bad request")
             return
-        if not hmac.compare_digest(parts.path[: len(prefix)].encode(), prefix.encode()):
-            self._send_text(HTTPStatus.FORBIDDEN, "this address lacks the token")
+        if not hmac.compare_digest(url.path[: len(prefix)].encode(), prefix.encode()):
+            self._send_text(HTTPStatus.FORBIDDEN, "the URL lacks the token")
         elif self.server.is_local and not _is_own_name(self.headers.get("Host", "")):
-            self._send_text(HTTPStatus.FORBIDDEN, "this viewer is for this machine only")
-        elif parts.path == prefix:
+            self._send_text(HTTPStatus.FORBIDDEN, "this viewer serves only this machine")
+        elif url.path == prefix:
             self._send(HTTPStatus.OK, self.server.page, "text/html; charset=utf-8")
-        elif parts.path == f"{prefix}sentences":
+        elif url.path == f"{prefix}sentences":
             try:
-                body = json.dumps(self.server.query_sentences(parts.query), separators=(",", ":"))
+                body = json.dumps(self.server.query_sentences(url.query), separators=(",", ":"))
             except (UnknownNameError, ConfigError) as error:
                 self._send_text(HTTPStatus.BAD_REQUEST, str(error))
                 return
             self._send(HTTPStatus.OK, body.encode(), "application/json")
         else:
-            self._send_text(HTTPStatus.NOT_FOUND, "there is nothing here")
+            self._send_text(HTTPStatus.NOT_FOUND, "not found")
 
     do_HEAD = do_GET  # noqa: N815
 
@@ -142,11 +127,11 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, *_: Any) -> None:
-        """Nothing: an address may hold the token."""
+        """Log nothing: a URL may contain the token."""
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a name or number of it.
+    """Whether a host name or address can only be reached from this machine.
 
     >>> is_loopback("localhost"), is_loopback("::1"), is_loopback("0.0.0.0")
     (True, True, False)
@@ -158,6 +143,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _is_own_name(host: str) -> bool:
+    """Whether a Host header names this machine."""
     try:
         return is_loopback(urlsplit(f"//{host}").hostname or "")
     except ValueError:
@@ -168,3 +154,112 @@ def _parse_int(text: str, name: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > MAX_DIGITS:
         raise ConfigError(f"{name} must be a whole number, got {text[:20]!r}")
     return int(text)
+
+
+# Views in the cache
+
+
+@dataclass(frozen=True)
+class ViewEntry:
+    """One view in the cache."""
+
+    folder: Path
+    title: str
+    sentences: int | None
+    size: int
+    """Size on disk in bytes."""
+    last_used: float
+    """Time of last use, in seconds since 1970."""
+
+    @property
+    def key(self) -> str:
+        """Name of the folder in the cache."""
+        return self.folder.name
+
+    @property
+    def complete(self) -> bool:
+        """Whether the view is complete, not the draft of an interrupted run."""
+        return not self.folder.name.startswith(".")
+
+
+def view_dir(cache_dir: Path, key: str) -> Path:
+    """Folder of a view in the cache."""
+    return cache_dir / VIEWS_DIR / key[:32]
+
+
+def prepare_view(folder: Path, summarize: Callable[[], RunSummary]) -> Path:
+    """Write the folder that a viewer serves, unless a valid one exists; returns the folder."""
+    if (folder / INDEX_FILE).is_file():
+        try:
+            SentenceIndex.open(folder)
+        except DataError as error:
+            warnings.warn(f"{error}; preparing again", ConvenerWarning, stacklevel=2)
+            shutil.rmtree(folder, ignore_errors=True)  # may contain files of an older format
+        else:
+            _touch(folder)
+            return folder
+    summary = summarize()
+    with atomic_write(folder) as draft:
+        draft.mkdir()
+        summary.sentence_index.save(draft)
+        metadata = {"title": summary.title, "sentences": len(summary.data)}
+        (draft / METADATA_FILE).write_text(json.dumps(metadata), encoding="utf-8")
+        (draft / INDEX_FILE).write_text(render_report(summary, remote=True), encoding="utf-8")
+    return folder
+
+
+def entries(cache_dir: Path) -> list[ViewEntry]:
+    """All views in the cache, most recently used first."""
+    return sorted(_iter_entries(cache_dir / VIEWS_DIR), key=lambda entry: -entry.last_used)
+
+
+def entries_to_prune(
+    candidates: Iterable[ViewEntry],
+    *,
+    older_than: float | None = None,
+    max_bytes: float | None = None,
+    incomplete: bool = False,
+) -> list[ViewEntry]:
+    """Views to remove: see `storage.entries_to_prune`; incomplete: also drafts unchanged for an hour."""
+    candidates = list(candidates)
+    selected = storage.entries_to_prune(candidates, older_than=older_than, max_bytes=max_bytes)
+    if incomplete:
+        threshold = time.time() - SECONDS_PER_HOUR
+        selected += [x for x in candidates if not x.complete and x.last_used < threshold and x not in selected]
+    return selected
+
+
+def remove(selected: Iterable[ViewEntry]) -> None:
+    """Delete views; a running viewer continues with the files it has open."""
+    for entry in selected:
+        try:
+            shutil.rmtree(entry.folder)
+        except FileNotFoundError:  # removed by another process
+            continue
+        except OSError as error:
+            raise DataError(f"{entry.folder}: cannot be removed: {error.strerror}") from error
+
+
+def _touch(view: Path) -> None:
+    """Record that a view is used now; a read-only view is left unchanged."""
+    with suppress(OSError):
+        os.utime(view / METADATA_FILE)
+
+
+def _iter_entries(folder: Path) -> Iterator[ViewEntry]:
+    for view in folder.iterdir() if folder.is_dir() else ():
+        if not view.is_dir():
+            continue
+        content: Any = None
+        with suppress(OSError, ValueError):
+            content = json.loads((view / METADATA_FILE).read_text(encoding="utf-8"))
+        metadata = content if isinstance(content, dict) else {}
+        with suppress(FileNotFoundError):  # finished or removed meanwhile
+            files = [file.stat() for file in view.rglob("*") if file.is_file()]
+            yield ViewEntry(
+                folder=view,
+                title=str(metadata.get("title", "?")),
+                sentences=metadata.get("sentences"),
+                size=sum(file.st_size for file in files),
+                last_used=max((file.st_mtime for file in files), default=view.stat().st_mtime),
+            )

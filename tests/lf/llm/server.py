@@ -1,4 +1,4 @@
-"""A server of OpenAI's protocol on this machine: real HTTP, answers as a test wants them."""
+"""A local OpenAI-compatible HTTP server with responses chosen by the test."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from typing import Any, Self
 
 @dataclass(frozen=True)
 class Response:
-    """What the server does with a request."""
+    """The response of the server to a request."""
 
     content: str | None = "[]"
-    """What the model says."""
+    """Content of the message."""
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes | None = None
-    """Instead of a completion."""
+    """Sent instead of a completion."""
     after: float = 0.0
-    """Seconds of silence before."""
+    """Seconds to wait before responding."""
     hangs_up: bool = False
 
 
 Behaviour = Callable[[str, int], Response]
-"""From the text asked about and the number of requests for it so far, from 1."""
+"""Maps a text and the number of requests for it so far, from 1, to a response."""
 
 
-def says(*pairs: tuple[str, str]) -> Response:
-    """An answer with quotes, as it should be."""
+def quotes_response(*pairs: tuple[str, str]) -> Response:
+    """A valid response with these quotes."""
     return Response(json.dumps([{"text": text, "type": kind} for text, kind in pairs]))
 
 
 class Server:
-    """Serves while it is entered, and remembers what it was asked."""
+    """Serves inside a `with` block and records the requests."""
 
     def __init__(self, behaviour: Behaviour) -> None:
         self.behaviour = behaviour
@@ -112,7 +112,7 @@ class Server:
 
 
 def _completion(response: Response) -> bytes:
-    """A chat completion, or an error, as the protocol has them."""
+    """A chat completion or an error in the format of the API."""
     if response.status >= 400:
         return json.dumps({"error": {"message": "no", "type": "error", "code": None}}).encode()
     content = response.content

@@ -1,4 +1,4 @@
-"""Quotes found again, against a search that tries every stretch of words."""
+"""Alignment of quotes, compared with a search over all token ranges."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convener.lf import Doc
+from convener.lf.doc import Doc
 from convener.lf.llm.quotes import Quote, QuoteFinder, align_quotes, normalize
 
 WORDS = st.sampled_from(
@@ -37,12 +37,12 @@ SENTENCES = st.lists(WORDS, min_size=1, max_size=9)
 
 
 def words_of(sentence: list[str]) -> QuoteFinder:
-    view = Doc(sentence)
-    return QuoteFinder(view.text, view.token_offsets)
+    doc = Doc(sentence)
+    return QuoteFinder(doc.text, doc.token_offsets)
 
 
 def naive(sentence: list[str], quote: str) -> list[tuple[int, int]]:
-    """All stretches of words that read as the quote, exactly or folded, from left to right."""
+    """All token ranges that equal the quote, exactly or normalized, from left to right."""
     size = len(sentence)
     stretches = [(a, b) for a in range(size) for b in range(a + 1, size + 1)]
     loose = [  # of stretches that fold alike, the one without words that fold to nothing
@@ -58,7 +58,7 @@ def naive(sentence: list[str], quote: str) -> list[tuple[int, int]]:
 
 
 @given(SENTENCES, st.data())
-def test_all_places_of_a_quote_are_found(sentence: list[str], data: st.DataObject) -> None:
+def test_all_occurrences_of_a_quote_are_found(sentence: list[str], data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(sentence) - 1))
     end = data.draw(st.integers(start + 1, len(sentence)))
     changes = [str, str.upper, str.lower, lambda text: text.replace(" ", "")]
@@ -72,12 +72,12 @@ def test_all_places_of_a_quote_are_found(sentence: list[str], data: st.DataObjec
 
 
 @given(SENTENCES, st.text(alphabet="aAboslOß' -", max_size=6))
-def test_what_does_not_stand_there_is_not_found(sentence: list[str], quote: str) -> None:
+def test_text_that_does_not_occur_is_not_found(sentence: list[str], quote: str) -> None:
     assert words_of(sentence).find(quote) == naive(sentence, quote.strip())
 
 
 @given(SENTENCES, st.lists(st.builds(Quote, WORDS | st.just("a b"), st.sampled_from("XY"))))
-def test_every_quote_is_placed_or_refused(sentence: list[str], quotes: list[Quote]) -> None:
+def test_every_quote_is_aligned_or_rejected(sentence: list[str], quotes: list[Quote]) -> None:
     spans, missing, inside = align_quotes(words_of(sentence), quotes)
     taken = [word for start, end, _ in spans for word in range(start, end)]
     assert len(taken) == len(set(taken))
@@ -98,13 +98,13 @@ def test_every_quote_is_placed_or_refused(sentence: list[str], quotes: list[Quot
         ("Ada met Ada", [("Ada", "PER")], [(0, 1, "PER"), (2, 3, "PER")]),
         ("Ada met Ada", [("Ada", "PER")] * 2, [(0, 1, "PER"), (2, 3, "PER")]),
         ("W . of W .", [("W", "PER"), ("W", "LOC")], [(0, 1, "PER"), (3, 4, "LOC")]),
-        # The longer quote has the words, whichever was said first.
+        # The longer quote wins, whichever comes first.
         (
             "York in New York",
             [("York", "PER"), ("New York", "LOC")],
             [(0, 1, "PER"), (2, 4, "LOC")],
         ),
-        # As long: the first said.
+        # Of equal length the first wins.
         ("a b c", [("b c", "Y"), ("a b", "X")], [(1, 3, "Y")]),
         # Exactly before loosely.
         ("US told us", [("us", "X"), ("US", "Y")], [(0, 1, "Y"), (2, 3, "X")]),
@@ -112,13 +112,13 @@ def test_every_quote_is_placed_or_refused(sentence: list[str], quotes: list[Quot
         ("Smith 's co-op", [("Smith’s CO‑OP", "X")], [(0, 3, "X")]),
     ],
 )
-def test_which_places_quotes_stand_for(
+def test_quotes_are_aligned_with_occurrences(
     sentence: str, quotes: list[tuple[str, str]], spans: list[tuple[int, int, str]]
 ) -> None:
     assert align_quotes(words_of(sentence.split()), [Quote(*pair) for pair in quotes]).spans == spans
 
 
-def test_why_a_quote_is_refused() -> None:
+def test_reasons_for_rejected_quotes() -> None:
     words = words_of(["New", "York", "is", "big"])
     quotes = [("New York", "LOC"), ("York", "LOC"), ("Yor", "LOC"), ("", "LOC"), (" ", "LOC")]
     aligned = align_quotes(words, [Quote(*pair) for pair in quotes])
@@ -127,15 +127,15 @@ def test_why_a_quote_is_refused() -> None:
     assert sorted(quote.text for quote in aligned.not_in_text) == ["", " ", "Yor"]
 
 
-def test_more_mentions_than_places_are_refused() -> None:
+def test_more_mentions_than_occurrences_are_rejected() -> None:
     quotes = [Quote("W", kind) for kind in ("PER", "LOC", "LOC")]
     aligned = align_quotes(words_of(["W", "and", "W"]), quotes)
     assert aligned.spans == [(0, 1, "PER"), (2, 3, "LOC")]
     assert aligned.not_in_text == [Quote("W", "LOC")]
 
 
-def test_words_are_found_in_the_text_they_were_cut_from() -> None:
-    view = Doc.from_input("to “Oslo”,  Norway")
-    words = QuoteFinder(view.text, view.token_offsets)
+def test_tokens_are_found_in_their_own_text() -> None:
+    doc = Doc.from_input("to “Oslo”,  Norway")
+    words = QuoteFinder(doc.text, doc.token_offsets)
     assert words.find("Oslo”, Norway") == words.find('oslo", norway') == [(2, 6)]
-    assert view.span_text(2, 6) == "Oslo”,  Norway"
+    assert doc.span_text(2, 6) == "Oslo”,  Norway"

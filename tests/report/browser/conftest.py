@@ -1,4 +1,4 @@
-"""A real browser, and pages to open in it."""
+"""A headless browser, and pages to open in it."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from typing import Any
 import pytest
 
 import convener as cv
-from convener.report import render_report, summarize_run
-from convener.report.account import RunSummary
+from convener.report.html import render_report
+from convener.report.run_summary import RunSummary, summarize_run
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-MISSING = "tests of pages need chromium (on Debian: apt-get install chromium, tests/chromium.sh)"
+MISSING = "browser tests need chromium (on Debian: apt-get install chromium, tests/chromium.sh)"
 
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Any]:
-    """Debian's Chromium, headless; a clear word where there is none, and a failure in CI."""
-    place = next(filter(None, map(shutil.which, NAMES)), None)
-    if place is None:
+    """Headless Chromium; without it tests are skipped with a reason, or fail in CI."""
+    path = next(filter(None, map(shutil.which, NAMES)), None)
+    if path is None:
         if os.environ.get("CI") == "true":
             pytest.fail(MISSING)
         pytest.skip(MISSING)
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as driver:
-        # Containers have no sandbox for root; nothing but our own pages is opened.
-        browser = driver.chromium.launch(executable_path=place, args=["--no-sandbox"])
+        # Containers have no sandbox for root; only our own pages are opened.
+        browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield browser
         browser.close()
 
@@ -41,15 +41,15 @@ def corpus() -> cv.Corpus:
 
 
 @pytest.fixture(scope="session")
-def account(corpus: cv.Corpus) -> RunSummary:
-    """The demo's train, as hmm sees it."""
+def summary(corpus: cv.Corpus) -> RunSummary:
+    """HMM on the train split of the demo corpus."""
     return summarize_run(cv.HMM().fit(corpus.train), corpus.train, title="demo")
 
 
 @pytest.fixture(scope="session")
-def demo_page(account: RunSummary, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def demo_page(summary: RunSummary, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("report") / "report.html"
-    path.write_text(render_report(account), encoding="utf-8")
+    path.write_text(render_report(summary), encoding="utf-8")
     return path
 
 
@@ -58,17 +58,17 @@ Opener = Callable[..., Any]
 
 @pytest.fixture
 def opened(chromium: Any) -> Iterator[Opener]:
-    """Opens a file or an address; any word on the console, and any request elsewhere, fails."""
-    contexts, said, asked = [], [], []
+    """Opens a file or URL; console output and requests to other hosts fail the test."""
+    contexts, messages, requests = [], [], []
 
     def open_page(address: Path | str, *, anchor: str = "", **settings: Any) -> Any:
         context = chromium.new_context(accept_downloads=True, **settings)
         contexts.append(context)
         tab = context.new_page()
-        tab.on("console", lambda message: said.append(message.text))
-        tab.on("pageerror", lambda error: said.append(str(error)))
-        tab.on("dialog", lambda dialog: said.append(f"dialog: {dialog.message}"))
-        tab.on("request", lambda request: asked.append(request.url))
+        tab.on("console", lambda message: messages.append(message.text))
+        tab.on("pageerror", lambda error: messages.append(str(error)))
+        tab.on("dialog", lambda dialog: messages.append(f"dialog: {dialog.message}"))
+        tab.on("request", lambda request: requests.append(request.url))
         url = address.as_uri() if isinstance(address, Path) else address
         tab.goto(url + anchor)
         if settings.get("java_script_enabled", True):
@@ -78,20 +78,20 @@ def opened(chromium: Any) -> Iterator[Opener]:
     yield open_page
     for context in contexts:
         context.close()
-    assert said == []
-    assert [url for url in asked if not url.startswith(("file:", "blob:", "http://127.0.0.1"))] == []
+    assert messages == []
+    assert [url for url in requests if not url.startswith(("file:", "blob:", "http://127.0.0.1"))] == []
 
 
 def numbers(tab: Any) -> list[int]:
-    """The sentences on the page, by number."""
+    """Numbers of the sentences on the page."""
     return [int(text[1:]) for text in tab.locator(".sentence .meta a").all_text_contents()]
 
 
-def chosen(tab: Any, **fields: str) -> None:
-    """Fill the form of the list, and wait until the list shows the answer.
+def fill_query(tab: Any, **fields: str) -> None:
+    """Fill the query form and wait until the list shows the result.
 
-    Playwright fires a change event even where the value stays the same, so every field is waited
-    for: the page marks the list as busy from that event until the newest answer is drawn.
+    Playwright fires a change event even if the value stays the same, so this waits after every field: the
+    page marks the list as busy from that event until the latest result is drawn.
     """
     for name, value in fields.items():
         field = tab.locator(f"#{name}")

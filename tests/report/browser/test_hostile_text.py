@@ -1,4 +1,4 @@
-"""Whatever stands in the text is shown as text."""
+"""Hostile text is shown as text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import convener as cv
-from convener.report import render_report, summarize_run
+from convener.report.html import render_report
+from convener.report.run_summary import summarize_run
 from tests.report.browser.conftest import Opener
 
 SCRIPT = "<script>window.harm=1;alert(1)</script>"
@@ -36,7 +37,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_it_is_all_text(opened: Opener, hostile: Path) -> None:
+def test_markup_is_shown_as_text(opened: Opener, hostile: Path) -> None:
     tab = opened(hostile)
     assert tab.evaluate("window.harm") is None
     assert tab.locator("h1").inner_text() == SCRIPT
@@ -49,14 +50,14 @@ def test_it_is_all_text(opened: Opener, hostile: Path) -> None:
     assert tab.locator("main script, main img, main i[onmouseover]").count() == 0
 
 
-def test_hidden_characters_are_seen(opened: Opener, hostile: Path) -> None:
+def test_hidden_characters_are_shown(opened: Opener, hostile: Path) -> None:
     tab = opened(hostile)
     shown = tab.locator("#s-4 .word").all_inner_texts()
     assert shown == ["zeroU+200Bwidth", "U+202EevilU+202C", "U+FEFFbom", "aU+0000b", "Ada"]
     assert tab.locator("#s-5 .word").all_inner_texts() == ["∅", "␣", "␣", "␣", "Ada"]
 
 
-def test_right_to_left_runs_from_the_right(opened: Opener, hostile: Path) -> None:
+def test_right_to_left_text(opened: Opener, hostile: Path) -> None:
     tab = opened(hostile)
     assert tab.locator("#s-3 table").first.get_attribute("dir") == "rtl"
     assert tab.locator("#s-1 table").first.get_attribute("dir") == "ltr"
@@ -64,7 +65,7 @@ def test_right_to_left_runs_from_the_right(opened: Opener, hostile: Path) -> Non
     assert [box["x"] for box in boxes] == sorted((box["x"] for box in boxes), reverse=True)
 
 
-def test_a_sentence_of_two_thousand_words_is_there_to_the_last(opened: Opener, hostile: Path) -> None:
+def test_a_long_sentence_is_shown_completely(opened: Opener, hostile: Path) -> None:
     tab = opened(hostile)
     item = tab.locator("#s-8")
     assert item.locator(".word").count() < 2000
@@ -74,5 +75,5 @@ def test_a_sentence_of_two_thousand_words_is_there_to_the_last(opened: Opener, h
     assert tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_an_empty_sentence_says_so(opened: Opener, hostile: Path) -> None:
+def test_an_empty_sentence_has_a_note(opened: Opener, hostile: Path) -> None:
     assert "empty sentence" in opened(hostile).locator("#s-7").inner_text()

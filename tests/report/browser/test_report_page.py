@@ -1,4 +1,4 @@
-"""The report in a real browser: found, filtered, linked, by keyboard, by everybody."""
+"""The report in a browser: search, filters, links, keyboard, export, accessibility."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ from typing import Any
 import pytest
 
 import convener as cv
-from convener.report.account import RunSummary
 from convener.report.comparison import render_comparison
-from convener.report.sheet import FILTERS, ORDERS, Query
+from convener.report.run_summary import RunSummary
+from convener.report.sentence_index import FILTERS, ORDERS, Query
 from convener.report.viewer import Viewer, prepare_view
-from tests.report.browser.conftest import Opener, chosen, numbers
-from tests.report.reading import params_of
+from tests.report.browser.conftest import Opener, fill_query, numbers
 
 PHONE = {"viewport": {"width": 390, "height": 844}}
 SERIOUS = {"serious", "critical"}
 QUERIES = [
-    *(Query(filter=odd) for odd in FILTERS if odd != "models"),
+    *(Query(filter=name) for name in FILTERS if name != "models_differ"),
     *(Query(order=order) for order in ORDERS),
     Query(type="ORG"),
     Query(source="place_list"),
@@ -31,28 +30,28 @@ QUERIES = [
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=str)
-def test_the_page_finds_what_the_sheet_finds(
-    query: Query, opened: Opener, demo_page: Path, account: RunSummary
+def test_the_page_finds_the_same_sentences_as_the_index(
+    query: Query, opened: Opener, demo_page: Path, summary: RunSummary
 ) -> None:
     tab = opened(demo_page)
-    chosen(tab, **params_of(query))
-    expected = account.sentence_index.find(query).tolist()
+    fill_query(tab, **query._asdict())
+    expected = summary.sentence_index.find(query).tolist()
     assert numbers(tab) == expected[:25]
-    size = len(account.sentence_index)
+    size = len(summary.sentence_index)
     assert tab.inner_text("#count") == f"{len(expected)} of {size} sentences"
 
 
-def test_the_viewer_finds_what_the_page_finds(
-    opened: Opener, demo_page: Path, account: RunSummary, tmp_path: Path
+def test_the_viewer_finds_the_same_sentences_as_the_page(
+    opened: Opener, demo_page: Path, summary: RunSummary, tmp_path: Path
 ) -> None:
     import threading
 
-    with Viewer(prepare_view(tmp_path / "view", lambda: account)) as server:
+    with Viewer(prepare_view(tmp_path / "view", lambda: summary)) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         here, there = opened(demo_page), opened(server.address)
         for query in QUERIES:
             for tab in (here, there):
-                chosen(tab, **params_of(query))
+                fill_query(tab, **query._asdict())
             assert numbers(here) == numbers(there), query
             assert here.inner_text("#count") == there.inner_text("#count")
         assert there.locator(".sentence").count() == 0
@@ -62,37 +61,37 @@ def test_the_viewer_finds_what_the_page_finds(
         server.shutdown()
 
 
-def test_an_answer_to_an_older_query_never_replaces_a_newer_one(
-    opened: Opener, account: RunSummary, tmp_path: Path
+def test_the_response_to_an_older_query_never_replaces_a_newer_one(
+    opened: Opener, summary: RunSummary, tmp_path: Path
 ) -> None:
     import threading
 
-    with Viewer(prepare_view(tmp_path / "view", lambda: account)) as server:
+    with Viewer(prepare_view(tmp_path / "view", lambda: summary)) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         tab = opened(server.address)
-        held: list[Any] = []
+        delayed: list[Any] = []
 
-        def hold_the_first(route: Any) -> None:
+        def delay_first(route: Any) -> None:
             if "order=entropy" in route.request.url:
-                held.append(route)
+                delayed.append(route)
             else:
                 route.continue_()
 
-        tab.route("**/sentences?*", hold_the_first)
+        tab.route("**/sentences?*", delay_first)
         tab.locator("#order").select_option("entropy")
-        chosen(tab, order="conflict")
-        expected = account.sentence_index.find(Query(order="conflict")).tolist()[:25]
+        fill_query(tab, order="conflict")
+        expected = summary.sentence_index.find(Query(order="conflict")).tolist()[:25]
         assert numbers(tab) == expected
         with tab.expect_response("**/sentences?*order=entropy*"):
-            held[0].continue_()
+            delayed[0].continue_()
         tab.evaluate("() => new Promise(requestAnimationFrame)")
         assert numbers(tab) == expected
         server.shutdown()
 
 
-def test_searched_words_are_in_every_sentence_found(opened: Opener, demo_page: Path) -> None:
+def test_every_match_contains_the_search_text(opened: Opener, demo_page: Path) -> None:
     tab = opened(demo_page)
-    chosen(tab, text="said")
+    fill_query(tab, text="said")
     assert numbers(tab)
     words = tab.locator(".sentence").evaluate_all(
         "all => all.map(i => [...i.querySelectorAll('.word')].map(w => w.textContent).join(' '))"
@@ -100,16 +99,16 @@ def test_searched_words_are_in_every_sentence_found(opened: Opener, demo_page: P
     assert all("said" in text.lower() for text in words)
 
 
-def test_a_link_leads_to_its_sentence_and_stays_valid(opened: Opener, demo_page: Path) -> None:
+def test_links_select_a_sentence_or_restore_a_query(opened: Opener, demo_page: Path) -> None:
     tab = opened(demo_page, anchor="#sentence=57")
     item = tab.locator("#s-57")
     assert item.evaluate("item => item === document.activeElement")
-    assert "chosen" in item.get_attribute("class")
+    assert "selected" in item.get_attribute("class")
     assert item.evaluate("i => { const r = i.getBoundingClientRect(); return r.top >= 0 && r.top < innerHeight; }")
     tab.locator("#s-60 .meta a").click()
-    tab.wait_for_selector("#s-60.chosen")
+    tab.wait_for_selector("#s-60.selected")
     assert tab.url.endswith("#sentence=60")
-    chosen(tab, odd="disagreement", order="entropy")
+    fill_query(tab, filter="source_conflict", order="entropy")
     again = opened(tab.url)
     assert numbers(again) == numbers(tab)
     assert again.input_value("#order") == "entropy"
@@ -117,13 +116,13 @@ def test_a_link_leads_to_its_sentence_and_stays_valid(opened: Opener, demo_page:
 
 @pytest.mark.parametrize(
     "anchor",
-    ["#sentence=99999", "#sentence=-1", "#sentence=x", "#page=999", "#odd=no&type=%3Cscript%3E"],
+    ["#sentence=99999", "#sentence=-1", "#sentence=x", "#page=999", "#filter=no&type=%3Cscript%3E"],
 )
-def test_a_link_that_leads_nowhere_still_shows_sentences(anchor: str, opened: Opener, demo_page: Path) -> None:
+def test_an_invalid_link_still_shows_sentences(anchor: str, opened: Opener, demo_page: Path) -> None:
     assert numbers(opened(demo_page, anchor=anchor))
 
 
-def test_everything_can_be_done_by_keyboard(opened: Opener, demo_page: Path) -> None:
+def test_keyboard_navigation(opened: Opener, demo_page: Path) -> None:
     tab = opened(demo_page)
     focused = "document.activeElement.id"
     tab.keyboard.press("/")
@@ -149,7 +148,7 @@ def test_everything_can_be_done_by_keyboard(opened: Opener, demo_page: Path) -> 
     assert {
         "theme",
         "text",
-        "odd",
+        "filter",
         "type",
         "source",
         "order",
@@ -159,9 +158,7 @@ def test_everything_can_be_done_by_keyboard(opened: Opener, demo_page: Path) -> 
     } <= reached
 
 
-def test_the_list_to_annotate_can_be_exported_and_read(
-    opened: Opener, demo_page: Path, account: RunSummary, tmp_path: Path
-) -> None:
+def test_exported_sentences_can_be_read(opened: Opener, demo_page: Path, summary: RunSummary, tmp_path: Path) -> None:
     tab = opened(demo_page)
     tab.click("#annotate")
     tab.wait_for_function("document.getElementById('order').value === 'entropy'")
@@ -170,16 +167,16 @@ def test_the_list_to_annotate_can_be_exported_and_read(
     path = tmp_path / "next.jsonl"
     waiting.value.save_as(path)
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    order = account.sentence_index.find(Query(order="entropy")).tolist()
+    order = summary.sentence_index.find(Query(order="entropy")).tolist()
     assert [line["id"] for line in lines] == order
-    data = cv.read(path, types=list(account.data.tags.types))
-    assert data[0].tokens == account.data[order[0]].tokens
-    spans = account.predictions.data.tags.spans(data.gold, data.offsets)
-    assert len(spans) == len(account.predictions.spans)
+    data = cv.read(path, types=list(summary.data.tags.types))
+    assert data[0].tokens == summary.data[order[0]].tokens
+    spans = summary.predictions.data.tags.spans(data.gold, data.offsets)
+    assert len(spans) == len(summary.predictions.spans)
 
 
 @pytest.mark.parametrize("settings", [{}, {"color_scheme": "dark"}, PHONE], ids=["light", "dark", "phone"])
-def test_no_serious_barrier(settings: dict[str, Any], opened: Opener, demo_page: Path) -> None:
+def test_no_serious_accessibility_violation(settings: dict[str, Any], opened: Opener, demo_page: Path) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
     tab = opened(demo_page, **settings)
@@ -190,19 +187,19 @@ def test_no_serious_barrier(settings: dict[str, Any], opened: Opener, demo_page:
     assert serious == []
 
 
-def test_nothing_is_wider_than_a_phone(opened: Opener, demo_page: Path) -> None:
+def test_the_page_fits_a_phone(opened: Opener, demo_page: Path) -> None:
     tab = opened(demo_page, **PHONE)
     assert tab.evaluate("document.documentElement.scrollWidth") == 390
 
 
-def test_figures_and_tables_do_without_a_script(opened: Opener, demo_page: Path) -> None:
+def test_figures_and_tables_need_no_script(opened: Opener, demo_page: Path) -> None:
     tab = opened(demo_page, java_script_enabled=False)
     assert tab.locator("h1").inner_text() == "demo"
     assert tab.locator("svg").count() > 5
     assert tab.locator("noscript").count() == 1
 
 
-def test_print_leaves_out_what_paper_cannot_do(opened: Opener, demo_page: Path) -> None:
+def test_print_hides_controls(opened: Opener, demo_page: Path) -> None:
     tab = opened(demo_page)
     tab.emulate_media(media="print")
     for part in ("header", "#query", ".pager >> nth=0"):
@@ -210,27 +207,27 @@ def test_print_leaves_out_what_paper_cannot_do(opened: Opener, demo_page: Path) 
     assert tab.locator(".sentence").first.is_visible()
 
 
-def test_the_theme_goes_round(opened: Opener, demo_page: Path) -> None:
+def test_the_theme_button_cycles_and_is_remembered(opened: Opener, demo_page: Path) -> None:
     tab = opened(demo_page)
-    back = "getComputedStyle(document.body).backgroundColor"
-    before = tab.evaluate(back)
+    background = "getComputedStyle(document.body).backgroundColor"
+    before = tab.evaluate(background)
     tab.click("#theme")
-    assert tab.evaluate(back) == before
+    assert tab.evaluate(background) == before
     tab.click("#theme")
-    assert tab.evaluate(back) != before
+    assert tab.evaluate(background) != before
     tab.reload()
     tab.wait_for_selector("html[data-ready]")
-    assert tab.evaluate(back) != before
+    assert tab.evaluate(background) != before
 
 
-def test_models_side_by_side(opened: Opener, corpus: cv.Corpus, tmp_path: Path) -> None:
-    models = {"chain": cv.HMM().fit(corpus.train), "vote": cv.MajorityVote().fit(corpus.train)}
-    answers = {name: model.predict(corpus.test) for name, model in models.items()}
+def test_comparison_of_models(opened: Opener, corpus: cv.Corpus, tmp_path: Path) -> None:
+    models = {"hmm": cv.HMM().fit(corpus.train), "vote": cv.MajorityVote().fit(corpus.train)}
+    predictions = {name: model.predict(corpus.test) for name, model in models.items()}
     path = tmp_path / "compare.html"
-    path.write_text(render_comparison(corpus.test, answers), encoding="utf-8")
+    path.write_text(render_comparison(corpus.test, predictions), encoding="utf-8")
     tab = opened(path)
-    chosen(tab, odd="models")
+    fill_query(tab, filter="models_differ")
     first = numbers(tab)[0]
-    lanes = tab.locator(f"#s-{first} .model th").all_inner_texts()
-    assert set(lanes) <= set(models)
-    assert lanes
+    names = tab.locator(f"#s-{first} .model th").all_inner_texts()
+    assert set(names) <= set(models)
+    assert names

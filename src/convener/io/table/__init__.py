@@ -1,27 +1,25 @@
-"""Long tables, as crowd data comes: one row for each span of each source.
+"""Long tables, the usual form of crowdsourced data: one row per span of a source, as CSV or Parquet.
 
-Columns `doc_id`, `source`, `start`, `end`, `label`, and where known `sentence`, `text`, `tokens`,
-`chars`, `char_start`, `score` and `probabilities`. A row without a source gives the text and the
-tokens of its document; a row with a source alone says that the source saw the document and marked
-nothing; a source without any row abstains there. The source `gold` is the gold, `labels` are the
-aggregated labels. Offsets count characters of the text where there is one, tokens otherwise.
+Columns are `doc_id`, `source`, `start`, `end`, `label`, and where known `sentence`, `text`, `tokens`, `chars`,
+`char_start`, `score` and `probabilities`. A row without a source gives text and tokens of its document. A row with a
+source but no span states that the source annotated the document and marked nothing. A source without a row abstains
+on the document. The source `gold` contains gold labels, `labels` predictions. Offsets count characters if there is
+text, else tokens.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from convener.io.formats import CAPABILITIES, Format, LabeledData
-from convener.io.options import ReadOptions, WriteOptions
-from convener.io.report import Issues
-from convener.io.table.csv_rows import read_csv, write_csv
-from convener.io.table.folding import rows_to_dataset
-from convener.io.table.parquet_rows import read_parquet, write_parquet
-from convener.io.table.unfolding import dataset_to_rows
+from convener.data.issues import Issues
+from convener.io.formats import CAPABILITIES, Format, LabeledData, ReadOptions, WriteOptions
+from convener.io.table.convert import dataset_to_rows, rows_to_dataset
+from convener.io.table.csv import read_csv, write_csv
+from convener.io.table.parquet import read_parquet, write_parquet
 
 
 def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
-    """A table as CSV or Parquet, known by its first bytes."""
+    """Read a table; Parquet is detected by the first bytes or the suffix."""
     with path.open("rb") as file:
         is_parquet = file.read(4) == b"PAR1" or path.suffix.lower() == ".parquet"
     rows = (read_parquet if is_parquet else read_csv)(path, issues)
@@ -29,14 +27,14 @@ def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
 
 
 def write(content: LabeledData, path: Path, options: WriteOptions) -> None:
-    """A table as Parquet where the name says so, else as CSV."""
+    """Write a table: Parquet if the suffix is `.parquet`, else CSV."""
     is_parquet = path.suffix.lower() == ".parquet"
     (write_parquet if is_parquet else write_csv)(dataset_to_rows(content), path)
 
 
 FORMAT = Format(
     name="table",
-    summary="long table of spans (CSV or Parquet), as crowd data comes",
+    summary="long table of spans (CSV or Parquet), as used for crowdsourced data",
     suffixes=(".csv", ".parquet"),
     capabilities=frozenset(CAPABILITIES) - {"abstain within a sentence", "illegal votes"},
     read=read,

@@ -1,8 +1,8 @@
-"""Quoted text found again in the words it was quoted from.
+"""Alignment of quotes with the tokens of the text.
 
-A language model copies well and counts badly, so it is asked for quotes and their places are
-found here: first as they stand, then without regard to case, white space, the way Unicode spells
-a character and the kind of quotation mark or dash. A quote begins and ends with whole words.
+Language models copy text reliably but count poorly, so they are asked for quotes, not offsets. A
+quote is located here: first exactly, then regardless of case, white space, Unicode composition and
+the kind of quotation marks and dashes. It must start and end at token boundaries.
 """
 
 from __future__ import annotations
@@ -13,65 +13,65 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 TokenRange = tuple[int, int]
-"""First word, and the one after the last."""
+"""First token and last token (exclusive)."""
 
 _PUNCTUATION = str.maketrans(dict.fromkeys("‘’‚‛`´′‹›", "'") | dict.fromkeys("“”„‟«»″", '"') | {"−": "-", "⁄": "/"})
 
 
 class Quote(NamedTuple):
-    """What a model quoted, and the entity type it gave."""
+    """A quote of a model and its entity type."""
 
     text: str
     type: str
 
 
 class AlignedQuotes(NamedTuple):
-    """Where the quotes stand."""
+    """Spans of the quotes, and the quotes without a span."""
 
     spans: list[tuple[int, int, str]]
-    """Of words, in the order of the text; none overlaps another."""
+    """In tokens, in text order, without overlaps."""
     not_in_text: list[Quote]
-    """Not in the text as whole words, or not as often as quoted."""
+    """Quotes that do not occur at token boundaries, or less often than quoted."""
     overlapped: list[Quote]
-    """Only in words that a longer quote has taken, or an earlier one as long."""
+    """Quotes whose tokens all belong to a longer quote, or to an earlier one of the same length."""
 
 
 class QuoteFinder:
-    """The words of a text, to be searched for quotes.
+    """Finds quotes in the tokens of a text.
 
-    >>> words = QuoteFinder("Smith's  “New York", [(0, 5), (5, 7), (9, 10), (10, 13), (14, 18)])
-    >>> words.find("New York"), words.find('smith’s "new')
+    >>> finder = QuoteFinder("Smith's  “New York", [(0, 5), (5, 7), (9, 10), (10, 13), (14, 18)])
+    >>> finder.find("New York"), finder.find('smith’s "new')
     ([(3, 5)], [(0, 4)])
-    >>> words.find("York Smith"), words.find("Yor")
+    >>> finder.find("York Smith"), finder.find("Yor")
     ([], [])
     """
 
     def __init__(self, text: str, token_offsets: Sequence[tuple[int, int]]) -> None:
-        """`chars`: where each word begins and ends in the text."""
+        """token_offsets: start and end of each token in the text."""
         self._exact = _Haystack(text, token_offsets)
         normalized = [normalize(text[start:end]) for start, end in token_offsets]
         ends = accumulate(map(len, normalized), initial=0)
         self._normalized = _Haystack("".join(normalized), list(pairwise(ends)))
 
     def find(self, quote: str) -> list[TokenRange]:
-        """All places of a quote, from left to right; looked for loosely where it is not exact."""
+        """Return all occurrences of a quote in text order: exact ones or else normalized ones."""
         return list(self._exact.find(quote.strip())) or list(self._normalized.find(normalize(quote)))
 
 
 class _Haystack:
-    """A string of which some places begin a word and some end one."""
+    """A string with the positions of its token boundaries."""
 
     def __init__(self, text: str, token_offsets: Sequence[tuple[int, int]]) -> None:
         self.text = text
         self.token_starts: dict[int, int] = {}
         self.token_ends: dict[int, int] = {}
         for number, (start, end) in enumerate(token_offsets):
-            # Of words that fold to nothing, neither the first nor the last belongs to a quote.
+            # Tokens that normalize to nothing neither start nor end a quote.
             self.token_starts[start] = number
             self.token_ends.setdefault(end, number + 1)
 
     def find(self, needle: str) -> Iterator[TokenRange]:
-        """Where the needle begins and ends with words; places do not overlap."""
+        """Yield the non-overlapping occurrences that start and end at token boundaries."""
         position = self.text.find(needle) if needle else -1
         while position >= 0:
             first, last, step = (
@@ -86,12 +86,12 @@ class _Haystack:
 
 
 def align_quotes(finder: QuoteFinder, quotes: Iterable[Quote]) -> AlignedQuotes:
-    """The spans that quotes stand for, and the quotes that stand for none.
+    """Return the spans of quotes, and the quotes that cannot be aligned.
 
-    A quote that is always given one type stands for every place where its text occurs: models
-    name what occurs twice only once. A quote given several types (a Washington who lives in
-    Washington) is read in order of mention: the first for its first place, and so on. Where
-    places overlap the longer quote has the words, of two as long the one quoted first.
+    A quote with one type marks every occurrence, because models often list repeated mentions once.
+    A quote with several types (a Washington who lives in Washington) is aligned in order: its
+    first type with the first occurrence, and so on. Of overlapping occurrences the longer quote
+    wins, then the one quoted first.
 
     >>> text = "Jordan flew from Jordan to Aqaba in Jordan"
     >>> chars = [(0, 6), (7, 11), (12, 16), (17, 23), (24, 26), (27, 32), (33, 35), (36, 42)]
@@ -106,7 +106,7 @@ not_in_text=[Quote(text='Amman', type='LOC')], overlapped=[])
         matches = finder.find(text)
         free = [match for match in matches if taken.isdisjoint(range(*match))]
         if len(set(types)) == 1:
-            assigned = [(place, types[0]) for place in free]
+            assigned = [(match, types[0]) for match in free]
             rest = [] if assigned else types
         else:
             assigned = list(zip(free, types, strict=False))
@@ -121,28 +121,28 @@ not_in_text=[Quote(text='Amman', type='LOC')], overlapped=[])
 
 
 def _longest_first(quotes: Iterable[Quote]) -> Mapping[str, list[str]]:
-    """The types each text was given, in order of mention; long texts before short ones."""
+    """Return the types of each quoted text in order of mention; longer texts first."""
     types: dict[str, list[str]] = {}
     for quote in quotes:
         types.setdefault(quote.text, []).append(quote.type)
-    order = sorted(types, key=lambda text: -len(normalize(text)))  # stable: of one length, as quoted
+    order = sorted(types, key=lambda text: -len(normalize(text)))  # stable: texts of equal length stay in order
     return {text: types[text] for text in order}
 
 
 def normalize(text: str) -> str:
-    r"""A text without what a copy may change: case, spaces, spelling of characters, kinds of marks.
+    r"""Normalize what a copy may change: case, white space, Unicode composition, quotation marks, dashes.
 
     >>> normalize("Ｔhe\u00a0 “naïve” CO‑OP") == normalize("the ''nai\u0308ve'' co-op")
     True
     """
     decomposed = unicodedata.normalize("NFKD", text.translate(_PUNCTUATION))
-    # Once more: folding of case may give characters that decompose.
+    # Once more: case folding may produce characters that decompose.
     casefolded = unicodedata.normalize("NFKD", decomposed.casefold())
     return "".join(_normalize_char(char) for char in casefolded).replace("''", '"')
 
 
 def _normalize_char(char: str) -> str:
-    """A character, or nothing for a space or what no one sees; a dash of any kind as "-"."""
+    """Return the character, "" for white space and invisible characters, "-" for any dash."""
     if char.isspace():
         return ""
     category = unicodedata.category(char)

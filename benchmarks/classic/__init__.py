@@ -1,1 +1,0 @@
-"""The classic label models on the real data sets."""

@@ -1,1 +1,0 @@
-"""How fast files are read, and how much memory that takes."""

@@ -1,0 +1,133 @@
+"""Predictions: labels predicted by a model, with everything needed to write them in any format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convener.data import validation
+from convener.data.dataset import Dataset
+from convener.data.ragged import RaggedArray
+from convener.data.schemes import Scheme
+from convener.data.spans import Spans
+from convener.errors import DataError
+
+USED_GOLD = "saw_gold"
+"""Key in `Predictions.settings` of models that used gold labels: an upper bound, not a weakly supervised result."""
+
+
+class LabelOutput(NamedTuple):
+    """Labels that a model or tagger infers, without the data they belong to.
+
+    labels         (N,) int16, legal BIO ids
+    probabilities  (N, L) float32, rows sum to one; None if only labels are inferred
+    span_scores    (S,) float32, one score per span of `labels` in text order; None if not computed
+    """
+
+    labels: NDArray[np.int16]
+    probabilities: NDArray[np.float32] | None = None
+    span_scores: NDArray[np.float32] | None = None
+
+    @classmethod
+    def concat(cls, parts: Iterable[LabelOutput], num_labels: int) -> LabelOutput:
+        """Join the complete outputs of consecutive parts of a dataset with L = `num_labels`."""
+        empty_scores = np.zeros(0, np.float32)
+        empty = cls(np.zeros(0, np.int16), np.zeros((0, num_labels), np.float32), empty_scores)
+        return cls(*(np.concatenate(arrays) for arrays in zip(empty, *parts, strict=True)))
+
+    def require_probabilities(self) -> NDArray[np.float32]:
+        """Probabilities (N, L); an error if there are none."""
+        if self.probabilities is None:
+            raise DataError("expected label probabilities, found labels only")
+        return self.probabilities
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Predictions:
+    """Labels for every token of a dataset.
+
+    data           the dataset the labels belong to, without gold
+    labels         (N,) int16, legal BIO ids of its fine types: predictions are never coarse
+    probabilities  (N, L) float32, rows sum to one; None if labels were read from a file without them
+    span_scores    (S,) float32, probability of each span in text order; by default the minimum of its token
+                   probabilities
+    model          name of the model
+    settings       settings of the model
+
+    >>> data = Dataset.from_spans(["PER"], [["Ada", "Lovelace", "wrote"]], {})
+    >>> labels = Predictions(data=data, labels=np.array([1, 2, 0], np.int16), model="by hand")
+    >>> labels.tags()
+    [['B-PER', 'I-PER', 'O']]
+    """
+
+    data: Dataset
+    labels: NDArray[np.int16]
+    probabilities: NDArray[np.float32] | None = None
+    span_scores: NDArray[np.float32] | None = None
+    model: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        num_tokens, num_labels = len(self.data.tokens), len(self.data.fine_tags)
+        if self.data.gold is not None:
+            object.__setattr__(self, "data", self.data.without_gold())
+        validation.check_shape("labels", self.labels.shape, (num_tokens,))
+        validation.check_labels("labels", self.labels, 0, num_labels)
+        _, illegal = self.data.tags.repair(self.labels, self.data.offsets)
+        if illegal:
+            raise DataError(
+                f"predicted labels must be legal BIO sequences, got {illegal} illegal labels; repair them first"
+            )
+        if self.probabilities is not None:
+            validation.check_shape("probabilities", self.probabilities.shape, (num_tokens, num_labels))
+        if self.span_scores is not None:
+            validation.check_shape("span_scores", self.span_scores.shape, (len(self.spans),))
+
+    @cached_property
+    def spans(self) -> Spans:
+        """All predicted spans in text order, with scores if there are scores or probabilities."""
+        spans = self.data.tags.spans(self.labels, self.data.offsets)
+        if self.span_scores is not None:
+            return spans.with_scores(self.span_scores)
+        if self.probabilities is None:
+            return spans
+        token_probabilities = self.probabilities[np.arange(len(self.labels)), self.labels]
+        start = self.data.offsets[spans.sentence] + spans.start
+        end = self.data.offsets[spans.sentence] + spans.end
+        bounds = np.stack([start, end], axis=1).ravel()
+        if not len(bounds):
+            return spans.with_scores(np.zeros(0, np.float32))
+        padded = np.append(token_probabilities, np.float32(1))  # the end of a span may be the number of tokens
+        return spans.with_scores(np.minimum.reduceat(padded, bounds)[::2].astype(np.float32))
+
+    def tags(self, scheme: Scheme = "bio") -> list[list[str]]:
+        """The tags of each sentence."""
+        flat = self.data.tags.decode(self.labels, self.data.offsets, scheme)
+        return [flat[a:b] for a, b in pairwise(self.data.offsets.tolist())]
+
+    def probabilities_by_sentence(self) -> RaggedArray:
+        """Probabilities, one (T, L) view per sentence."""
+        if self.probabilities is None:
+            raise DataError("expected predictions with probabilities, found labels only")
+        return RaggedArray(self.probabilities, self.data.offsets)
+
+    def with_types(self, types: Sequence[str]) -> Predictions:
+        """The same predictions over other entity types, which must include those in use."""
+        data = self.data.with_types(types)
+        if data is self.data:
+            return self
+        labels = self.data.tags.remap(self.labels, data.tags)
+        return replace(self, data=data, labels=labels, probabilities=None, span_scores=self.spans.score)
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __repr__(self) -> str:
+        suffix = f" by {self.model}" if self.model else ""
+        return f"Predictions{suffix}({len(self.spans):,} spans in {len(self.data):,} sentences)"

@@ -1,0 +1,1 @@
+"""Runs on disk and benchmarks of several models."""

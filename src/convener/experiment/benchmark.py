@@ -1,0 +1,196 @@
+"""Benchmarks: fit and evaluate several label models on the same data, each fit in its own process.
+
+The folder of a benchmark contains one run per model and seed (`runs/`) and its scores (`outcomes/`).
+Existing results are reused, so an interrupted benchmark resumes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from convener import progress
+from convener.data.dataset import Dataset
+from convener.data.predictions import Predictions
+from convener.data.tables import PERCENT, Table
+from convener.errors import UnknownNameError, unknown_name_message
+from convener.evaluation.evaluation import evaluate
+from convener.experiment.run import Run, is_run
+from convener.models import get_model, list_models
+from convener.storage import atomic_write
+
+ALL_MODELS = "all"
+METRICS = ("f1", "precision", "recall")
+TrialResult = dict[str, Any]
+"""Result of one fit: f1, precision, recall, seconds, memory (bytes) and saw_gold; or only `failed`, the error."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """One model with one seed."""
+
+    model: str
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """Name of the run folder."""
+        return f"{self.model}-seed{self.seed}"
+
+
+def make_trials(models: Sequence[str], seeds: int) -> list[Trial]:
+    """All trials of the models; a model without features is deterministic and gets one seed.
+
+    >>> [trial.name for trial in make_trials(["hmm"], seeds=5)]
+    ['hmm-seed0']
+    """
+    model_classes = {name: get_model(name) for name in list_models()}
+    names = list(model_classes) if list(models) == [ALL_MODELS] else list(dict.fromkeys(models))
+    for name in names:
+        if name not in list_models():
+            raise UnknownNameError(unknown_name_message("label model", name, list_models()))
+    return [
+        Trial(model=name, seed=seed)
+        for name in names
+        for seed in range(seeds if name not in model_classes or model_classes[name].needs_features else 1)
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Benchmark:
+    """A benchmark in a folder."""
+
+    folder: Path
+    fit_arguments: Sequence[str]
+    """Arguments of `convener fit`, without model, seed and output folder."""
+    read_data: Callable[[Run], Dataset]
+    """Reads the evaluation data with the options and sources of a run."""
+    eval_key: str
+    """Identifies the evaluation data; stored results with another key are computed again."""
+
+    def run_dir(self, trial: Trial) -> Path:
+        """Folder of the run of a trial."""
+        return self.folder / "runs" / trial.name
+
+    def run_all(self, trials: Sequence[Trial]) -> dict[Trial, TrialResult]:
+        """Results of all trials; runs those without a stored result."""
+        results = {}
+        with progress.progress_bar("fitting", len(trials)) as advance:
+            for trial in trials:
+                results[trial] = self.result(trial)
+                advance(trial.name)
+        return results
+
+    def result(self, trial: Trial) -> TrialResult:
+        """Stored result of a trial, or the result of running it now."""
+        result_file = self.folder / "outcomes" / f"{trial.name}.json"
+        if result_file.is_file() and is_run(self.run_dir(trial)):
+            stored: TrialResult = json.loads(result_file.read_text(encoding="utf-8"))
+            if stored.get("asked") == self.eval_key:
+                return stored
+        new_result = self._fit(trial)
+        if "failed" not in new_result:
+            data, predictions = self.predict(trial)
+            scores = evaluate(predictions, data).to_json()
+            new_result |= {name: scores[name] for name in METRICS} | {"asked": self.eval_key}
+            with atomic_write(result_file) as draft:
+                draft.write_text(json.dumps(new_result, indent=2) + "\n", encoding="utf-8")
+        return new_result
+
+    def predict(self, trial: Trial) -> tuple[Dataset, Predictions]:
+        """Evaluation data and the predictions of a fitted trial for it."""
+        run = Run.open(self.run_dir(trial))
+        data = self.read_data(run)
+        return data, run.label_model.predict(data)
+
+    def _fit(self, trial: Trial) -> TrialResult:
+        """Fit in a separate process, so that the peak memory is that of this model alone."""
+        run_dir = self.run_dir(trial)
+        arguments = ["--model", trial.model, "--seed", str(trial.seed), "-o", str(run_dir), "--resume", "--json"]
+        with subprocess.Popen(
+            [sys.executable, "-m", "convener", "fit", *self.fit_arguments, *arguments],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            try:
+                stderr = "" if process.stderr is None else process.stderr.read()
+                peak_memory = _wait_for_peak_memory(process)
+            except BaseException:
+                process.kill()
+                raise
+        if process.returncode:
+            last = stderr.strip().splitlines()[-1:] or [f"exit code {process.returncode}"]
+            return {"failed": last[0].removeprefix("error: ")}
+        run_info = Run.open(run_dir).info
+        uses_gold = "all" if run_info["supervised"] else "of valid" if run_info["used_valid_gold"] else "no"
+        return {"seconds": run_info["seconds"], "memory": peak_memory, "saw_gold": uses_gold}
+
+
+def results_table(results: Mapping[Trial, TrialResult], title: str) -> Table:
+    """One row per model with means over its seeds, ordered by F1; models trained on gold come last."""
+    groups: dict[str, list[TrialResult]] = {}
+    for trial, result in results.items():
+        groups.setdefault(trial.model, []).append(result)
+    rows = [_table_row(model, seeds) for model, seeds in groups.items()]
+    failed = [f"{trial.name} failed: {result['failed']}" for trial, result in results.items() if "failed" in result]
+    columns = ("model", "F1", "±", "precision", "recall", "seconds", "memory MB", "seeds")
+    return Table(
+        title=title,
+        columns=(*columns, "saw gold"),
+        rows=sorted(rows, key=lambda row: (row[-1] == "all", -(row[1] or 0.0))),
+        formats={
+            **dict.fromkeys(("F1", "±", "precision", "recall"), PERCENT),
+            "seconds": ".1f",
+            "memory MB": ",.0f",
+        },
+        notes=(
+            "means over seeds; ±: standard deviation (n - 1); memory: peak resident memory of the fitting process",
+            *failed,
+        ),
+    )
+
+
+def _table_row(model: str, results: Sequence[TrialResult]) -> tuple[Any, ...]:
+    successful = [result for result in results if "failed" not in result]
+    if not successful:
+        return (model, *[None] * 6, 0, "failed")
+    f1, precision, recall = (_mean(successful, name) for name in METRICS)
+    values = [result["f1"] for result in successful]
+    std = float(np.std(values, ddof=1)) if f1 is not None and len(values) > 1 else None
+    seconds, memory = _mean(successful, "seconds"), _mean(successful, "memory")
+    return (
+        model,
+        f1,
+        std,
+        precision,
+        recall,
+        seconds,
+        None if memory is None else memory / 1e6,
+        len(successful),
+        successful[0]["saw_gold"],
+    )
+
+
+def _mean(results: Sequence[TrialResult], name: str) -> float | None:
+    values = [result[name] for result in results]
+    return None if None in values else float(np.mean(values))
+
+
+def _wait_for_peak_memory(process: subprocess.Popen[str]) -> int | None:
+    """Wait for the process; returns its peak memory in bytes, None if the system does not report it."""
+    if not hasattr(os, "wait4"):
+        process.wait()
+        return None
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    peak_memory: int = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return peak_memory

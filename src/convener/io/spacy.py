@@ -1,0 +1,392 @@
+"""spaCy's DocBin: one Doc per sentence, one span group per source.
+
+`doc.ents` are the gold entities of a dataset or the entities of predictions. Predictions are also in
+`doc.spans["convener"]`, with their scores in its attrs, as in spaCy's span categorizer. Other information is stored as
+plain values in `doc.user_data["convener"]` and in the attrs of groups; the user data of the first Doc contains the
+metadata.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convener.data.dataset import Dataset
+from convener.data.issues import Issues, error_location, wrap_errors
+from convener.data.predictions import Predictions
+from convener.data.ragged import row_at
+from convener.data.tags import ABSTAIN
+from convener.errors import DataError, FormatError, require
+from convener.io.builder import GOLD, PREDICTIONS, DatasetBuilder
+from convener.io.formats import CAPABILITIES, Format, LabeledData, ReadOptions, WriteOptions, check_unicode, get_dataset
+from convener.io.metadata import Metadata, apply_read_options, unfiltered
+
+USER_DATA_KEY = "convener"
+"""Key in `doc.user_data`."""
+PREDICTIONS_GROUP = "convener"
+"""Span group of predictions."""
+
+
+def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
+    """Read a DocBin: span groups are sources, entities are gold; a native file is restored exactly."""
+    docs = _read_docs(path)
+    metadata = None
+    for doc in docs:
+        if "facts" in (user_data := _get_user_data(doc)):
+            raw = user_data["facts"]
+            metadata = Metadata.from_json(raw if isinstance(raw, str) else "", str(path))
+            break
+    if metadata is None:
+        with wrap_errors(str(path), "DocBin"):
+            return _Reader(path, None, options, issues).read(docs)
+    docs = [doc for doc in docs if not _get_user_data(doc).get("empty")]
+    with wrap_errors(str(path), "DocBin"):
+        content = _Reader(path, metadata, unfiltered(options), issues).read(docs)
+    return apply_read_options(metadata.restore(content), options, str(path))
+
+
+def write(content: LabeledData, path: Path, options: WriteOptions) -> None:
+    """Write a DocBin with span groups, entities and user data."""
+    spacy_tokens, vocab = _import_spacy("spacy.tokens"), _import_spacy("spacy.vocab").Vocab()
+    data = get_dataset(content)
+    _check_names(content)
+    writer = _Writer(content, spacy_tokens, vocab)
+    doc_bin = spacy_tokens.DocBin(attrs=["ENT_IOB", "ENT_TYPE"], store_user_data=True)
+    metadata_json = Metadata.from_content(content).to_json()
+    if not len(data):
+        doc = spacy_tokens.Doc(vocab, words=[], spaces=[])
+        doc.user_data[USER_DATA_KEY] = {"facts": metadata_json, "empty": True}
+        doc_bin.add(doc)
+    with _cached_registries():
+        for number in range(len(data)):
+            doc = writer.make_doc(number)
+            if number == 0:
+                doc.user_data[USER_DATA_KEY]["facts"] = metadata_json
+            doc_bin.add(doc)
+        path.write_bytes(doc_bin.to_bytes())
+
+
+class _Reader:
+    """Converts documents to a dataset."""
+
+    def __init__(self, path: Path, metadata: Metadata | None, options: ReadOptions, issues: Issues) -> None:
+        self.path, self.options, self.issues = path, options, issues
+        self.is_native, self.metadata = metadata is not None, metadata or Metadata()
+        self.has_predictions = self.metadata.model is not None
+        self.builder = DatasetBuilder(options, issues, in_tokens=True)
+        self.exact_labels: list[tuple[str, int, NDArray[np.int16]]] = []  # source, first token, labels
+        self.scored_sources: set[str] = set()
+        self.num_tokens = 0
+
+    def read(self, docs: list[Any]) -> LabeledData:
+        """Return the dataset or the predictions of all documents."""
+        if not docs and not self.is_native:
+            raise DataError(f"{self.path}: the file contains no documents")
+        source_names = dict.fromkeys(self.metadata.sources or ())
+        for doc in docs:
+            source_names |= dict.fromkeys(name for name in doc.spans if not self._is_predictions_group(name))
+        has_gold = "gold" in self.metadata.contents
+        if not self.is_native:
+            has_gold = any(len(doc) and _has_entities(doc) for doc in docs)
+        if has_gold:
+            self.builder.source_spans(GOLD)
+        if self.has_predictions:
+            self.builder.source_spans(PREDICTIONS)
+        for number, doc in enumerate(docs):
+            self._add_doc(doc, f"{self.path}: document {number}", list(source_names), has_gold=has_gold)
+        for name in sorted(self.scored_sources):
+            self.issues.add("ignored", str(self.path), name, "span scores of a source")
+        return self._build(docs, list(source_names))
+
+    def _is_predictions_group(self, name: str) -> bool:
+        return name == PREDICTIONS_GROUP and self.has_predictions
+
+    def _add_doc(self, doc: Any, where: str, sources: list[str], *, has_gold: bool) -> None:
+        words = [token.text for token in doc]
+        self._add_sentence(doc, words, where)
+        for name in sources:
+            if name in doc.spans:
+                self._add_group(doc.spans[name], name, name, where)
+            elif self.options.silence != "O":
+                self.builder.abstain(name)
+        if self.has_predictions:
+            if PREDICTIONS_GROUP not in doc.spans:
+                raise DataError(f"{where}: expected a span group {PREDICTIONS_GROUP!r}, got none")
+            self._add_group(doc.spans[PREDICTIONS_GROUP], PREDICTIONS_GROUP, PREDICTIONS, where)
+        if has_gold:
+            if len(doc) and not _has_entities(doc):
+                self.issues.add("gold", where, "gold", "entities are not set; treated as no entities")
+            for span in doc.ents:
+                self.builder.add_span(GOLD, span.start, span.end, _label(span, "gold", where))
+            if self.is_native and "gold" in _get_user_data(doc):
+                self._add_exact_labels(GOLD, _get_user_data(doc)["gold"], len(words), where)
+        self.num_tokens += len(words)
+
+    def _add_sentence(self, doc: Any, words: list[str], where: str) -> None:
+        user_data = _get_user_data(doc) if self.is_native else {}
+        text, token_offsets = None, None
+        if not self.is_native or "text" in self.metadata.contents:
+            text = str(user_data.get("text", doc.text))
+            doc_token_offsets = [(token.idx, token.idx + len(token.text)) for token in doc]
+            token_offsets = np.array(user_data.get("chars", doc_token_offsets), np.int32).reshape(-1, 2)
+            if len(token_offsets) != len(doc):
+                raise DataError(f"{where}: expected chars for {len(doc)} tokens, got {len(token_offsets)}")
+        doc_id = str(user_data.get("doc_id", "")) if "documents" in self.metadata.contents else None
+        doc_offset = int(user_data.get("char_start", 0))
+        self.builder.add_sentence(
+            words,
+            where=where,
+            text=text,
+            token_offsets=token_offsets,
+            doc_id=doc_id,
+            doc_offset=doc_offset,
+        )
+
+    def _add_group(self, group: Any, name: str, source: str, where: str) -> None:
+        """Add the spans of a group, and in a native file also the votes in its attrs."""
+        columns = self.builder.source_spans(source)
+        scores = group.attrs.get("scores")
+        if scores is not None and source != PREDICTIONS:
+            self.scored_sources.add(name)
+            scores = None
+        if scores is not None and len(scores) != len(group):
+            raise DataError(f"{where}: expected {len(group)} scores ({name}), got {len(scores)}")
+        span_scores = [float("nan")] * len(group) if scores is None else [float(item) for item in scores]
+        for span, score in zip(group, span_scores, strict=True):
+            self.builder.add_span(source, span.start, span.end, _label(span, name, where), score)
+        if not self.is_native or source == PREDICTIONS:
+            return
+        if group.attrs.get("abstains"):
+            columns.abstained_sentences.append(len(self.builder) - 1)
+        if "votes" in group.attrs:
+            self._add_exact_labels(source, group.attrs["votes"], len(group.doc), where)
+
+    def _add_exact_labels(self, source: str, raw_labels: Any, num_tokens: int, where: str) -> None:
+        """Record labels of the current document that spans cannot represent."""
+        labels = np.array(raw_labels)
+        if labels.shape != (num_tokens,) or (num_tokens and labels.dtype.kind != "i"):
+            raise DataError(f"{where}: expected {num_tokens} votes ({source.strip(chr(0))})")
+        if num_tokens and not -1 <= labels.min() <= labels.max() < 2**15:
+            raise DataError(f"{where}: votes must be label ids, got {labels.min()} to {labels.max()}")
+        self.exact_labels.append((source, self.num_tokens, labels.astype(np.int16)))
+
+    def _build(self, docs: list[Any], sources: list[str]) -> LabeledData:
+        metadata = self.metadata
+        with error_location(str(self.path)):
+            content = self.builder.build(types=metadata.types, sources=sources, metadata=metadata)
+        data = self._with_exact_labels(get_dataset(content))
+        if not isinstance(content, Predictions):
+            return data
+        return Predictions(
+            data=data,
+            labels=content.labels,
+            probabilities=self._probabilities(data, docs),
+            span_scores=content.span_scores if "scores" in metadata.contents else None,
+            model=metadata.model or "",
+            settings=metadata.model_settings,
+        )
+
+    def _with_exact_labels(self, data: Dataset) -> Dataset:
+        """Return the data with the labels that spans cannot represent."""
+        if not self.exact_labels:
+            return data
+        votes = data.votes.copy()
+        gold = None if data.gold is None else data.gold.copy()
+        for source, first_token, labels in self.exact_labels:
+            if source == GOLD and gold is not None:
+                gold[first_token : first_token + len(labels)] = labels
+            elif source in data.sources:
+                votes[first_token : first_token + len(labels), data.source_index(source)] = labels
+        return replace(data, votes=votes, gold=gold)
+
+    def _probabilities(self, data: Dataset, docs: list[Any]) -> NDArray[np.float32] | None:
+        if "probabilities" not in self.metadata.contents:
+            return None
+        num_labels = len(data.fine_tags)
+        flat = np.frombuffer(b"".join(_get_user_data(doc).get("probabilities", b"") for doc in docs), "<f4")
+        if len(flat) != num_labels * len(data.tokens):
+            raise DataError(
+                f"{self.path}: expected probabilities for {len(data.tokens)} tokens x {num_labels} labels, "
+                f"got {len(flat)} values"
+            )
+        return flat.astype(np.float32).reshape(-1, num_labels)
+
+
+def _has_entities(doc: Any) -> bool:
+    return bool(doc.has_annotation("ENT_IOB"))
+
+
+def _label(span: Any, source: str, where: str) -> str:
+    label = str(span.label_)
+    if not label:
+        raise DataError(f"{where}: span {span.start}-{span.end} ({source}) has no label")
+    return label
+
+
+def _check_names(content: LabeledData) -> None:
+    """Raise FormatError for source names and tokens that spaCy cannot store."""
+    data = get_dataset(content)
+    if isinstance(content, Predictions) and PREDICTIONS_GROUP in data.sources:
+        raise FormatError(f"a .spacy file of predictions cannot store a source named {PREDICTIONS_GROUP!r}; rename it")
+    check_unicode(data)
+    empty = np.flatnonzero(data.tokens.lengths == 0)
+    if len(empty):
+        sentence = row_at(data.offsets, int(empty[0]))
+        token = int(empty[0] - data.offsets[sentence])
+        raise FormatError(f"sentence {sentence}: token {token} is empty, which spaCy cannot store")
+
+
+class _Writer:
+    """Builds the Doc of each sentence."""
+
+    def __init__(self, content: LabeledData, spacy_tokens: Any, vocab: Any) -> None:
+        self.spacy_tokens, self.vocab, self.content = spacy_tokens, vocab, content
+        self.data = data = get_dataset(content)
+        self.source_spans = [self._spans_by_sentence(data.votes[:, k]) for k in range(len(data.sources))]
+        self.has_illegal_votes = [_is_illegal(data, data.votes[:, k]) for k in range(len(data.sources))]
+        labels = content.labels if isinstance(content, Predictions) else data.gold
+        self.entities = None if labels is None else self._spans_by_sentence(labels)
+        self.has_illegal_gold = data.gold is not None and _is_illegal(data, data.gold)
+        self.scores: NDArray[np.float32] | None = None
+        self.score_offsets = np.zeros(len(data) + 1, np.int64)
+        if isinstance(content, Predictions) and content.spans.score is not None:
+            self.scores = content.spans.score
+            self.score_offsets = content.spans.sentence_offsets(len(data))
+
+    def _spans_by_sentence(self, labels: NDArray[np.int16]) -> list[list[tuple[int, int, str]]]:
+        types = self.data.tags.types
+        spans = self.data.tags.spans(labels, self.data.offsets).by_sentence(len(self.data))
+        return [[(start, end, types[type_index]) for start, end, type_index in row] for row in spans]
+
+    def make_doc(self, sentence: int) -> Any:
+        """Return the Doc of one sentence."""
+        data = self.data
+        token_slice = slice(int(data.offsets[sentence]), int(data.offsets[sentence + 1]))
+        words = data.tokens[token_slice].to_list()
+        spaces = [True] * (len(words) - 1) + [False] * bool(words)
+        user_data: dict[str, Any] = {}
+        if data.text is not None:
+            text, token_offsets = data.text.sentences[sentence], data.text.token_offsets[token_slice]
+            exact_spaces = _trailing_spaces(words, text, token_offsets)
+            if exact_spaces is None:
+                user_data |= {"text": text, "chars": token_offsets.ravel().tolist()}
+            spaces = spaces if exact_spaces is None else exact_spaces
+            user_data["char_start"] = int(data.text.doc_offsets[sentence])
+        if data.doc_ids is not None:
+            user_data["doc_id"] = data.doc_ids[sentence]
+        doc = self.spacy_tokens.Doc(self.vocab, words=words, spaces=spaces)
+        doc.user_data[USER_DATA_KEY] = user_data
+        for k, name in enumerate(data.sources):
+            self._add_votes(doc, k, name, sentence, data.votes[token_slice, k])
+        self._add_entities(doc, sentence, token_slice, user_data)
+        return doc
+
+    def _add_group(self, doc: Any, name: str, span_tuples: list[tuple[int, int, str]], attrs: Any) -> None:
+        spans = [self.spacy_tokens.Span(doc, start, end, label=entity_type) for start, end, entity_type in span_tuples]
+        doc.spans[name] = self.spacy_tokens.SpanGroup(doc, name=name, spans=spans, attrs=attrs)
+
+    def _add_votes(self, doc: Any, k: int, name: str, sentence: int, votes: NDArray[np.int16]) -> None:
+        abstained = votes == ABSTAIN
+        attrs: dict[str, Any] = {"silence": self.data.silence[k]}
+        attrs["abstains"] = bool(len(votes)) and bool(abstained.all())
+        if self.has_illegal_votes[k] or (abstained.any() and not abstained.all()):
+            attrs["votes"] = votes.tolist()  # spans cannot represent these votes
+        self._add_group(doc, name, self.source_spans[k][sentence], attrs)
+
+    def _add_entities(self, doc: Any, sentence: int, token_slice: slice, user_data: dict[str, Any]) -> None:
+        if self.entities is None:
+            return
+        span_tuples = self.entities[sentence]
+        spans = [self.spacy_tokens.Span(doc, start, end, label=entity_type) for start, end, entity_type in span_tuples]
+        doc.set_ents(spans, default="outside")
+        if self.has_illegal_gold and self.data.gold is not None:
+            user_data["gold"] = self.data.gold[token_slice].tolist()
+        if not isinstance(self.content, Predictions):
+            return
+        attrs = {}
+        if self.scores is not None:
+            first, last = self.score_offsets[sentence : sentence + 2]
+            attrs["scores"] = self.scores[first:last].tolist()
+        self._add_group(doc, PREDICTIONS_GROUP, span_tuples, attrs)
+        if self.content.probabilities is not None:
+            rows = np.ascontiguousarray(self.content.probabilities[token_slice], "<f4")
+            user_data["probabilities"] = rows.tobytes()
+
+
+def _is_illegal(data: Dataset, labels: NDArray[np.int16]) -> bool:
+    return data.tags.repair(labels, data.offsets)[1] > 0
+
+
+def _trailing_spaces(words: list[str], text: str, token_offsets: NDArray[np.int32]) -> list[bool] | None:
+    """Return which words are followed by a space; None if words and single spaces do not make up the text."""
+    boundaries = [0, *token_offsets.ravel().tolist(), len(text)]
+    if not words:
+        return [] if not text else None
+    if any(text[a:b] != word for word, (a, b) in zip(words, token_offsets.tolist(), strict=True)):
+        return None
+    gaps = [text[a:b] for a, b in list(pairwise(boundaries))[::2]]
+    if gaps[0] or any(gap not in ("", " ") for gap in gaps):
+        return None
+    word_starts = np.cumsum([0, *(len(w) + len(g) for w, g in zip(words, gaps[1:], strict=True))])
+    if word_starts[:-1].tolist() != token_offsets[:, 0].tolist():
+        return None  # tokens overlap or are out of order
+    return [gap == " " for gap in gaps[1:]]
+
+
+def _import_spacy(module: str) -> Any:
+    """Import a module of spaCy or srsly; a MissingDependencyError names the extra."""
+    return require(module, extra="spacy", purpose="the spaCy format")
+
+
+@contextmanager
+def _cached_registries() -> Iterator[None]:
+    """Make srsly look up its msgpack plugins once instead of once per serialized value.
+
+    The look-up takes about a millisecond, and every span group of every document is serialized on its own.
+    """
+    packer = _import_spacy("srsly.msgpack")
+    registries = (packer.msgpack_encoders, packer.msgpack_decoders)
+    for registry in registries:
+        registry.__dict__["get_all"] = partial(dict, registry.get_all())
+    try:
+        yield
+    finally:
+        for registry in registries:
+            registry.__dict__.pop("get_all", None)
+
+
+def _read_docs(path: Path) -> list[Any]:
+    """Return all documents of a file."""
+    doc_bin, vocab = _import_spacy("spacy.tokens").DocBin(), _import_spacy("spacy.vocab").Vocab()
+    raw, gc_was_enabled = path.read_bytes(), gc.isenabled()
+    try:
+        with wrap_errors(str(path), "DocBin"), _cached_registries():
+            return list(doc_bin.from_bytes(raw).get_docs(vocab))
+    finally:
+        if gc_was_enabled:
+            gc.enable()  # srsly disables it and does not restore it on failure
+
+
+def _get_user_data(doc: Any) -> Mapping[str, Any]:
+    """Return the values that convener stored in a document; empty for external documents."""
+    user_data = doc.user_data.get(USER_DATA_KEY)
+    return user_data if isinstance(user_data, dict) else {}
+
+
+FORMAT = Format(
+    name="spacy",
+    summary="spaCy DocBin for `spacy train`, sources as span groups",
+    suffixes=(".spacy",),
+    capabilities=frozenset(CAPABILITIES),
+    read=read,
+    write=write,
+)

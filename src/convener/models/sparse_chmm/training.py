@@ -1,0 +1,250 @@
+"""Training of Sparse-CHMM: initial matrices and the three stages of the paper."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Generator, Tensor
+from torch.nn import functional
+
+from convener.data.dataset import Dataset
+from convener.data.tags import ABSTAIN
+from convener.models import initialization
+from convener.models.initialization import (
+    WeightedLabels,
+    add_source,
+    emission_counts,
+    network_sizes,
+    normalize_rows,
+    paper_emission,
+    paper_transition,
+    transition_from_votes,
+)
+from convener.models.neural_chain import chain_loss, initialize_chain
+from convener.models.sparse_chmm.network import SparseCHMMNetwork
+from convener.models.sparse_chmm.prior import reliability_logits
+from convener.models.sparse_chmm.wxor import WXORSums, wxor_sums
+from convener.models.vote_evidence import VoteEvidence
+from convener.neural.batch import Batch, PackedDataset, sentence_features
+from convener.neural.training import Stage
+from convener.neural.transition import MIN_PROBABILITY, floored_log
+
+STAGE_PLANS = {"1": (1,), "1-2": (1, 2), "1-3": (1, 3), "1-2-3": (1, 2, 3), "1-23": (1, 23)}
+"""Stages by setting; 23 trains the addon prior and the transitions at once."""
+PRETRAINING_EPOCHS, PRETRAINING_LEARNING_RATE = 5, 5e-4
+"""Of the pre-training by mean squared error, Eq. (7); values of the paper."""
+INITIAL_EMISSION_WEIGHT = 0.2
+"""lambda of the paper: weight of Phi* in the emissions on which the addon prior is pre-trained."""
+ADDON_SCALE_INIT = -4.0
+"""Initial logit of the addon scales C. Starting at 1/2 would reduce every diagonal by a third."""
+MAJORITY_SOURCE = "majority-vote"
+TRANSITION_PARAMETERS = ("initial_logits", "transition_layer", "context_weight")
+
+
+def add_majority_source(data: Dataset, labels: NDArray[np.int16]) -> Dataset:
+    """The data with these labels as the votes of an additional, last source."""
+    return add_source(data, MAJORITY_SOURCE, labels, "O")
+
+
+def mask_last_source(votes: NDArray[np.int16]) -> NDArray[np.int16]:
+    """Votes in which the last source abstains.  (N, K) -> (N, K)"""
+    votes = votes.copy()
+    votes[:, -1] = ABSTAIN
+    return votes
+
+
+def mse_loss(predicted: Tensor, target: Tensor) -> Tensor:
+    """Mean squared difference of matrices (..., L, L) from a target that broadcasts to them: one term of Eq. (7).
+
+    The paper sums over the entries of a matrix; the mean is smaller by a factor of L * L.
+    """
+    return functional.mse_loss(predicted, target.expand_as(predicted))
+
+
+class SparseInitialMatrices:
+    """Initial matrices: transition Psi* (L, L), emission Phi* (K, L, L) and reliability scores (K, Q)."""
+
+    def __init__(
+        self,
+        config: Any,
+        data: Dataset,
+        weighted_labels: WeightedLabels,
+        num_scores: int,
+        nu_base: float,
+    ) -> None:
+        num_labels = len(data.fine_tags)
+        if config.start == "paper":
+            self.transition = paper_transition(data, legal=config.legal)
+            self.emission = paper_emission(data)
+            scores = np.einsum("kii->ki", self.emission)
+        else:
+            counts = emission_counts(data, weighted_labels, default_precision=config.precision)
+            self.transition = transition_from_votes(data, weighted_labels)
+            smoothed = initialization.smoothed_emission_counts(
+                counts, false_votes=1 - config.precision, precision=data.prior_precision_or(np.nan)
+            )
+            self.emission = normalize_rows(smoothed)
+            precision = data.prior_precision_or(config.precision)
+            scores = initialization.initial_reliability(counts, counts.sum(axis=1), precision=precision)
+        # nu_base moves emissions towards uniform: choose the prior whose mean emission is the wanted one.
+        total = config.expand + num_labels * nu_base
+        target = np.clip((scores * total - nu_base) / config.expand, MIN_PROBABILITY, 1 - MIN_PROBABILITY)
+        if num_scores != num_labels:
+            type_target = (target[:, 1::2] + target[:, 2::2]) / 2
+            target = np.concatenate([target[:, :1], type_target], axis=1)
+        self.reliability = target
+
+    def initialize(self, net: SparseCHMMNetwork) -> None:
+        """Set the biases of a network with zero weights, so that it starts at these matrices.
+
+        Transitions are exact; reliability is as close as the softmax over sources, Eq. (1), allows.
+        """
+        prior = net.prior
+        logits = reliability_logits(
+            torch.from_numpy(self.reliability).float(),
+            h_n=prior.h_n,
+            h_s=prior.h_s,
+            softmax=prior.softmax,
+        )
+        with torch.no_grad():
+            net.transition_layer.bias.copy_(floored_log(self.transition).reshape(-1))
+            net.reliability_layer.bias.copy_(logits.reshape(-1))
+            net.addon_layer.bias.fill_(ADDON_SCALE_INIT)
+
+
+class StageBuilder:
+    """Builds the stages of one fit for `neural.training.train_network`."""
+
+    def __init__(
+        self,
+        config: Any,
+        net: SparseCHMMNetwork,
+        initial: SparseInitialMatrices,
+        train: Dataset,
+        valid: Dataset,
+    ) -> None:
+        self.config, self.net, self.initial = config, net, initial
+        self.train, self.valid = train, valid
+        evidence = VoteEvidence(boundary_penalty=config.edge, type_penalty=config.clash)
+        self.packed = PackedDataset.from_dataset(train, evidence.offset(train), seed=config.seed)
+        self.without_majority = self.packed
+        if config.use_mv:
+            self.without_majority = self.packed.replace_votes(mask_last_source(self.packed.votes))
+
+    def build(self) -> list[Stage]:
+        """Pre-training if the settings ask for it, then the stages of the paper."""
+        stages = [self._pretraining_stage()] if self.config.pretraining else []
+        for number in STAGE_PLANS[self.config.stages]:
+            if number == 1:
+                trains = (*TRANSITION_PARAMETERS, "reliability_layer")
+                stages.append(
+                    self._stage(
+                        "reliability", trains, score_window=self.config.smooth, on_start=self._start_without_addon
+                    )
+                )
+            elif number == 3:
+                stages.append(self._stage("transition", TRANSITION_PARAMETERS, data=self.without_majority))
+            else:
+                stages += self._addon_stages(with_transition=number == 23)
+        return stages
+
+    def _stage(self, name: str, trains: tuple[str, ...], **overrides: Any) -> Stage:
+        config = self.config
+        defaults: dict[str, Any] = {
+            "loss": chain_loss(self.net, config.tau, sample=config.dirichlet),
+            "data": self.packed,
+            "learning_rate": config.lr,
+            "max_epochs": config.epochs,
+            "patience": config.patience,
+            "learning_rates": {"initial_logits": config.initial_lr},
+            "on_start": self._start_later_stage,
+        }
+        return Stage(name=name, trains=trains, **(defaults | overrides))
+
+    def _addon_stages(self, *, with_transition: bool) -> list[Stage]:
+        """Stage 2: compute the WXOR scores, pre-train the addon scales C by Eq. (7), then train them."""
+        config, net = self.config, self.net
+
+        def on_start() -> None:
+            self._start_later_stage()
+            mean_emission = net.mean_emission(self.packed.sentences)
+            initial = torch.from_numpy(self.initial.emission).float()
+            net.addon_target.copy_(INITIAL_EMISSION_WEIGHT * initial + (1 - INITIAL_EMISSION_WEIGHT) * mean_emission)
+            net.wxor.copy_(torch.from_numpy(self._wxor_scores()))
+
+        def loss(batch: Batch, _: Generator) -> Tensor:
+            return mse_loss(net.emission(batch.sentences), net.addon_target)
+
+        trained = ("initial_logits", "addon_layer")
+        return [
+            self._stage(
+                "addon prior, start",
+                ("addon_layer",),
+                loss=loss,
+                learning_rate=PRETRAINING_LEARNING_RATE,
+                max_epochs=PRETRAINING_EPOCHS,
+                early_stopping=False,
+                on_start=on_start,
+            ),
+            self._stage(
+                "addon prior",
+                (*trained, *TRANSITION_PARAMETERS) if with_transition else trained,
+                learning_rate=config.expansion_lr,
+                patience=max(1, config.patience // 4),
+            ),
+        ]
+
+    def _start_without_addon(self) -> None:
+        """Stage 1: no addon prior and the first g_r, also if the network was trained before."""
+        self.net.wxor.zero_()
+        self.net.g_r.fill_(self.config.turn / self.net.num_labels)
+
+    def _start_later_stage(self) -> None:
+        """Stages 2 and 3: the second g_r, if there is one."""
+        if self.config.later_turn is not None:
+            self.net.g_r.fill_(self.config.later_turn / self.net.num_labels)
+
+    def _wxor_scores(self) -> NDArray[np.float64]:
+        """WXOR scores W~, Eq. (5), of the splits that the settings name.  -> (K, L, L)"""
+        splits = {"both": (self.train, self.valid), "train": (self.train,), "valid": (self.valid,)}
+        total: WXORSums | None = None
+        for data in (data.without_coarse() for data in splits[self.config.wxor]):
+            with torch.no_grad():
+                scores = self.net.reliability_scores(sentence_features(data))
+            sums = wxor_sums(data.votes, data.offsets, scores.numpy(), published=self.config.published_wxor)
+            total = sums if total is None else total + sums
+        return np.zeros(tuple(self.net.wxor.shape)) if total is None else total.scores()
+
+    def _pretraining_stage(self) -> Stage:
+        """Pre-training of the paper: mean squared error to the initial matrices, Eq. (7)."""
+        transition = torch.from_numpy(self.initial.transition).float()
+        emission = torch.from_numpy(self.initial.emission).float()
+
+        def loss(batch: Batch, _: Generator) -> Tensor:
+            psi = self.net.transition_logits(batch).softmax(-1)
+            return mse_loss(psi, transition) + mse_loss(self.net.emission(batch.sentences), emission)
+
+        return self._stage(
+            "pre-training",
+            ("transition_layer", "reliability_layer"),
+            loss=loss,
+            learning_rate=PRETRAINING_LEARNING_RATE,
+            max_epochs=PRETRAINING_EPOCHS,
+            early_stopping=False,
+            on_start=self._start_without_addon,
+        )
+
+
+def build_network(config: Any, data: Dataset, num_scores: int) -> SparseCHMMNetwork:
+    """A network for the sources and labels of the data, with zero weights."""
+    net = SparseCHMMNetwork(
+        *network_sizes(data),
+        num_scores,
+        config.prior(),
+        config.turn / len(data.fine_tags),
+        config.context_config(),
+    )
+    return initialize_chain(net, data, legal=config.legal, uniform_initial=config.uniform_start)

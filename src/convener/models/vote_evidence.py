@@ -1,0 +1,110 @@
+"""How network chains turn votes into evidence: adjustments for tokens that sources leave unmarked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convener.data.dataset import Dataset
+from convener.data.tags import ABSTAIN
+from convener.data.votes import entity_votes
+from convener.inference._numba import Array
+from convener.inference.voting import type_counts
+
+
+@dataclass(frozen=True)
+class VoteEvidence:
+    """Adjustments of the evidence for sources that mark only what they know. The defaults are the plain chain.
+
+    Such a source leaves nearly every token unmarked, and mostly that tells nothing. In training all of it counts: the
+    transitions learn from it how rare entities are. Counting it again in prediction would count it twice, so there an
+    unmarked token has the weight `unmarked_weight`.
+
+    An unmarked token next to a marked one tells where the entity ends: it is `boundary_penalty` nats less likely to
+    be part of an entity. In prediction, a span is also less likely to begin right after another one of its type where
+    some source's span continues.
+
+    A marked token is `type_penalty` nats less likely to have a type that no source votes for there: sources mistake
+    words for entities more often than one type for another. The same holds for a type that a source negates.
+
+    Where no source marks anything, a new entity costs `new_span_penalty` nats in prediction: sources that find a share
+    c of all entities leave few to be found. A span with probability s under the transitions is one that all sources
+    missed with probability s (1/c - 1) / (1 - s).
+    """
+
+    unmarked_weight: float = 1.0
+    boundary_penalty: float = 0.0
+    type_penalty: float = 0.0
+    new_span_penalty: float = 0.0
+
+    def offset(self, data: Dataset) -> NDArray[np.float32]:
+        """Log-evidence to add for boundary tokens and for unsupported or negated types.  -> (N, L)"""
+        offset = np.zeros((len(data.tokens), len(data.fine_tags)), np.float32)
+        offset[boundary_tokens(data), 1:] = -self.boundary_penalty
+        offset[unsupported_types(data) | negated_types(data)] -= self.type_penalty
+        return offset
+
+    def penalize_splits(self, transition_logits: Array, data: Dataset) -> Array:
+        """Transition logits less likely to begin a span where some source's span continues.  -> (N, L, L)"""
+        transition_logits = transition_logits.copy()
+        for inside_label in range(2, len(data.fine_tags), 2):
+            continues = (data.votes == inside_label).any(axis=1)
+            transition_logits[continues, inside_label - 1 : inside_label + 1, inside_label - 1] -= self.boundary_penalty
+        return transition_logits
+
+
+def boundary_tokens(data: Dataset) -> NDArray[np.bool_]:
+    """Unmarked tokens next to a marked one.  -> (N,)
+
+    >>> data = Dataset.from_spans(["X"], [["a", "b", "c"]], {"s": [[(0, 1, "X")]]})
+    >>> boundary_tokens(data).tolist()
+    [False, True, False]
+    """
+    is_marked = marked_tokens(data)
+    sentence = data.sentence_of_token()
+    same_sentence = sentence[1:] == sentence[:-1]
+    next_to_marked = np.zeros(len(is_marked), bool)
+    next_to_marked[1:] |= is_marked[:-1] & same_sentence
+    next_to_marked[:-1] |= is_marked[1:] & same_sentence
+    return next_to_marked & ~is_marked
+
+
+def unsupported_types(data: Dataset) -> NDArray[np.bool_]:
+    """Entity labels whose type no source votes for, at tokens with a vote for another type.  -> (N, L)
+
+    >>> data = Dataset.from_spans(["X", "Y"], [["a", "b"]], {"s": [[(0, 1, "X")]]})
+    >>> unsupported_types(data).astype(int).tolist()
+    [[0, 0, 0, 1, 1], [0, 0, 0, 0, 0]]
+    """
+    fine = data.without_coarse()
+    voted = type_counts(fine.votes, fine.votes > 0, len(fine.tags.types))[:, 1:] > 0
+    unsupported = np.zeros((len(voted), len(fine.tags)), bool)
+    unsupported[:, 1:] = np.repeat(~voted & voted.any(axis=1, keepdims=True), 2, axis=1)
+    return unsupported
+
+
+def negated_types(data: Dataset) -> NDArray[np.bool_]:
+    """Entity labels excluded by a negative coarse vote, one that allows O.  -> (N, L)
+
+    >>> data = Dataset.from_spans(["X", "Y", "NOT-X"], [["a", "b"]], {"s": [[(0, 1, "NOT-X")]]})
+    >>> negated_types(data.with_coarse({"NOT-X": "not X"})).astype(int).tolist()
+    [[0, 1, 1, 0, 0], [0, 0, 0, 0, 0]]
+    """
+    allowed = data.allowed_labels()
+    negated = np.zeros((len(data.tokens), allowed.shape[1]), bool)
+    for symbol in np.flatnonzero(allowed[:, 0])[1:]:
+        negated[(data.votes == symbol).any(axis=1)] |= ~allowed[symbol]
+    return negated
+
+
+def marked_tokens(data: Dataset) -> NDArray[np.bool_]:
+    """Tokens that at least one source marks as part of an entity.  -> (N,)"""
+    is_marked: NDArray[np.bool_] = np.logical_or.reduce(entity_votes(data), axis=1)
+    return is_marked
+
+
+def explicit_votes(data: Dataset) -> NDArray[np.int16]:
+    """Votes in which an unmarked token is an abstention, for sources that mark only what they know.  -> (N, K)"""
+    return np.where(data.opinions(), data.votes, np.int16(ABSTAIN))

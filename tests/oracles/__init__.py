@@ -1,0 +1,1 @@
+"""Readable torch references of the compiled kernels: log space, plain operations, autograd."""
