@@ -25,8 +25,8 @@ from convener.errors import DataError
 Arrays = Mapping[str, NDArray[Any]]
 METADATA_FILE, ARRAYS_FILE = "model.json", "params.safetensors"
 """Files of a saved model: settings and names; arrays."""
-MODEL_FILE_VERSION = 1
-CACHE_DIR_VARIABLE = "CONVENER_CACHE"
+MODEL_FILE_VERSION = 2
+CACHE_DIR_VARIABLE = "CONVENER_CACHE_DIR"
 """Environment variable that names the cache directory."""
 BLOCK_SIZE = 1 << 20
 """Number of array elements hashed at a time."""
@@ -245,7 +245,7 @@ EntryT = TypeVar("EntryT", bound=CacheEntry)
 
 
 def cache_dir() -> Path:
-    """Return the cache directory: `CONVENER_CACHE` if set, else the default of the operating system."""
+    """Return the cache directory: `CONVENER_CACHE_DIR` if set, else the default of the operating system."""
     if override := os.environ.get(CACHE_DIR_VARIABLE):
         return Path(override).expanduser()
     if sys.platform == "darwin":

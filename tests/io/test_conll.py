@@ -196,7 +196,7 @@ def test_illegal_tags_are_reported_with_their_line(tmp_path: Path) -> None:
     assert str(caught.value) == f"{file}:4: illegal tag 'I-X' (gold; 2 in total)"
 
 
-@pytest.mark.parametrize("policy", ["begin", "drop", "error"])
+@pytest.mark.parametrize("policy", ["start", "drop", "error"])
 def test_spans_of_io_and_iob1_may_start_with_i(tmp_path: Path, policy: str) -> None:
     """The scheme is detected for each column of an external file."""
     rows = "a I-X O\nb I-X I-X\nc B-X I-X\n\nd O I-Y\n"
@@ -289,9 +289,9 @@ def test_the_io_scheme_merges_adjacent_spans_only_if_lossy(tmp_path: Path) -> No
     with pytest.raises(FormatError) as caught:
         cio.write(data, tmp_path / "x.conll", scheme="io")
     assert str(caught.value) == (
-        "x.conll: sentence 1: scheme 'io' would merge two adjacent spans; choose another scheme or pass lossy=True"
+        "x.conll: sentence 1: scheme 'io' would merge two adjacent spans; choose another scheme or pass allow_lossy=True"
     )
-    cio.write(data, tmp_path / "x.conll", scheme="io", lossy=True)
+    cio.write(data, tmp_path / "x.conll", scheme="io", allow_lossy=True)
     assert cio.read(tmp_path / "x.conll").gold.tolist() == [0, 1, 2]
 
 

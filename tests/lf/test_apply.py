@@ -492,7 +492,7 @@ def test_votes_without_a_fingerprint_are_not_cached(text: Dataset, tmp_path: Pat
 
 
 def test_the_default_cache_is_used(text: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CONVENER_CACHE", str(tmp_path / "usual"))
+    monkeypatch.setenv("CONVENER_CACHE_DIR", str(tmp_path / "usual"))
     cv.apply_lfs([ada], text)
     assert list((tmp_path / "usual" / "votes").glob("*.safetensors"))
 

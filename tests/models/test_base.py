@@ -83,9 +83,9 @@ def test_an_unknown_model_is_named_with_a_suggestion() -> None:
     [
         (lambda f: (f / "model.json").unlink(), "not a saved model"),
         (lambda f: (f / "model.json").write_text("{"), "not valid JSON"),
-        (lambda f: (f / "model.json").write_text("[]"), "expected a model of version 1, got list"),
-        (lambda f: (f / "model.json").write_text('{"version": 99}'), "version 1, got 99"),
-        (lambda f: (f / "model.json").write_text('{"version": 1}'), "incomplete: 'model'"),
+        (lambda f: (f / "model.json").write_text("[]"), "expected a model of version 2, got list"),
+        (lambda f: (f / "model.json").write_text('{"version": 99}'), "version 2, got 99"),
+        (lambda f: (f / "model.json").write_text('{"version": 2}'), "incomplete: 'model'"),
         (lambda f: (f / "params.safetensors").write_bytes(b"junk"), "params.safetensors: damaged"),
     ],
 )

@@ -90,7 +90,7 @@ def test_one_step_equals_a_step_over_all_paths() -> None:
     params = model.fit(data).fitted.params
     moves = np.where(data.tags.legal_transitions, xi + 1, 0)
     emissions = seen + 2 * start.emission
-    np.testing.assert_allclose(params["moves"], moves / moves.sum(axis=1, keepdims=True), atol=1e-5)
+    np.testing.assert_allclose(params["transitions"], moves / moves.sum(axis=1, keepdims=True), atol=1e-5)
     np.testing.assert_allclose(params["emissions"], emissions / emissions.sum(axis=2, keepdims=True), atol=1e-5)
 
 
@@ -171,10 +171,10 @@ def test_order_of_sentences_and_sources_does_not_change_labels() -> None:
 
 def test_illegal_moves_are_forbidden_or_repaired() -> None:
     data, _ = drawn(12)
-    strict = HMM().fit(data).fitted.params["moves"]
+    strict = HMM().fit(data).fitted.params["transitions"]
     assert (strict[~data.tags.legal_transitions] == 0).all()
     free = HMM(legal=False).fit(data)
-    assert free.fitted.params["moves"][0, 2] > 0
+    assert free.fitted.params["transitions"][0, 2] > 0
     assert free.predict(data).tags() is not None
 
 

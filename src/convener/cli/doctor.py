@@ -17,7 +17,7 @@ from convener.encoders.download import PACKAGED
 from convener.encoders.store import entries as feature_entries
 from convener.io.api import find_split_files
 
-DATA_DIR_ENV, DEFAULT_DATA_DIR = "CONVENER_DATA", Path("..") / "shared" / "data"
+DATA_DIR_ENV, DEFAULT_DATA_DIR = "CONVENER_DATA_DIR", Path("..") / "shared" / "data"
 DEV_EXTRA = "dev"
 NOT_INSTALLED, NOT_SET = "not installed", "not set"
 

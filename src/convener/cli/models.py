@@ -133,7 +133,7 @@ def evaluate(
             raise ConfigError(f"{labels}: a saved model; --sources and --labels-read are for files of predictions")
         predictions, dataset = _predict(Run.open(labels), read_args)
     else:
-        prediction_options: dict[str, Any] = {"on_illegal": "drop" if mode == "strict" else "begin"}
+        prediction_options: dict[str, Any] = {"on_illegal": "drop" if mode == "strict" else "start"}
         predictions = io.read_predictions(labels, **(prediction_options | parse_settings(labels_read)))
         if predictions.data.sources:
             read_args = replace(read_args, options={"sources": predictions.data.sources} | dict(read_args.options))

@@ -31,6 +31,7 @@ __all__ = [
     "TransformerEncoder",
     "encode",
     "get_encoder",
+    "installed_encoders",
     "list_encoders",
 ]
 
@@ -42,12 +43,17 @@ REQUIRED_MODULES = ("torch", "transformers")
 D = TypeVar("D", Dataset, Corpus)
 
 
-def list_encoders() -> dict[str, Path | None]:
-    """Return the installed encoders and the folders of their models; None for encoders without a model.
+def list_encoders(*, installed_only: bool = True) -> tuple[str, ...]:
+    """Return the names of the installed encoders, or of all named encoders.
 
     >>> "hashing" in list_encoders()
     True
     """
+    return tuple(installed_encoders()) if installed_only else (HASHING, *PACKAGED)
+
+
+def installed_encoders() -> dict[str, Path | None]:
+    """Return the installed encoders and the folders of their models; None for encoders without a model."""
     installed: dict[str, Path | None] = {HASHING: None}
     if all(find_spec(name) for name in REQUIRED_MODULES):
         for name, packaged in PACKAGED.items():
@@ -65,7 +71,7 @@ def get_encoder(name: str = AUTO, **settings: Any) -> Encoder:
     Traceback (most recent call last):
     convener.errors.UnknownNameError: no encoder 'hashign'; did you mean 'hashing'?
     """
-    installed = list_encoders()
+    installed = installed_encoders()
     if name == AUTO:
         name = _best_installed(installed)
     if name == HASHING:
@@ -168,4 +174,4 @@ def _is_folder(name: str) -> bool:
 
 
 def _hint(name: str) -> str:
-    return unknown_name_message("encoder", name, [AUTO, HASHING, *PACKAGED])
+    return unknown_name_message("encoder", name, [AUTO, *list_encoders(installed_only=False)])
