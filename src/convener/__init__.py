@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from convener import demo as demo
     from convener import lf as lf
+    from convener.cache import cache_dir as cache_dir
     from convener.data.corpus import Corpus as Corpus
     from convener.data.dataset import Dataset as Dataset
     from convener.data.issues import Issue as Issue
@@ -69,7 +70,6 @@ if TYPE_CHECKING:
     from convener.models.snorkel import Snorkel as Snorkel
     from convener.models.sparse_chmm.model import SparseCHMM as SparseCHMM
     from convener.report import write_report as write_report
-    from convener.storage import cache_dir as cache_dir
     from convener.taggers import get_tagger as get_tagger
     from convener.taggers import list_taggers as list_taggers
     from convener.taggers import load_tagger as load_tagger
@@ -125,7 +125,7 @@ _MODULES = {
     "analyze": "evaluation.source_analysis",
     "apply_lfs": "lf.apply",
     "benchmark_models": "experiment.benchmark",
-    "cache_dir": "storage",
+    "cache_dir": "cache",
     "compare_predictions": "evaluation.evaluation",
     "demo": "demo",
     "encode": "encoders",

@@ -289,7 +289,8 @@ def test_the_io_scheme_merges_adjacent_spans_only_if_lossy(tmp_path: Path) -> No
     with pytest.raises(FormatError) as caught:
         cio.write(data, tmp_path / "x.conll", scheme="io")
     assert str(caught.value) == (
-        "x.conll: sentence 1: scheme 'io' would merge two adjacent spans; choose another scheme or pass allow_lossy=True"
+        "x.conll: sentence 1: scheme 'io' would merge two adjacent spans; "
+        "choose another scheme or pass allow_lossy=True"
     )
     cio.write(data, tmp_path / "x.conll", scheme="io", allow_lossy=True)
     assert cio.read(tmp_path / "x.conll").gold.tolist() == [0, 1, 2]

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
-from convener import storage
+from convener.cache import cache_dir, resolve_cache_dir
 from convener.data.corpus import Corpus
 from convener.data.dataset import Dataset
 from convener.data.features import DTYPES, Dtype, EncoderSpec, Features, from_float32
@@ -57,7 +57,7 @@ def installed_encoders() -> dict[str, Path | None]:
     installed: dict[str, Path | None] = {HASHING: None}
     if all(find_spec(name) for name in REQUIRED_MODULES):
         for name, packaged in PACKAGED.items():
-            if folder := packaged.folder(storage.cache_dir()):
+            if folder := packaged.folder(cache_dir()):
                 installed[name] = folder
     return installed
 
@@ -147,12 +147,12 @@ def ensure_features(data: Dataset, encoder: str, spec: EncoderSpec | None, *, ow
 
 
 def _encode_dataset(data: Dataset, encoder: Encoder, dtype: Dtype, cache: str | Path | bool) -> Dataset:
-    cache_dir = storage.resolve_cache_dir(cache)
-    if cache_dir is None:
+    folder = resolve_cache_dir(cache)
+    if folder is None:
         tokens, sentences = encoder.encode(data.tokens, data.offsets)
         stored = from_float32(tokens, dtype), from_float32(sentences, dtype)
         return data.with_features(Features(*stored, encoder.spec))
-    return data.with_features(caches.load_or_encode(data, encoder, dtype, cache_dir))
+    return data.with_features(caches.load_or_encode(data, encoder, dtype, folder))
 
 
 def _best_installed(installed: dict[str, Path | None]) -> str:

@@ -140,7 +140,8 @@ class Evaluation:
             "error_types": self.error_types and self.error_types.to_json(),
             "calibration": {name: part.to_json() for name, part in self.calibration.items()},
             "intervals": self.intervals and self.intervals.to_json(),
-            "difference_to_majority_vote": self.difference_to_majority_vote and self.difference_to_majority_vote.to_json(),
+            "difference_to_majority_vote": self.difference_to_majority_vote
+            and self.difference_to_majority_vote.to_json(),
         }
 
     def __str__(self) -> str:

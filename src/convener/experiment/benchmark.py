@@ -1,6 +1,7 @@
 """Benchmarks: fit and evaluate several label models on the same data, each fit in its own process.
 
-The folder of a benchmark contains one run per model and seed (`runs/`) and its scores (`results/`).
+The folder of a benchmark contains one run per model and seed (`runs/`), their configurations (`configs/`) and
+scores (`results/`).
 Existing results are reused, so an interrupted benchmark resumes. `benchmark_models` does the same in memory.
 """
 
@@ -12,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,7 +26,7 @@ from convener.data.predictions import Predictions
 from convener.data.tables import PERCENT, Table
 from convener.errors import ConvenerError, DataError, UnknownNameError, first_line, unknown_name_message
 from convener.evaluation.evaluation import evaluate
-from convener.experiment.run import Run, is_run
+from convener.experiment.run import Run, RunConfig, RunOptions, config_toml, is_run
 from convener.models import get_model, list_models
 from convener.storage import atomic_write
 
@@ -71,8 +72,14 @@ class Benchmark:
     """A benchmark in a folder."""
 
     folder: Path
-    fit_arguments: Sequence[str]
-    """Arguments of `convener fit`, without model, seed and output folder."""
+    data_path: Path
+    """The data that the models are fitted on."""
+    format: str | None
+    """Format of the data; None: by its suffix."""
+    run_options: RunOptions
+    """Options of every run; its model is not used."""
+    read_options: Mapping[str, Any]
+    """Keywords of `convener.read` for the data."""
     read_data: Callable[[Run], Dataset]
     """Reads the evaluation data with the options and sources of a run."""
     eval_key: str
@@ -112,16 +119,24 @@ class Benchmark:
         data = self.read_data(run)
         return data, run.label_model.predict(data)
 
+    def _config(self, trial: Trial) -> RunConfig:
+        """Configuration of the run of a trial."""
+        return RunConfig(
+            **{**asdict(self.run_options), "model": trial.model},
+            model_settings={"seed": trial.seed},
+            read_options=dict(self.read_options),
+        )
+
     def _fit(self, trial: Trial) -> TrialResult:
         """Fit in a separate process, so that the peak memory is that of this model alone."""
         run_dir = self.run_dir(trial)
-        arguments = ["--model", trial.model, "--seed", str(trial.seed), "-o", str(run_dir), "--resume", "--json"]
-        with subprocess.Popen(
-            [sys.executable, "-m", "convener", "fit", *self.fit_arguments, *arguments],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        ) as process:
+        config_file = self.folder / "configs" / f"{trial.name}.toml"
+        with atomic_write(config_file) as draft:
+            draft.write_text(config_toml(self._config(trial)), encoding="utf-8")
+        command = [sys.executable, "-m", "convener", "fit", str(self.data_path), "--config", str(config_file)]
+        command += [] if self.format is None else ["--input-format", self.format]
+        command += ["-o", str(run_dir), "--resume", "--json"]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
             try:
                 stderr = "" if process.stderr is None else process.stderr.read()
                 peak_memory = _wait_for_peak_memory(process)
@@ -212,8 +227,8 @@ def results_table(results: Mapping[Trial, TrialResult], title: str) -> Table:
             "memory MB": ",.0f",
         },
         notes=(
-            "means over seeds, standard deviation with n - 1; seconds: time of the fit; memory: peak resident memory of the "
-            "fitting process",
+            "means over seeds, standard deviation with n - 1; seconds: time of the fit; "
+            "memory: peak resident memory of the fitting process",
             *failed,
         ),
     )

@@ -57,7 +57,7 @@ class RunConfig(RunOptions):
     model_settings: dict[str, Any] = field(default_factory=dict)
     """Settings of the model."""
     read_options: dict[str, Any] = field(default_factory=dict)
-    """Keywords of `convener.read`; only those that differ from the defaults."""
+    """Keywords of `convener.read` that were given."""
 
     @classmethod
     def resolve(cls, file: Path | None, **overrides: Any) -> RunConfig:
@@ -93,7 +93,7 @@ class TaggerRunConfig:
     tagger_settings: dict[str, Any]
     """Settings of the tagger."""
     read_options: dict[str, Any] = field(default_factory=dict)
-    """Keywords of `convener.read`; only those that differ from the defaults."""
+    """Keywords of `convener.read` that were given."""
 
 
 AnyRunConfig = RunConfig | TaggerRunConfig

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
-from convener.data.predictions import GoldUse
 from convener.data.features import EncoderSpec, Standardizer
+from convener.data.predictions import GoldUse
 from convener.data.votes import VoteSelection
 from convener.errors import DataError, MismatchError
 from convener.evaluation.source_analysis import coarse_only_sources, source_f1
