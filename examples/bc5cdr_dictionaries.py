@@ -55,7 +55,7 @@ functions += [
     pattern(CHEMICAL, "Chemical", name="chemical endings", **rules),
     pattern(r"\w\S*-induced", "Chemical", name="induced", **rules),
 ]
-corpus = cv.apply_lfs(functions, cv.read(FOLDER / "BC5CDR"))
+corpus = cv.apply_lfs(functions, cv.read_corpus(FOLDER / "BC5CDR"))
 print(cv.analyze(corpus.test))
 for name in ("majority-vote", "dawid-skene", "snorkel", "hmm"):
     predictions = cv.get_model(name)().fit(corpus.train).predict(corpus.test)

@@ -47,7 +47,7 @@ def splits(name: str, encoder: str = "") -> Splits:
         corpus = cv.demo.load_corpus()
         parts = [part[:DEMO_SENTENCES] for part in (corpus.train, corpus.valid, corpus.test)]
         return Splits(*(cv.encode(part, encoder) if encoder else part for part in parts))
-    corpus = cv.read(DATA / name)
+    corpus = cv.read_corpus(DATA / name)
     if encoder:
         corpus = cv.encode(corpus, encoder)
     if "train" in corpus:

@@ -196,7 +196,8 @@ def second_run(size: Size) -> Table:
         subprocess.run(command, check=True, capture_output=True)
         repeats = 1 if smoke else 3
         start = _seconds([sys.executable, "-c", "import convener.cli"], repeats)
-        code = f"import convener.cli, convener as c; c.read({str(path)!r})"
+        reader = "read_corpus" if path.is_dir() else "read"
+        code = f"import convener.cli, convener as c; c.{reader}({str(path)!r})"
         read = _seconds([sys.executable, "-c", code], repeats)
         whole = _seconds(command, repeats)
     rows = [

@@ -130,7 +130,7 @@ def test_demo_runs_the_pipeline(convener: Command, tmp_path: Path) -> None:
     for name in cv.list_models():
         assert (name in output.out) == (not cv.get_model(name).needs_features)
     assert "Next" in output.out
-    assert set(cv.read(tmp_path / "demo" / "corpus").splits) == {"train", "valid", "test"}
+    assert set(cv.read_corpus(tmp_path / "demo" / "corpus").splits) == {"train", "valid", "test"}
     assert cv.read_predictions(tmp_path / "demo" / "labels.jsonl").probabilities is not None
     assert convener("demo", "-o", tmp_path / "demo").code == 0
 

@@ -22,6 +22,7 @@ from convener.io import conll, conll_lines
 from convener.io.conll import UNSUPPORTED_CHARACTERS
 from convener.io.formats import LabeledData
 from tests.generators import Kind, contents, returned, same
+from tests.helpers.reading import read_content
 
 FAST = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -63,7 +64,7 @@ def test_every_scheme_round_trips(scheme: Scheme, content: LabeledData) -> None:
                 cio.write(content, file, scheme=scheme)
             return
         cio.write(content, file, scheme=scheme)
-        assert same(cio.read_content(file), content)
+        assert same(read_content(file), content)
 
 
 def has_adjacent_spans(content: LabeledData) -> bool:
@@ -117,7 +118,7 @@ def test_scores_are_written_for_each_token_of_a_span(tmp_path: Path) -> None:
     cio.write(predictions, tmp_path / "x.conll")
     lines = (tmp_path / "x.conll").read_text().splitlines()
     assert lines[2:5] == ["Ada\tB-PER\t0.1", "Lovelace\tI-PER\t0.1", "wrote\tO\t-"]
-    assert same(cio.read_content(tmp_path / "x.conll"), predictions)
+    assert same(read_content(tmp_path / "x.conll"), predictions)
 
 
 EXTERNAL = """\ufeff-DOCSTART- -X- -X- O
@@ -161,7 +162,7 @@ def test_columns_can_be_named(tmp_path: Path) -> None:
     assert selected.gold.tolist() == [3, 0]
     with pytest.raises(UnknownNameError, match=r"x\.conll: no source 'z'"):
         cio.read(file, columns=columns, sources=("z",))
-    predictions = cio.read_content(file, columns=("_", "token", "_", "_", "_", "label"))
+    predictions = read_content(file, columns=("_", "token", "_", "_", "_", "label"))
     assert isinstance(predictions, Predictions)
 
 

@@ -264,7 +264,7 @@ def test_spammers_are_found_and_majority_vote_is_beaten() -> None:
 
 @pytest.mark.parametrize(("name", "least"), [("LaptopReview", 73.4), ("NCBI-Disease", 78.3), ("BC5CDR", 83.5)])
 def test_silence_does_not_outvote_on_real_data(real_data: Path, name: str, least: float) -> None:
-    corpus = cv.read(real_data / name)
+    corpus = cv.read_corpus(real_data / name)
     found = cv.evaluate(BSC().fit(corpus.train).predict(corpus.test), corpus.test).f1
     assert 100 * found >= least
 

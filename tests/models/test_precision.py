@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import convener as cv
+from convener.data.validation import Silence
 from convener.models.majority_vote import baseline_labels, initial_labels
 
 MODELS = (
@@ -25,7 +26,7 @@ MODELS = (
 pytestmark = pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
 
 
-def contradictions(precision: tuple[float | None, float | None], silence: cv.data.Silence = "O") -> cv.Dataset:
+def contradictions(precision: tuple[float | None, float | None], silence: Silence = "O") -> cv.Dataset:
     """Sentences that only a marks, that both mark, with different types, and that only b marks."""
     rng = np.random.default_rng(0)
     words = [[f"w{rng.integers(150)}" for _ in range(10)] for _ in range(160)]

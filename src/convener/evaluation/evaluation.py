@@ -129,6 +129,7 @@ class Evaluation:
 
     def to_json(self) -> dict[str, Any]:
         """All results as JSON values; metrics are in [0, 1], and null without gold."""
+        difference = self.difference_to_majority_vote
         return {
             "model": self.model,
             "uses_gold": self.uses_gold,
@@ -140,8 +141,7 @@ class Evaluation:
             "error_types": self.error_types and self.error_types.to_json(),
             "calibration": {name: part.to_json() for name, part in self.calibration.items()},
             "intervals": self.intervals and self.intervals.to_json(),
-            "difference_to_majority_vote": self.difference_to_majority_vote
-            and self.difference_to_majority_vote.to_json(),
+            "difference_to_majority_vote": difference and difference.to_json(),
         }
 
     def __str__(self) -> str:

@@ -33,7 +33,7 @@ def load_corpus(name: str) -> cv.Corpus:
         return cv.demo.load_corpus()
     if not (DATA / "BC5CDR").is_dir():
         pytest.skip(f"no data sets at {DATA}: set CONVENER_DATA_DIR to the folder that holds them")
-    return cv.read(DATA / "BC5CDR")
+    return cv.read_corpus(DATA / "BC5CDR")
 
 
 @pytest.fixture(scope="module", params=["demo", "bc5cdr"])
