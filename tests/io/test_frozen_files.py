@@ -4,6 +4,7 @@ The folder `version_1` was written by version 0.1: a dataset and predictions in 
 marks only what it knows ("lexicon") and one that read the text ("worker"). These files never change.
 """
 
+import zlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,7 +34,7 @@ def expected(suffix: str) -> cv.Dataset:
     )
     return replace(
         data.with_coarse({"ENT": "any"}),
-        silence=("O", "abstain"),
+        unmarked=("abstain", "outside"),
         prior_precision=(0.75, None),
         gold=np.array([3, 0, 1, 0, 0, 3], np.int16),
         text=None if suffix == "conll" else text,
@@ -61,3 +62,26 @@ def test_predictions_of_version_1_are_read_with_the_same_meaning(suffix: str) ->
         settings={"seed": 1},
     )
     assert same(read_content(FOLDER / f"predictions.{suffix}"), predictions)
+
+
+def test_metadata_written_without_a_version_is_told_by_its_key(tmp_path: Path) -> None:
+    """Wrench, JSON lines and CoNLL files of version 1 have no version; people who write metadata may omit it, too."""
+    for key, word in (("silence", "abstain"), ("unmarked", "outside")):
+        corpus = f'{{"types": ["PER"], "sources": ["a"], "{key}": {{"a": "{word}"}}}}'
+        (tmp_path / "x.jsonl").write_text(f'{{"corpus": {corpus}, "tokens": ["Ada"]}}\n', encoding="utf-8")
+        data = cv.read(tmp_path / "x.jsonl")
+        assert (data.unmarked, data.votes.tolist()) == (("outside",), [[-1]])
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_files_state_the_current_version(tmp_path: Path, suffix: str) -> None:
+    """Older releases refuse them instead of misreading what unmarked tokens mean."""
+    cv.write(expected(suffix), tmp_path / f"x.{suffix}")
+    written = b"".join(path.read_bytes() for path in sorted(tmp_path.rglob("*")) if path.is_file())
+    if suffix == "spacy":
+        written = zlib.decompress(written)
+    stated = written.replace(b'""', b'"').replace(b'\\"', b'"')
+    assert b'"version": 2' in stated
+    assert b'"unmarked": {"lexicon": "abstain", "worker": "outside"}' in stated
+    assert b"silence" not in stated
+    assert cv.read(tmp_path / f"x.{suffix}") == expected(suffix)
