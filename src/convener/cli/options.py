@@ -13,7 +13,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from convener.data.schemes import Scheme as SchemeName
-from convener.data.validation import Silence
+from convener.data.validation import Unmarked
 from convener.errors import ConfigError
 
 DataArgument = Annotated[
@@ -94,10 +94,11 @@ class ReadingOptions:
         str | None,
         typer.Option(metavar="TYPE,...", help="Entity types (default: those of the data).", rich_help_panel=READING),
     ] = None
-    silence: Annotated[
-        Silence | None,
+    unmarked: Annotated[
+        Unmarked | None,
         typer.Option(
-            help="What unmarked tokens mean, for all sources (default: as the data states).", rich_help_panel=READING
+            help="What unmarked tokens mean: no opinion, or a vote for O (default: as the data states).",
+            rich_help_panel=READING,
         ),
     ] = None
     read_option: Annotated[
@@ -111,7 +112,7 @@ class ReadingOptions:
 
     def to_dict(self, sources: Sequence[str] | None = None) -> dict[str, Any]:
         """Keywords of `convener.read`, with --source if the command has it."""
-        options: dict[str, Any] = {"types": self.types, "silence": self.silence}
+        options: dict[str, Any] = {"types": self.types, "unmarked": self.unmarked}
         options = {name: value for name, value in options.items() if value is not None}
         if names := split_names(sources):
             options["sources"] = names[0] if names in (["all"], ["recommended"]) else tuple(names)

@@ -13,7 +13,7 @@ from convener.data.dataset import Dataset
 from convener.data.issues import Issues
 from convener.data.predictions import Predictions
 from convener.data.schemes import RepairPolicy, Scheme
-from convener.data.validation import Silence
+from convener.data.validation import Unmarked
 from convener.errors import ConvenerWarning, DataError, FormatError, UnknownNameError, unknown_name_message
 from convener.io import formats
 from convener.io.formats import LabeledData, ReadOptions, WriteOptions, get_dataset
@@ -30,7 +30,7 @@ def read(
     types: Sequence[str] | None = None,
     default_types: Sequence[str] | None = None,
     coarse: Mapping[str, CoarseSpec] | None = None,
-    silence: Silence | None = None,
+    unmarked: Unmarked | None = None,
     on_overlap: OverlapPolicy = "longest",
     on_misaligned: MisalignmentPolicy = "expand",
     on_illegal: RepairPolicy = "start",
@@ -45,7 +45,8 @@ def read(
     types           entity types in order; by default those named in the file, else those that occur, sorted
     default_types   entity types of a file that names none and contains no spans; by default such a file is an error
     coarse          coarse labels and the types they allow: {"ENT": "any", "NOT-PER": "not PER", "GPE": ("LOC", "ORG")}
-    silence         what unmarked tokens mean for every source; by default what the file or its format says
+    unmarked        what tokens that a source does not mark mean: no opinion ("abstain") or a vote for O ("outside"); by
+                    default what the file or its format says
     on_overlap      of two overlapping spans of one source keep the "longest" or the "first", or raise an "error"
     on_misaligned   "expand", "contract" or "drop" a character span that starts or ends inside a token, or raise an
                     "error"
@@ -71,7 +72,7 @@ def read_corpus(
     types: Sequence[str] | None = None,
     default_types: Sequence[str] | None = None,
     coarse: Mapping[str, CoarseSpec] | None = None,
-    silence: Silence | None = None,
+    unmarked: Unmarked | None = None,
     on_overlap: OverlapPolicy = "longest",
     on_misaligned: MisalignmentPolicy = "expand",
     on_illegal: RepairPolicy = "start",
@@ -106,7 +107,7 @@ def read_predictions(
     types: Sequence[str] | None = None,
     default_types: Sequence[str] | None = None,
     coarse: Mapping[str, CoarseSpec] | None = None,
-    silence: Silence | None = None,
+    unmarked: Unmarked | None = None,
     on_overlap: OverlapPolicy = "longest",
     on_misaligned: MisalignmentPolicy = "expand",
     on_illegal: RepairPolicy = "start",

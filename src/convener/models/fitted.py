@@ -72,7 +72,7 @@ class FittedState:
 
     types: tuple[str, ...]
     sources: tuple[str, ...]
-    silence: tuple[str, ...]
+    unmarked: tuple[str, ...]
     selection: VoteSelection
     params: Any
     """What `_fit` learned: named arrays in most models."""
@@ -95,7 +95,7 @@ class FittedState:
         metadata = {
             "types": list(self.types),
             "sources": list(self.sources),
-            "silence": list(self.silence),
+            "unmarked": list(self.unmarked),
             "vote_selection": self.selection.to_json(),
             "uses_gold": self.uses_gold,
             "diagnostics_sources": list(self.diagnostics.sources),
@@ -116,7 +116,7 @@ class FittedState:
         return cls(
             tuple(metadata["types"]),
             tuple(metadata["sources"]),
-            tuple(metadata["silence"]),
+            tuple(metadata["unmarked"]),
             VoteSelection.from_json(metadata["vote_selection"]),
             params,
             Reliability(**select_prefix("reliability.", arrays)),
@@ -131,7 +131,7 @@ def match_fitted(
     data: Dataset,
     types: tuple[str, ...],
     sources: tuple[str, ...],
-    silence: tuple[str, ...],
+    unmarked: tuple[str, ...],
     model: str,
 ) -> Dataset:
     """The data with the types and sources that a model was fitted on, or an error that names what differs.
@@ -150,9 +150,9 @@ def match_fitted(
         raise MismatchError(f"{model} was fitted on types {', '.join(types)}: {error}") from None
     if data.sources != sources:
         data = data.select_sources(sources)
-    for name, expected, found in zip(sources, silence, data.silence, strict=True):
+    for name, expected, found in zip(sources, unmarked, data.unmarked, strict=True):
         if expected != found:
-            raise MismatchError(f"{model} was fitted with silence of {name} meaning {expected}; here it is {found}")
+            raise MismatchError(f"{model} was fitted with unmarked={expected} for source {name}; the data has {found}")
     return data
 
 
