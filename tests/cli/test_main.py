@@ -69,25 +69,6 @@ def test_without_arguments_the_help_is_shown(convener: Command) -> None:
     assert cv.__version__ in convener("--version").out
 
 
-def test_every_command_has_help(convener: Command) -> None:
-    alone = (
-        "demo",
-        "convert",
-        "analyze",
-        "encode",
-        "fit",
-        "predict",
-        "evaluate",
-        "models",
-        "doctor",
-    )
-    nested = ("cache list", "cache prune", "encoder list", "encoder install", "encoder remove")
-    for name in (*alone, *nested):
-        output = convener(*name.split(), "--help")
-        assert output.code == 0
-        assert "Usage" in output.out
-
-
 def test_completion_is_offered(convener: Command) -> None:
     assert "--install-completion" in convener("--help").out
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -199,3 +200,35 @@ def test_joining_spans_needs_lossy(convener: Command, tmp_path: Path) -> None:
     arguments = ("predict", tmp_path / "run", tmp_path / "t.jsonl", "-o", tmp_path / "o.conll")
     assert convener(*arguments, "--scheme", "io").code == 2
     assert convener(*arguments, "--scheme", "io", "--allow-lossy").code == 0
+
+
+def test_a_model_is_described_with_its_settings(convener: Command) -> None:
+    found = convener("model", "info", "hmm", "--json").json
+    assert found["supports_coarse"] is True
+    assert found["description"]
+    assert {row["setting"] for row in found["settings"]} == {item.name for item in fields(cv.HMM.Config)}
+    assert all(row["meaning"] for row in found["settings"])
+    shown = convener("model", "info", "hmm").out
+    assert "Settings of hmm" in shown
+    assert ">>>" not in shown
+    refused = convener("model", "info", "hnm")
+    assert "did you mean 'hmm'" in refused.err
+
+
+@pytest.mark.parametrize("name", cv.list_models())
+def test_every_setting_of_every_model_is_explained(convener: Command, name: str) -> None:
+    assert all(row["meaning"] for row in convener("model", "info", name, "--json").json["settings"])
+
+
+def test_fit_prints_the_types_that_a_source_votes_for(convener: Command, news: Path, tmp_path: Path) -> None:
+    done = convener("fit", news, *VOTE, "-o", tmp_path / "run")
+    rows = [line for line in done.out.splitlines() if line.startswith("place_list")]
+    assert [row.split()[1] for row in rows] == ["LOC"]
+    assert "fitted on" in done.err
+    assert convener("fit", news, *VOTE, "-o", tmp_path / "quiet", "--quiet").err == ""
+
+
+def test_the_default_split_of_scores_is_test(convener: Command, news: Path, fitted: Path) -> None:
+    done = convener("evaluate", fitted, news)
+    assert done.err == "split: test\n"
+    assert done.out == convener("evaluate", fitted, news, "--split", "test").out
