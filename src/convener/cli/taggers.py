@@ -35,7 +35,7 @@ def train_tagger(
         bool | None,
         typer.Option("--soft/--hard", help="Train on label probabilities or on hard labels."),
     ] = None,
-    epochs: Annotated[int | None, typer.Option(help="Maximum number of epochs.")] = None,
+    max_epochs: Annotated[int | None, typer.Option(help="Maximum number of epochs.")] = None,
     seed: options.Seed = None,
     set_: Annotated[
         list[str] | None,
@@ -51,7 +51,7 @@ def train_tagger(
     as_json: options.Json = False,
 ) -> None:
     """Train an end model on predicted labels; it needs only text afterwards."""
-    given = {"encoder": encoder, "epochs": epochs, "seed": seed}
+    given = {"encoder": encoder, "max_epochs": max_epochs, "seed": seed}
     overrides = {name: value for name, value in given.items() if value is not None}
     tagger = taggers.get_tagger(kind)(**parse_settings(set_), **overrides)
     if soft and not tagger.supports_soft_labels:
