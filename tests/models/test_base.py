@@ -139,7 +139,7 @@ def test_a_source_that_repeats_another_is_heard_once(toy: cv.Dataset, doubled: c
 
 def test_going_on_hears_the_same_sources(doubled: cv.Dataset) -> None:
     with pytest.warns(cv.ConvenerWarning):
-        model = cv.HMM(steps=2).fit(doubled)
+        model = cv.HMM(max_iter=2).fit(doubled)
     model.fit(doubled)
     assert model.fitted.used_sources == ("echo", *doubled.sources[2:])
 

@@ -132,7 +132,7 @@ def test_what_is_presumed_leaves_no_row_empty() -> None:
 
 def test_the_posterior_is_that_of_enumeration() -> None:
     data = generated_chain(12, seed=3, length=5)
-    model = BSC(steps=3).fit(data)
+    model = BSC(max_iter=3).fit(data)
     counts = counts_of(model)
     found = model.predict_proba(data)
     for number, sentence in enumerate(data):
@@ -141,7 +141,7 @@ def test_the_posterior_is_that_of_enumeration() -> None:
 
 
 def test_a_step_is_that_of_enumeration(monkeypatch: pytest.MonkeyPatch) -> None:
-    data, model = generated_chain(12, seed=4, length=4), BSC(steps=1)
+    data, model = generated_chain(12, seed=4, length=4), BSC(max_iter=1)
     pairs = model._vote_pairs(data)
     first = model._initial_counts(data, pairs)
     prior = model._prior_counts(data, first)
@@ -179,7 +179,7 @@ def worker_errors(model: cv.LabelModel) -> np.ndarray:
 
 def test_known_workers_are_recovered(chain: cv.Dataset) -> None:
     weak = {"pooled": 0.1, "diagonal": 0.1, "false_votes": 0.1}
-    model = BSC(steps=200, tolerance=1e-8, **weak).fit(chain)
+    model = BSC(max_iter=200, tol=1e-8, **weak).fit(chain)
     errors = worker_errors(model)
     assert errors.mean() < 0.03
     assert errors.max() < 0.15
@@ -199,9 +199,9 @@ def test_it_beats_majority_vote_and_dawid_skene_on_its_own_data(chain: cv.Datase
 @pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
 def test_the_objective_never_falls(toy: cv.Dataset, chain: cv.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     traces = watched(monkeypatch)
-    model = BSC(tolerance=0.0).fit(toy)
+    model = BSC(tol=0.0).fit(toy)
     model.fit(toy)
-    BSC(tolerance=0.0).fit(chain[:100])
+    BSC(tol=0.0).fit(chain[:100])
     assert len(traces) == 3
     for trace in traces:
         assert np.diff(trace.objective).min(initial=0.0) > -1e-9
@@ -214,7 +214,7 @@ def test_order_and_threads_do_not_matter() -> None:
     mixed = people.take(np.random.default_rng(0).permutation(len(people)))
     assert (BSC().fit(turned).predict(turned).labels == expected.labels).all()
     assert (BSC().fit(mixed).predict(people).labels == expected.labels).all()
-    two = BSC(threads=2).fit(people).predict(people)
+    two = BSC(num_threads=2).fit(people).predict(people)
     assert expected.probabilities is not None
     assert two.probabilities is not None
     assert two.probabilities.tobytes() == expected.probabilities.tobytes()
@@ -269,7 +269,7 @@ def test_silence_does_not_outvote_on_real_data(real_data: Path, name: str, least
     assert 100 * found >= least
 
 
-@pytest.mark.parametrize("settings", [{"steps": 0}, {"threads": 0}, {"prior": -1}, {"pooled": -1}])
+@pytest.mark.parametrize("settings", [{"max_iter": 0}, {"num_threads": 0}, {"prior_strength": -1}, {"pooled": -1}])
 def test_settings_out_of_range_are_refused(settings: dict[str, float]) -> None:
     with pytest.raises(cv.ConfigError, match=next(iter(settings))):
         BSC(**settings)

@@ -83,7 +83,7 @@ def brute_force_step(
 def test_one_step_equals_a_step_over_all_paths() -> None:
     data = crowd(seed=1, sentences=12).select_sources(["good", "poor", "guest"])
     data = data.take(np.flatnonzero(data.lengths < 5))
-    model = HMM(steps=1, tolerance=0, start="majority", prior=2, false_votes=3, silence=1)
+    model = HMM(max_iter=1, tol=0, init_labels="majority", prior_prior_votes=2, false_votes=3, silence=1)
     start = model._initial_counts(data, sparsify_votes(data.votes), [(1.0, initial_labels(data))])
     begin = start.normalize(data.tags.legal_transitions)
     xi, seen, _ = brute_force_step(data, begin.transition, begin.emission)
@@ -100,7 +100,7 @@ def test_the_objective_never_falls(monkeypatch: pytest.MonkeyPatch, silence: str
     data = data.with_sources(data.sources, data.votes, (silence,) * 3)
     traces, loop = [], em.run_em
     monkeypatch.setattr(hmm, "run_em", lambda *given, **how: traces.append(loop(*given, **how)) or traces[-1])
-    HMM(steps=30, tolerance=0).fit(data)
+    HMM(max_iter=30, tol=0).fit(data)
     objective = traces[0][1].objective
     assert len(objective) > 3
     assert (np.diff(objective) > -1e-7).all()
@@ -108,7 +108,7 @@ def test_the_objective_never_falls(monkeypatch: pytest.MonkeyPatch, silence: str
 
 def test_it_recovers_the_emissions_it_was_drawn_from() -> None:
     data, truth = drawn(4, sentences=1500)
-    params = HMM(start="majority", steps=200, false_votes=1).fit(data).fitted.params
+    params = HMM(init_labels="majority", max_iter=200, false_votes=1).fit(data).fitted.params
     np.testing.assert_allclose(params["emissions"], truth, atol=0.06)
 
 
@@ -127,8 +127,8 @@ def test_span_scores_are_probabilities_of_whole_spans() -> None:
 
 def test_fit_goes_on_where_it_was() -> None:
     data, _ = drawn(7)
-    once = HMM(steps=6, tolerance=0).fit(data)
-    twice = HMM(steps=3, tolerance=0).fit(data).fit(data)
+    once = HMM(max_iter=6, tol=0).fit(data)
+    twice = HMM(max_iter=3, tol=0).fit(data).fit(data)
     np.testing.assert_allclose(once.fitted.params["emissions"], twice.fitted.params["emissions"], atol=1e-6)
 
 
@@ -142,7 +142,7 @@ def test_fit_goes_on_with_new_data() -> None:
 
 def test_restarts_take_the_best_objective(monkeypatch: pytest.MonkeyPatch) -> None:
     data, _ = drawn(9, sentences=60)
-    model = HMM(restarts=3, steps=5)
+    model = HMM(restarts=3, max_iter=5)
     found, fit = [], model._run_em
     monkeypatch.setattr(model, "_run_em", lambda *given: found.append(fit(*given)) or found[-1])
     params = model.fit(data).fitted.params
@@ -152,10 +152,10 @@ def test_restarts_take_the_best_objective(monkeypatch: pytest.MonkeyPatch) -> No
     assert params["emissions"].tobytes() == best.emission.tobytes()
 
 
-@pytest.mark.parametrize("threads", [2, 3])
+@pytest.mark.parametrize("num_threads", [2, 3])
 def test_threads_do_not_change_a_byte(threads: int) -> None:
     data, _ = drawn(10)
-    one, more = (HMM(threads=n).fit(data).predict(data) for n in (1, threads))
+    one, more = (HMM(num_threads=n).fit(data).predict(data) for n in (1, threads))
     assert one.labels.tobytes() == more.labels.tobytes()
     assert one.probabilities.tobytes() == more.probabilities.tobytes()
 
@@ -201,13 +201,13 @@ def test_a_source_that_never_speaks_is_named(toy: cv.Dataset) -> None:
 def test_the_reason_for_stopping_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     data, _ = drawn(14, sentences=30)
     with caplog.at_level(logging.INFO, logger="convener"):
-        HMM(steps=3, tolerance=0).fit(data)
-        HMM(tolerance=1).fit(data)
+        HMM(max_iter=3, tol=0).fit(data)
+        HMM(tol=1).fit(data)
     assert "hmm: all 3 steps done" in caplog.text
     assert "hmm: objective rose by less than 1 " in caplog.text
 
 
-@pytest.mark.parametrize(("setting", "value"), [("steps", 0), ("threads", 0), ("prior", -1.0), ("tolerance", -1.0)])
+@pytest.mark.parametrize(("setting", "value"), [("max_iter", 0), ("num_threads", 0), ("prior_strength", -1.0), ("tol", -1.0)])
 def test_settings_out_of_range_are_refused(setting: str, value: float) -> None:
     with pytest.raises(cv.ConfigError, match=setting):
         HMM(**{setting: value})

@@ -42,8 +42,8 @@ class AltConfig(FeatureConfig):
     """Number of folds of train, at least 1. Each fold is labeled by a tagger that was trained on the others; a tagger
     would repeat the labels that it was trained on. 1 switches this off."""
     tol: float = 0.01
-    """Stop when the labels of held-out sentences agree with those of the previous round, with an F1 of at least 1 - tol;
-    in [0, 1). With 0 they must be equal."""
+    """Stop when the labels of held-out sentences agree with those of the previous round, with an F1 of at least 1 -
+    tol; in [0, 1). With 0 they must be equal."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

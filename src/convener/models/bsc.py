@@ -114,8 +114,8 @@ class BSCConfig(EMConfig):
     """Initial labels: the union of all spans, longest first, or majority vote by type. By default the union if every
     source marks only what it knows, since each of them misses most."""
     prior_strength: float = 20.0
-    """Weight of the initial counts as a prior, as a multiple, at least 0. It applies to sources that mark only what they
-    know: they are seldom independent, and maximum likelihood alone loses recall. 0 switches it off."""
+    """Weight of the initial counts as a prior, as a multiple, at least 0. It applies to sources that mark only what
+    they know: they are seldom independent, and maximum likelihood alone loses recall. 0 switches it off."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -97,8 +97,8 @@ class CHMMConfig(NeuralChainConfig):
     """Settings of CHMM."""
 
     tau: float = 0.0
-    """Weight of the posterior entropy in the objective log p(x) - tau H(z|x), at least 0: 0 is maximum likelihood, 1 the
-    published objective."""
+    """Weight of the posterior entropy in the objective log p(x) - tau H(z|x), at least 0: 0 is maximum likelihood, 1
+    the published objective."""
     init: Literal["votes", "paper"] = "votes"
     """Initial matrices: estimated from the votes, or Psi* and Phi* of the paper."""
     emission_learning_rate: float = 1e-5

@@ -33,8 +33,8 @@ class CHMMFEConfig(NeuralChainConfig):
     """Settings of CHMM-FE."""
 
     tau: float = 0.0
-    """Weight of the posterior entropy in the objective log p(x) - tau H(z|x), at least 0: 0 is maximum likelihood, 1 the
-    published objective."""
+    """Weight of the posterior entropy in the objective log p(x) - tau H(z|x), at least 0: 0 is maximum likelihood, 1
+    the published objective."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

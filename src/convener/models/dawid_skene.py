@@ -69,8 +69,8 @@ class DawidSkene(LabelModel):
     The true class of a token is z ~ pi; source k votes j with probability C[k, z, j]:
     p(z = i | votes) ~ pi[i] prod_k C[k, i, vote_k]^w. The E step computes this posterior; the M step re-estimates pi
     and C from expected counts plus a Dirichlet prior that favours the diagonal. Abstentions drop out of the product.
-    The weight w is 1 for a vote and `unmarked_weight` for a token that a source leaves unmarked which marks only what it knows:
-    many sources that mark nothing are not as many independent votes for O.
+    The weight w is 1 for a vote and `unmarked_weight` for a token that a source leaves unmarked which marks only what
+    it knows: many sources that mark nothing are not as many independent votes for O.
 
     Dawid and Skene, 1979: Maximum likelihood estimation of observer error-rates using the EM
     algorithm. Journal of the Royal Statistical Society C 28(1), 20-28.

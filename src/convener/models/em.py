@@ -24,12 +24,13 @@ P = TypeVar("P")
 
 @dataclass(frozen=True, kw_only=True)
 class EMConfig(ModelConfig):
-    """Settings of every model that is fitted by expectation maximization. Nothing in it is random: `seed` is not used."""
+    """Settings of every model that is fitted by expectation maximization; `seed` has no effect on such a fit."""
 
     max_iter: int = 50
     """Maximum number of iterations; at least 1."""
     tol: float = 1e-6
-    """Stop when an iteration increases the objective by less, in nats per token; at least 0, which runs all iterations."""
+    """Stop when an iteration increases the objective by less, in nats per token; at least 0, which runs all
+    iterations."""
     num_threads: int = 1
     """Number of threads; at least 1. Results do not depend on it."""
 

@@ -93,9 +93,9 @@ class FittedState:
             "types": list(self.types),
             "sources": list(self.sources),
             "silence": list(self.silence),
-            "hearing": self.selection.to_json(),
+            "vote_selection": self.selection.to_json(),
             "diagnostics_sources": list(self.diagnostics.sources),
-            **({"encoding": self.encoder_spec.to_json()} if self.encoder_spec else {}),
+            **({"encoder": self.encoder_spec.to_json()} if self.encoder_spec else {}),
         }
         arrays = {
             "reliability.recall": self.reliability.recall,
@@ -103,7 +103,7 @@ class FittedState:
             "reliability.f1": self.reliability.f1,
         }
         if self.standardizer is not None:
-            arrays |= {f"scaling.{name}": a for name, a in self.standardizer._asdict().items()}
+            arrays |= {f"standardizer.{name}": a for name, a in self.standardizer._asdict().items()}
         return metadata, arrays | {f"diagnostics.{name}": a for name, a in self.diagnostics.to_arrays().items()}
 
     @classmethod
@@ -113,12 +113,12 @@ class FittedState:
             tuple(metadata["types"]),
             tuple(metadata["sources"]),
             tuple(metadata["silence"]),
-            VoteSelection.from_json(metadata["hearing"]),
+            VoteSelection.from_json(metadata["vote_selection"]),
             params,
             Reliability(**select_prefix("reliability.", arrays)),
             Diagnostics.from_arrays(tuple(metadata["diagnostics_sources"]), select_prefix("diagnostics.", arrays)),
-            EncoderSpec.from_json(metadata["encoding"]) if "encoding" in metadata else None,
-            Standardizer(**select_prefix("scaling.", arrays)) if "encoding" in metadata else None,
+            EncoderSpec.from_json(metadata["encoder"]) if "encoder" in metadata else None,
+            Standardizer(**select_prefix("standardizer.", arrays)) if "encoder" in metadata else None,
         )
 
 

@@ -115,11 +115,11 @@ class HMM(LabelModel):
     """Hidden Markov model: the true labels are a Markov chain, and every source is a noisy observation of them.
 
     p(x, z) = prod_t Psi[z(t-1), z(t)] prod_k Phi[k, z(t), x_k(t)]. Abstentions drop out of the product, the factor of
-    an unmarked token is raised to the power `unmarked_weight`, and the factor of a coarse vote is the sum over the labels that
-    it allows. EM maximizes log p(x) plus Dirichlet priors: xi and gamma by forward-backward, then Psi ~ sum xi + 1
-    over legal transitions and Phi ~ expected counts + prior_strength * initial counts. Labels are the Viterbi path; spans carry
-    their exact posterior probability. Several observation streams as in Lison et al.
-    2020, "Named Entity Recognition without Labelled Data: A Weak Supervision Approach".
+    an unmarked token is raised to the power `unmarked_weight`, and the factor of a coarse vote is the sum over the
+    labels that it allows. EM maximizes log p(x) plus Dirichlet priors: xi and gamma by forward-backward, then Psi ~ sum
+    xi + 1 over legal transitions and Phi ~ expected counts + prior_strength * initial counts. Labels are the Viterbi
+    path; spans carry their exact posterior probability. Several observation streams as in Lison et al. 2020, "Named
+    Entity Recognition without Labelled Data: A Weak Supervision Approach".
 
     >>> data = Dataset.from_spans(
     ...     ["PER"],

@@ -227,8 +227,8 @@ def add_source(data: Dataset, name: str, labels: NDArray[np.int16], silence: Sil
 NEGATIVE_VOTE_PRECISION = 0.95
 """Assumed precision of a negative vote such as "not PER", which no count of votes can tell."""
 PRESUMED_PRECISION = 0.9
-"""Precision of sources whose own is not known, in the initial emissions of `chmm`, `dws` and `connet`. It is no setting,
-since what is known of a source belongs to the data (`Dataset.prior_precision`)."""
+"""Precision of sources whose own is not known, in the initial emissions of `chmm`, `dws` and `connet`. It is no
+setting, since what is known of a source belongs to the data (`Dataset.prior_precision`)."""
 
 
 def paper_transition(data: Dataset) -> Floats:

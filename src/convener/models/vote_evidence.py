@@ -47,8 +47,8 @@ class VoteEvidence(Settings):
     """Penalty in nats for an entity label at an unmarked token next to a marked one, and for splitting a span that some
     source continues; at least 0, which switches it off."""
     type_penalty: float = 0.0
-    """Penalty in nats for a type that no source votes for at a marked token, or that a source negates; at least 0, which
-    switches it off."""
+    """Penalty in nats for a type that no source votes for at a marked token, or that a source negates; at least 0,
+    which switches it off."""
     new_span_penalty: float = 0.0
     """Penalty in nats for an entity that begins where no source marks anything, in prediction; at least 0, which
     switches it off."""

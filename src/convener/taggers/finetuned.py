@@ -129,8 +129,8 @@ class FinetunedConfig(TaggerConfig):
     """Windows per batch, at least 1; a sentence is one window unless it exceeds `max_length`. None for as many as make
     about 512 subwords, at most 16."""
     learning_rate: float | None = None
-    """Peak learning rate of the encoder, at least 0; None for a value by its hidden size: 5e-5 for 768 (mpnet), 2e-4 for
-    384 (minilm)."""
+    """Peak learning rate of the encoder, at least 0; None for a value by its hidden size: 5e-5 for 768 (mpnet), 2e-4
+    for 384 (minilm)."""
     head_learning_rate: float = 1e-3
     """Peak learning rate of the layer over the labels, which is trained from scratch; at least 0."""
     warmup_ratio: float = 0.1
@@ -143,8 +143,8 @@ class FinetunedConfig(TaggerConfig):
     """Weights of the labels in the loss: "balanced", or by type, such as {"PER": 2, "O": 0.5}. None weights all labels
     equally."""
     max_length: int | None = None
-    """Maximum number of subwords per window, special tokens included, at least 16; None for the limit of the encoder, up
-    to 512."""
+    """Maximum number of subwords per window, special tokens included, at least 16; None for the limit of the encoder,
+    up to 512."""
     overlap: float = 0.5
     """Share of a window that the next window repeats, in sentences longer than a window; in [0, 0.75]."""
     compute_dtype: Literal["auto", "float32", "bfloat16"] = "auto"

@@ -44,8 +44,8 @@ class FrozenConfig(ContextConfig, TaggerConfig):
     """Settings of a tagger on frozen features."""
 
     encoder: str = AUTO
-    """Encoder for data without features: auto (the best installed one), hashing, minilm, mpnet, a folder or a name on the
-    Hugging Face Hub. To set options of the encoder, call `convener.encode` first."""
+    """Encoder for data without features: auto (the best installed one), hashing, minilm, mpnet, a folder or a name on
+    the Hugging Face Hub. To set options of the encoder, call `convener.encode` first."""
     max_epochs: int = 20
     batch_size: int = 8
     learning_rate: float = 1e-3

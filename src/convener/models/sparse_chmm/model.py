@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from convener.models.initialization import complete_coarse_spans, estimate_nu_ba
 from convener.models.majority_vote import MajorityVote, initial_labels
 from convener.models.neural_chain import NeuralChainModel, WeakSupervisionConfig
 from convener.models.sparse_chmm.network import SparseCHMMNetwork
+from convener.models.sparse_chmm.paper import PaperData, paper_settings
 from convener.models.sparse_chmm.prior import SparsePrior
 from convener.models.sparse_chmm.training import SparseInitialMatrices, StageBuilder, add_majority_source, build_network
 from convener.neural.batch import sentence_features
@@ -32,8 +33,8 @@ class SparseCHMMConfig(SparsePrior, WeakSupervisionConfig):
     """Settings of Sparse-CHMM; `SparseCHMM.paper` gives those of the paper."""
 
     tau: float = 1.0
-    """Weight of the posterior entropy in the objective log p(x) - tau H(z|x), at least 0: 0 is maximum likelihood, 1 the
-    published objective, Eq. (8)."""
+    """Weight of the posterior entropy in the objective log p(x) - tau H(z|x), at least 0: 0 is maximum likelihood, 1
+    the published objective, Eq. (8)."""
     init: Literal["votes", "paper", "pretrained"] = "votes"
     """Initial matrices: estimated from the votes, or Psi* and Phi* of the paper. These are set directly ("paper"), or
     approached by five epochs of mean squared error, Eq. (7), as the paper does ("pretrained")."""
@@ -86,6 +87,18 @@ class SparseCHMM(NeuralChainModel):
     @init_with(SparseCHMMConfig)
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
+
+    @classmethod
+    def paper(cls, data: PaperData, **settings: Any) -> Self:
+        """The published method with the hyper-parameters of the paper for a data set; `settings` take precedence.
+
+        The paper stops by the gold labels of valid: `fit(train, valid, use_valid_gold=True)`. docs/paper.md lists what
+        still differs.
+
+        >>> SparseCHMM.paper("CoNLL", seed=1).config.nu_base
+        10.0
+        """
+        return cls(**(paper_settings(data) | settings))
 
     def _train(
         self, train: Dataset, valid: Dataset | None, previous: Params | None, checkpoint_dir: Path | None

@@ -29,13 +29,13 @@ class SparsePrior(Settings):
     h_s: float = 3.0
     """Exponent s of the scaling function h, Eq. (2); above 0. With h_n = h_s = 1, h is the identity."""
     g_n: float = 4.0
-    """Exponent n of the expansion function g, Eq. (4); at least 1, which gives nearly all of 1 - a to O."""
+    """Exponent n of the expansion function g, Eq. (4); at least 1; with 1, all of 1 - a goes to O."""
     g_r: float | tuple[float, float] = 0.05
     """Split point r of the expansion function g, Eq. (4), as a multiple of 1/L, in (0, 1]; two values are that of stage
     1 and that of stages 2 and 3."""
     nu_base: float | None = None
-    """Minimum concentration of the Dirichlet distributions, above 0: it bounds the evidence of a single vote. By default
-    estimated from the votes, see `models.initialization.estimate_nu_base`."""
+    """Minimum concentration of the Dirichlet distributions, above 0: it bounds the evidence of a single vote. By
+    default estimated from the votes, see `models.initialization.estimate_nu_base`."""
     nu_expan: float = 1000.0
     """Scale of the priors in the concentration, above 0; a larger one gives less variance."""
     expansion: bool = True

@@ -22,7 +22,6 @@ from convener.models.sparse_chmm.prior import (
     SparsePrior,
     base_prior_rows,
     check_num_scores,
-    check_scale_params,
     expand_to_labels,
     g_coefficients,
     reliability_scores,
@@ -58,8 +57,6 @@ class _BasePriorAt(torch.autograd.Function):
         check_num_scores(logits_array.shape[2], num_labels)
         use_softmax = prior.softmax and num_sources > 1
         use_scaling = num_sources > 1 and (prior.h_n, prior.h_s) != (1, 1)
-        if use_scaling:
-            check_scale_params(prior.h_n, prior.h_s, 1 / num_sources)
         # Scalars in the precision of the network: with doubles, everything would be computed in double precision.
         probs, scores, slopes = (np.empty_like(logits_array) for _ in range(3))
         _softmax_over_sources(logits_array, use_softmax, probs, slopes)

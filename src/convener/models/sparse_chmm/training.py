@@ -43,8 +43,8 @@ INITIAL_EMISSION_WEIGHT = 0.2
 ADDON_SCALE_INIT = -4.0
 """Initial logit of the addon scales C. Starting at 1/2 would reduce every diagonal by a third."""
 PRESUMED_PRECISION = 0.97
-"""Precision of sources whose own is not known, in initial matrices estimated from the votes; the same in all our fits. It
-is no setting, since what is known of a source belongs to the data (`Dataset.prior_precision`)."""
+"""Precision of sources whose own is not known, in initial matrices estimated from the votes; the same in all our fits.
+It is no setting, since what is known of a source belongs to the data (`Dataset.prior_precision`)."""
 MAJORITY_SOURCE = "majority-vote"
 TRANSITION_PARAMETERS = ("initial_logits", "transition_layer", "context_weight")
 

@@ -75,7 +75,7 @@ def _safe_divide(numerator: NDArray[np.float64], denominator: Array) -> NDArray[
 @jit()
 def _accumulate(votes, offsets, scores, sums, counts):  # type: ignore[no-untyped-def]
     """Sums of Eq. (5). Tokens marked by fewer than two sources, which are nearly all, are skipped."""
-    K, L = counts.shape
+    K = counts.shape[0]
     vote, source = np.empty(K, np.int64), np.empty(K, np.int64)
     for m in range(len(offsets) - 1):
         for t in range(offsets[m], offsets[m + 1]):
