@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -47,17 +48,13 @@ def prune_cache(
     # A negative limit also removes empty folders.
     max_bytes = -1 if everything else None if keep is None else keep * BYTES_PER_GB
     incomplete = unfinished or everything
-    feature_entries = features.entries_to_prune(
-        features.entries(folder), encoder=encoder, older_than=older_than, max_bytes=max_bytes, incomplete=incomplete
-    )
-    vote_entries = storage.entries_to_prune(votes.entries(folder), older_than=older_than, max_bytes=max_bytes)
-    view_entries = viewer.entries_to_prune(
-        viewer.entries(folder), older_than=older_than, max_bytes=max_bytes, incomplete=incomplete
-    )
+    prune = partial(storage.entries_to_prune, older_than=older_than, max_bytes=max_bytes, incomplete=incomplete)
+    feature_entries = prune(features.entries(folder), name=encoder)
+    vote_entries, view_entries = prune(votes.entries(folder)), prune(viewer.entries(folder))
     if not dry_run:
         features.remove(feature_entries)
-        votes.remove(vote_entries)
-        viewer.remove(view_entries)
+        for entry in (*vote_entries, *view_entries):
+            storage.remove_path(entry.path)
     action = "would be removed from" if dry_run else "removed from"
     _show_entries(folder, action, feature_entries, vote_entries, view_entries, as_json=as_json)
 
@@ -66,7 +63,7 @@ def _show_entries(
     folder: Path,
     action: str,
     feature_entries: list[features.FeatureEntry],
-    vote_entries: list[votes.VoteEntry],
+    vote_entries: list[storage.CacheEntry],
     view_entries: list[viewer.ViewEntry],
     *,
     as_json: bool,
@@ -77,7 +74,7 @@ def _show_entries(
         [
             (
                 entry.key,
-                entry.encoder,
+                entry.name,
                 entry.sentences,
                 entry.tokens,
                 entry.dim,
@@ -92,16 +89,13 @@ def _show_entries(
     vote_table = _entry_table(
         f"Votes {action} {folder}",
         ("key", "function", "MB", "last used"),
-        [
-            (entry.path.stem, entry.name, entry.size / BYTES_PER_MB, _format_time(entry.last_used))
-            for entry in vote_entries
-        ],
+        [(entry.key, entry.name, entry.size / BYTES_PER_MB, _format_time(entry.last_used)) for entry in vote_entries],
     )
     view_table = _entry_table(
         f"Prepared reports {action} {folder}",
         ("key", "run", "sentences", "MB", "last used"),
         [
-            (entry.key, entry.title, entry.sentences, entry.size / BYTES_PER_MB, _format_time(entry.last_used))
+            (entry.key, entry.name, entry.sentences, entry.size / BYTES_PER_MB, _format_time(entry.last_used))
             for entry in view_entries
         ],
     )

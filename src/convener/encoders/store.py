@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -29,7 +29,7 @@ from convener.data.features import Dtype, EncoderSpec, Features, from_float32, n
 from convener.data.ragged import chunk_bounds
 from convener.encoders.base import Encoder
 from convener.errors import ConvenerWarning, DataError
-from convener.storage import arrays_digest, compute_digest
+from convener.storage import CacheEntry, arrays_digest, compute_digest, remove_path
 
 FEATURES_DIR = "features"
 TOKENS_FILE, SENTENCES_FILE, METADATA_FILE, PROGRESS_FILE = (
@@ -53,7 +53,7 @@ def load_or_encode(data: Dataset, encoder: Encoder, dtype: Dtype, cache_dir: Pat
             features = open_features(path)
         except DataError as error:
             warnings.warn(f"{error}; computing the features again", ConvenerWarning, stacklevel=3)
-            _delete(path)
+            remove_path(path)
         else:
             with suppress(OSError):  # records the last use; the cache may be read-only
                 os.utime(path / METADATA_FILE)
@@ -237,101 +237,42 @@ def _write_lock(draft: Path) -> Iterator[None]:
         path.unlink()
 
 
-@dataclass(frozen=True)
-class FeatureEntry:
-    """One set of features in the cache, complete or not."""
+@dataclass(frozen=True, kw_only=True)
+class FeatureEntry(CacheEntry):
+    """One set of features in the cache; its name is that of the encoder."""
 
-    folder: Path
-    encoder: str
     tokens: int | None
     sentences: int | None
     dim: int | None
     dtype: str
-    size: int
-    last_used: float
-    """Time of the last use, in seconds since 1970."""
-    in_use: bool = False
-    """Whether a process is writing it now."""
-
-    @property
-    def key(self) -> str:
-        """Name of the entry in the cache."""
-        return self.folder.name.removesuffix(PARTIAL_SUFFIX)
-
-    @property
-    def complete(self) -> bool:
-        """Whether all features were written."""
-        return not self.folder.name.endswith(PARTIAL_SUFFIX)
 
 
 def entries(cache_dir: Path) -> list[FeatureEntry]:
     """Return all entries of the cache, most recently used first."""
-    return sorted(_iter_entries(cache_dir / FEATURES_DIR), key=lambda entry: -entry.last_used)
+    return storage.list_entries((cache_dir / FEATURES_DIR).glob("*/"), _make_entry)
 
 
-def _iter_entries(folder: Path) -> Iterator[FeatureEntry]:
-    for path in folder.iterdir() if folder.is_dir() else ():
-        if not path.is_dir():
-            continue
-        metadata: dict[str, Any] = {}
-        with suppress(DataError):
-            metadata = read_metadata(path)
-        with suppress(FileNotFoundError):  # renamed or removed by another process
-            files = [file.stat() for file in path.iterdir() if file.is_file()]
-            yield FeatureEntry(
-                folder=path,
-                encoder=_encoder_name(metadata),
-                tokens=metadata.get("tokens"),
-                sentences=metadata.get("sentences"),
-                dim=metadata.get("width"),
-                dtype=metadata.get("dtype", "?"),
-                size=sum(file.st_size for file in files),
-                last_used=max((file.st_mtime for file in files), default=path.stat().st_mtime),
-                in_use=path.name.endswith(PARTIAL_SUFFIX) and is_being_written(path),
-            )
+def _make_entry(path: Path, **usage: Any) -> FeatureEntry:
+    metadata: dict[str, Any] = {}
+    with suppress(DataError):
+        metadata = read_metadata(path)
+    spec, is_partial = metadata.get("encoding"), path.suffix == PARTIAL_SUFFIX
+    return FeatureEntry(
+        path=path,
+        name=str(spec.get("name", "?")) if isinstance(spec, dict) else "?",
+        tokens=metadata.get("tokens"),
+        sentences=metadata.get("sentences"),
+        dim=metadata.get("width"),
+        dtype=metadata.get("dtype", "?"),
+        complete=not is_partial,
+        in_use=is_partial and is_being_written(path),
+        **usage,
+    )
 
 
-def _encoder_name(metadata: dict[str, Any]) -> str:
-    spec = metadata.get("encoding")
-    return str(spec.get("name", "?")) if isinstance(spec, dict) else "?"
-
-
-def entries_to_prune(
-    candidates: list[FeatureEntry],
-    *,
-    encoder: str | None = None,
-    older_than: float | None = None,
-    max_bytes: float | None = None,
-    incomplete: bool = False,
-) -> list[FeatureEntry]:
-    """Return the entries that meet any of the conditions; entries being written are never included.
-
-    encoder     entries of this encoder
-    older_than  entries not used for this many days
-    incomplete  entries left by interrupted runs
-    max_bytes   the least recently used of the remaining entries, until at most this size is left
-    """
-    candidates = [entry for entry in candidates if not entry.in_use]
-    selected = {entry.folder for entry in candidates if entry.encoder == encoder or (incomplete and not entry.complete)}
-    rest = [entry for entry in candidates if entry.folder not in selected]
-    unused = storage.entries_to_prune(rest, older_than=older_than, max_bytes=max_bytes)
-    selected |= {entry.folder for entry in unused}
-    return [entry for entry in candidates if entry.folder in selected]
-
-
-def remove(selected: list[FeatureEntry]) -> int:
-    """Delete entries and return the number of bytes freed."""
+def remove(selected: Iterable[FeatureEntry]) -> None:
+    """Delete entries and the locks that interrupted runs left."""
     for entry in selected:
-        _delete(entry.folder)
+        remove_path(entry.path)
         if not entry.complete:
-            lock_path(entry.folder).unlink(missing_ok=True)
-    return sum(entry.size for entry in selected)
-
-
-def _delete(folder: Path) -> None:
-    try:
-        shutil.rmtree(folder)
-    except FileNotFoundError:  # removed by another process
-        pass
-    except OSError as error:
-        raise DataError(f"{folder}: cannot remove folder: {error.strerror}") from error
+            remove_path(lock_path(entry.path))

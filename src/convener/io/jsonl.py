@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from convener.data.alignment import misordered_tokens
 from convener.data.dataset import Dataset
 from convener.data.issues import Issues, error_location, short_repr
-from convener.data.ragged import row_at
+from convener.data.ragged import locate
 from convener.data.tokenize import find_token_offsets, word_spans
 from convener.errors import DataError, FormatError
 from convener.io.builder import GOLD, PREDICTIONS, DatasetBuilder
@@ -212,9 +212,8 @@ class _Reader:
         """Return the gold labels of records with tags.  -> (N,)"""
 
         def where(token: int) -> str:
-            sentence = row_at(data.offsets, token)
-            line = f"{self._path}:{self._line_numbers[sentence]}"
-            return f"{line}: token {token - data.offsets[sentence]}"
+            sentence, position = locate(data.offsets, token)
+            return f"{self._path}:{self._line_numbers[sentence]}: token {position}"
 
         row_ids = np.frombuffer(self._row_ids, np.int32)
         repair = TagRepair(self._options.on_illegal, self._issues, detect_scheme=True)
@@ -272,10 +271,9 @@ def _check_token_offsets(data: Dataset, where: str) -> None:
     """Raise FormatError for tokens that character offsets cannot distinguish."""
     misordered = np.zeros(0, bool) if data.text is None else misordered_tokens(data.text, data.offsets)
     if misordered.any():
-        token = int(np.flatnonzero(misordered)[0])
-        sentence = row_at(data.offsets, token)
+        sentence, token = locate(data.offsets, int(np.flatnonzero(misordered)[0]))
         raise FormatError(
-            f"{where}: sentence {sentence}: token {token - data.offsets[sentence]} is empty or overlaps its neighbour; "
+            f"{where}: sentence {sentence}: token {token} is empty or overlaps its neighbour; "
             "format 'jsonl' needs distinct character offsets; choose another format or pass lossy=True"
         )
 

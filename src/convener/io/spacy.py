@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from convener.data.dataset import Dataset
 from convener.data.issues import Issues, error_location, wrap_errors
 from convener.data.predictions import Predictions
-from convener.data.ragged import row_at
+from convener.data.ragged import locate
 from convener.data.tags import ABSTAIN
 from convener.errors import DataError, FormatError, require
 from convener.io.builder import GOLD, PREDICTIONS, DatasetBuilder
@@ -240,8 +240,7 @@ def _check_names(content: LabeledData) -> None:
     check_unicode(data)
     empty = np.flatnonzero(data.tokens.lengths == 0)
     if len(empty):
-        sentence = row_at(data.offsets, int(empty[0]))
-        token = int(empty[0] - data.offsets[sentence])
+        sentence, token = locate(data.offsets, int(empty[0]))
         raise FormatError(f"sentence {sentence}: token {token} is empty, which spaCy cannot store")
 
 

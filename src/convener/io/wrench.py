@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from convener.data.dataset import Dataset
 from convener.data.issues import Issues, error_location, short_repr
-from convener.data.ragged import row_at
+from convener.data.ragged import locate
 from convener.data.tags import ABSTAIN
 from convener.errors import DataError, FormatError
 from convener.io import formats
@@ -314,8 +314,8 @@ class _Reader:
         ids = self._ids.build()
 
         def where(token: int) -> str:
-            sentence = row_at(data.offsets, token)
-            return f"{self._path}: item {ids[sentence]!r} token {token - data.offsets[sentence]}"
+            sentence, position = locate(data.offsets, token)
+            return f"{self._path}: item {ids[sentence]!r} token {position}"
 
         is_external = not self._meta.metadata.silence  # native files state the silence of every source
         repair = TagRepair(self._options.on_illegal, self._issues, detect_scheme=is_external)

@@ -24,7 +24,7 @@ from convener.data.tags import ABSTAIN
 from convener.errors import ConvenerWarning, DataError
 from convener.lf.doc import Docs
 from convener.lf.workers import LocatedIssue
-from convener.storage import arrays_digest, atomic_write, compute_digest
+from convener.storage import CacheEntry, arrays_digest, atomic_write, compute_digest, list_entries
 
 VOTES_DIR, SUFFIX = "votes", ".safetensors"
 VERSION = "1"
@@ -93,32 +93,13 @@ def load_column(path: Path, num_tokens: int) -> VoteColumn | None:
     return VoteColumn(labels, issues)
 
 
-@dataclass(frozen=True)
-class VoteEntry:
-    """One cached column."""
+def entries(folder: Path) -> list[CacheEntry]:
+    """Return all cached columns with the names of their functions, most recently used first."""
 
-    path: Path
-    name: str
-    """Name of the function when the column was written."""
-    size: int
-    last_used: float
-    """Time of the last use, in seconds since 1970."""
-
-
-def entries(folder: Path) -> list[VoteEntry]:
-    """Return all cached columns, most recently used first."""
-    found = []
-    for path in (folder / VOTES_DIR).glob(f"*{SUFFIX}"):
+    def make_entry(path: Path, **usage: Any) -> CacheEntry:
         name = "?"
         with suppress(*_READ_ERRORS), safe_open(path, framework="np") as file:
             name = str(json.loads(file.metadata()["name"]))
-        with suppress(FileNotFoundError):  # removed by another process
-            status = path.stat()
-            found.append(VoteEntry(path, name, status.st_size, status.st_mtime))
-    return sorted(found, key=lambda entry: -entry.last_used)
+        return CacheEntry(path=path, name=name, **usage)
 
-
-def remove(selected: list[VoteEntry]) -> None:
-    """Delete cached columns."""
-    for entry in selected:
-        entry.path.unlink(missing_ok=True)
+    return list_entries((folder / VOTES_DIR).glob(f"*{SUFFIX}"), make_entry)

@@ -17,7 +17,7 @@ import socket
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -26,12 +26,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from convener import storage
 from convener.errors import ConfigError, ConvenerWarning, DataError, UnknownNameError
 from convener.report.html import render_report
 from convener.report.run_summary import RunSummary
 from convener.report.sentence_index import Query, SentenceIndex
-from convener.storage import atomic_write
+from convener.storage import CacheEntry, atomic_write, list_entries
 
 VIEWS_DIR, METADATA_FILE, INDEX_FILE = "views", "view.json", "index.html"
 SECONDS_PER_HOUR = 3600.0
@@ -159,27 +158,11 @@ def _parse_int(text: str, name: str) -> int:
 # Views in the cache
 
 
-@dataclass(frozen=True)
-class ViewEntry:
-    """One view in the cache."""
+@dataclass(frozen=True, kw_only=True)
+class ViewEntry(CacheEntry):
+    """One view in the cache; its name is the title of the report."""
 
-    folder: Path
-    title: str
     sentences: int | None
-    size: int
-    """Size on disk in bytes."""
-    last_used: float
-    """Time of last use, in seconds since 1970."""
-
-    @property
-    def key(self) -> str:
-        """Name of the folder in the cache."""
-        return self.folder.name
-
-    @property
-    def complete(self) -> bool:
-        """Whether the view is complete, not the draft of an interrupted run."""
-        return not self.folder.name.startswith(".")
 
 
 def view_dir(cache_dir: Path, key: str) -> Path:
@@ -196,7 +179,8 @@ def prepare_view(folder: Path, summarize: Callable[[], RunSummary]) -> Path:
             warnings.warn(f"{error}; preparing again", ConvenerWarning, stacklevel=2)
             shutil.rmtree(folder, ignore_errors=True)  # may contain files of an older format
         else:
-            _touch(folder)
+            with suppress(OSError):  # records the last use; the cache may be read-only
+                os.utime(folder / METADATA_FILE)
             return folder
     summary = summarize()
     with atomic_write(folder) as draft:
@@ -210,56 +194,21 @@ def prepare_view(folder: Path, summarize: Callable[[], RunSummary]) -> Path:
 
 def entries(cache_dir: Path) -> list[ViewEntry]:
     """All views in the cache, most recently used first."""
-    return sorted(_iter_entries(cache_dir / VIEWS_DIR), key=lambda entry: -entry.last_used)
+    return list_entries((cache_dir / VIEWS_DIR).glob("*/"), _make_entry)
 
 
-def entries_to_prune(
-    candidates: Iterable[ViewEntry],
-    *,
-    older_than: float | None = None,
-    max_bytes: float | None = None,
-    incomplete: bool = False,
-) -> list[ViewEntry]:
-    """Views to remove: see `storage.entries_to_prune`; incomplete: also drafts unchanged for an hour."""
-    candidates = list(candidates)
-    selected = storage.entries_to_prune(candidates, older_than=older_than, max_bytes=max_bytes)
-    if incomplete:
-        threshold = time.time() - SECONDS_PER_HOUR
-        selected += [x for x in candidates if not x.complete and x.last_used < threshold and x not in selected]
-    return selected
-
-
-def remove(selected: Iterable[ViewEntry]) -> None:
-    """Delete views; a running viewer continues with the files it has open."""
-    for entry in selected:
-        try:
-            shutil.rmtree(entry.folder)
-        except FileNotFoundError:  # removed by another process
-            continue
-        except OSError as error:
-            raise DataError(f"{entry.folder}: cannot be removed: {error.strerror}") from error
-
-
-def _touch(view: Path) -> None:
-    """Record that a view is used now; a read-only view is left unchanged."""
-    with suppress(OSError):
-        os.utime(view / METADATA_FILE)
-
-
-def _iter_entries(folder: Path) -> Iterator[ViewEntry]:
-    for view in folder.iterdir() if folder.is_dir() else ():
-        if not view.is_dir():
-            continue
-        content: Any = None
-        with suppress(OSError, ValueError):
-            content = json.loads((view / METADATA_FILE).read_text(encoding="utf-8"))
-        metadata = content if isinstance(content, dict) else {}
-        with suppress(FileNotFoundError):  # finished or removed meanwhile
-            files = [file.stat() for file in view.rglob("*") if file.is_file()]
-            yield ViewEntry(
-                folder=view,
-                title=str(metadata.get("title", "?")),
-                sentences=metadata.get("sentences"),
-                size=sum(file.st_size for file in files),
-                last_used=max((file.st_mtime for file in files), default=view.stat().st_mtime),
-            )
+def _make_entry(path: Path, last_used: float, **usage: Any) -> ViewEntry:
+    content: Any = None
+    with suppress(OSError, ValueError):
+        content = json.loads((path / METADATA_FILE).read_text(encoding="utf-8"))
+    metadata = content if isinstance(content, dict) else {}
+    is_draft = path.name.startswith(".")
+    return ViewEntry(
+        path=path,
+        name=str(metadata.get("title", "?")),
+        sentences=metadata.get("sentences"),
+        last_used=last_used,
+        complete=not is_draft,
+        in_use=is_draft and last_used > time.time() - SECONDS_PER_HOUR,
+        **usage,
+    )
