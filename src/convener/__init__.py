@@ -1,4 +1,4 @@
-"""Convener: many noisy labelers in, one measured set of labels out.
+"""Convener: weakly supervised named entity recognition from many noisy sources.
 
 >>> import convener as cv
 >>> corpus = cv.demo.load_corpus()

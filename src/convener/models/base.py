@@ -101,11 +101,11 @@ class LabelModel(ABC):
     def _fit(
         self, train: Dataset, valid: Dataset | None, previous: Any, checkpoint_dir: Path | None
     ) -> tuple[Any, Diagnostics]:
-        """Learn from votes.  -> the parameters, and what can be inspected of the fit
+        """Fit the model to the votes.  -> parameters, diagnostics
 
-        `previous` holds the parameters of an earlier fit to continue from. Training that takes long keeps checkpoints
-        in `checkpoint_dir`. Parameters are named arrays, unless the model says by `_save_params` and `_load_params`
-        how it stores another value.
+        `previous` holds the parameters of an earlier fit to continue from. Long training writes checkpoints to
+        `checkpoint_dir`. Parameters are named arrays; a model with other parameters defines `_save_params` and
+        `_load_params`.
         """
 
     @abstractmethod
@@ -225,11 +225,11 @@ class LabelModel(ABC):
         return self.predict(data).probabilities_by_sentence()
 
     def explain(self) -> tuple[str, ...]:
-        """Lines that explain what was selected in the fit; empty for most models."""
+        """Lines that explain decisions made during the fit; empty for most models."""
         return ()
 
     def diagnostics(self) -> Diagnostics:
-        """Emissions, learning curves and whatever else can be inspected of the fit."""
+        """Emissions and learning curves of the fit."""
         return self.fitted.diagnostics
 
     def reliability(self) -> Table:
@@ -272,7 +272,7 @@ class LabelModel(ABC):
         storage.write_model_files(folder, header | metadata, arrays)
 
     def load_files(self, folder: Path, metadata: Mapping[str, Any]) -> Self:
-        """Take over what a saved model learned; `metadata` was read from the folder."""
+        """Restore the fitted state from the files of a saved model; `metadata` was read from its folder."""
         arrays = storage.read_arrays(folder)
         params = self._load_params(metadata.get("params", {}), storage.select_prefix("params.", arrays), folder)
         self._fitted = FittedState.deserialize(metadata, arrays, params)

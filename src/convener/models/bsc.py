@@ -24,7 +24,7 @@ from convener.models.majority_vote import baseline_labels
 
 MAX_LABELS = 181
 """Maximum number of symbols: they are int16."""
-# Votes of a row that nobody has ever been seen in, and of a label nobody ever says.
+# Weight in the prior of a source's own votes after the same last vote; pseudo-count of votes that never occur.
 _HABIT_VOTES, _TINY = 1.0, 1e-2
 Floats = NDArray[np.float64]
 
@@ -168,12 +168,12 @@ class BSC(LabelModel):
     """
 
     Config = BSCConfig
-    summary = "Bayesian sequence combination: a chain, and sources that remember their last label"
+    summary = "Bayesian sequence combination: a vote depends on the true label and the source's last vote"
 
     def _fit(
         self, train: Dataset, valid: Dataset | None, previous: Params | None, checkpoint_dir: Path | None
     ) -> tuple[Params, Diagnostics]:
-        """EM from the labels of a simple vote; the counts of an earlier fit are a prior."""
+        """Run EM from the labels of a simple vote; the counts of an earlier fit are a prior."""
         warn_unused_sources(train, self.name)
         vote_pairs, config = self._vote_pairs(train), self.config
         if previous is None:
@@ -233,7 +233,7 @@ class BSC(LabelModel):
         """Prior counts; illegal transitions have none."""
         config = self.config
         strengths = np.where(data.quiet(), config.prior, 0.0)
-        # Counts weigh so much and once more, as what is seen.
+        # The counts enter with weight `strengths` as a prior, and once more as observations.
         num_spans = (1 + strengths) * initial.emission[:, :, 0, 1:].sum(axis=(1, 2))
         precision = data.prior_precision_or(np.nan)
         emission = prior_counts(

@@ -99,7 +99,7 @@ class DawidSkene(LabelModel):
     def _fit(
         self, train: Dataset, valid: Dataset | None, previous: Params | None, checkpoint_dir: Path | None
     ) -> tuple[Params, Diagnostics]:
-        """EM from the shares of the votes; the counts of an earlier fit are a prior."""
+        """Run EM from the shares of the votes; the counts of an earlier fit are a prior."""
         warn_unused_sources(train, self.name)
         votes, weights = sparsify_votes(self._class_votes(train)), self._vote_weights(train)
 
@@ -134,7 +134,7 @@ class DawidSkene(LabelModel):
             self._vote_weights(data) * log_probs.confusion,
             log_probs.classes,
         )
-        # Without context, nothing tells of an entity where nobody has an opinion.
+        # Tokens are independent: where no source has an opinion, there is no evidence of an entity.
         has_opinion = np.logical_or.reduce(data.opinions(), axis=1)
         posterior[~has_opinion] = np.eye(self._num_classes(data))[0]
         best_class = evidence.most_probable_class(posterior)
@@ -163,7 +163,7 @@ class DawidSkene(LabelModel):
         """Prior counts."""
         config, num_classes = self.config, self._num_classes(data)
         unmarked_is_abstain = data.quiet()[:, None, None]
-        # In the units of the counts, or hundreds of silent sources would seem to have good recall.
+        # In the units of the counts: otherwise sources that mark nothing would seem to have good recall.
         unit = np.where(unmarked_is_abstain, config.silence, 1.0)
         confusion = unit * (config.diagonal * np.eye(num_classes) + config.rest / num_classes)
         return ConfusionCounts(

@@ -147,7 +147,7 @@ class HMM(LabelModel):
     def _fit(
         self, train: Dataset, valid: Dataset | None, previous: Params | None, checkpoint_dir: Path | None
     ) -> tuple[Params, Diagnostics]:
-        """EM from the labels of a simple vote, or from the parameters of an earlier fit."""
+        """Run EM from the labels of a simple vote, or from the parameters of an earlier fit."""
         warn_unused_sources(train, self.name)
         votes = sparsify_votes(train.votes)
         labels = initial_labels(train.without_coarse(), self.config.start)
@@ -236,7 +236,7 @@ class HMM(LabelModel):
     def _run_em(
         self, initial: HMMParams, prior: NDArray[np.float64], train: Dataset, votes: SparseVotes
     ) -> tuple[HMMParams, EMTrace]:
-        """EM from one initial value.  -> parameters, trace of the objective"""
+        """Run EM from one initial value.  -> parameters, trace of the objective"""
         allowed_transitions, allowed = self._allowed_transitions(train), train.allowed_labels()
 
         def step(params: HMMParams) -> tuple[HMMParams, float]:
@@ -255,7 +255,7 @@ class HMM(LabelModel):
                     stacklevel=2,
                 )
             expected = self._expected_emission_counts(votes, counts.marginals, params, allowed)
-            label_counts = counts.transition_counts.sum(axis=0)  # every token is entered by one move
+            label_counts = counts.transition_counts.sum(axis=0)  # one transition leads to each token
             updated = replace(
                 params,
                 transition=counts.transition_counts,

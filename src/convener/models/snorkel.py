@@ -90,14 +90,14 @@ class Snorkel(LabelModel):
     Ratner et al., 2019: Training complex models with multi-task weak supervision. AAAI.
 
     >>> person, place = [(0, 1, "PER")], [(0, 1, "LOC")]
-    >>> said = {
+    >>> votes = {
     ...     "careful": [person, place, person, place] * 9,
     ...     "also careful": [person, place, person, place] * 8 + [[]] * 4,
     ...     "a": [place, [], place, []] * 9,
     ...     "b": [place, [], [], person] * 9,
     ...     "c": [[], person, person, person] * 9,
     ... }
-    >>> data = Dataset.from_spans(["PER", "LOC"], [["Ada"], ["Bonn"], ["Eve"], ["Rome"]] * 9, said)
+    >>> data = Dataset.from_spans(["PER", "LOC"], [["Ada"], ["Bonn"], ["Eve"], ["Rome"]] * 9, votes)
     >>> Snorkel().fit(data).predict(data).tags()[:4]
     [['B-PER'], ['B-LOC'], ['B-PER'], ['B-LOC']]
     """
@@ -108,7 +108,7 @@ class Snorkel(LabelModel):
     def _fit(
         self, train: Dataset, valid: Dataset | None, previous: Params | None, checkpoint_dir: Path | None
     ) -> tuple[Params, Diagnostics]:
-        """EM from the shares of the votes; the counts of an earlier fit are a prior."""
+        """Run EM from the shares of the votes; the counts of an earlier fit are a prior."""
         warn_unused_sources(train, self.name)
         class_votes = self._class_votes(train)
         class_votes = class_votes[(class_votes >= 0).any(axis=1)]

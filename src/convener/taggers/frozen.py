@@ -55,7 +55,7 @@ class FrozenConfig(TaggerConfig):
     decay: float = 1e-5
     """Weight decay."""
     context: int = 1
-    """Neighbors on each side whose features the score of a token depends on; 0 for none."""
+    """Neighbours on either side whose features the score of a token depends on; 0 for none."""
     dropout: float = 0.2
     """Dropout rate of the features, in [0, 1)."""
     hidden: int = 128
@@ -91,7 +91,7 @@ class FrozenState:
 
 
 class FrozenTagger(Tagger[FrozenState]):
-    r"""Linear model or one hidden layer on the features of a token and its neighbors, with a CRF.
+    r"""Linear model or one hidden layer on the features of a token and its neighbours, with a CRF.
 
     The features e of a token are those of an encoder and hashed character n-grams. Without a hidden layer,
 
