@@ -154,7 +154,7 @@ def test_read_json_names_file_and_problem(tmp_path: Path) -> None:
         (b"{", "not valid JSON"),
         (b"\xff", "not UTF-8 text"),
         (b"[]", "expected a model of version 1, got list"),
-        (b'{"version": 9}', "expected a model of version 1, got 9"),
+        (b'{"version": 9}', "expected a model of version 2, got 9"),
     ],
 )
 def test_damaged_model_metadata_is_an_error(tmp_path: Path, raw: bytes | None, problem: str) -> None:

@@ -70,7 +70,7 @@ def make_dataset(
         offsets=offsets,
         sources=tuple(f"source-{number}" for number in range(count)),
         votes=votes,
-        silence=("O",) * count,
+        unmarked=("abstain",) * count,
         gold=gold,
     )
 

@@ -26,7 +26,7 @@ from convener.errors import DataError
 Arrays = Mapping[str, NDArray[Any]]
 METADATA_FILE, ARRAYS_FILE = "model.json", "params.safetensors"
 """Files of a saved model: settings and names; arrays."""
-MODEL_FILE_VERSION = 1
+MODEL_FILE_VERSION = 2
 CACHE_DIR_VARIABLE = "CONVENER_CACHE"
 """Environment variable that names the cache directory."""
 BLOCK_SIZE = 1 << 20

@@ -134,7 +134,7 @@ def test_strict_mode_drops_illegal_tags_of_a_file(convener: Command, tmp_path: P
 
 
 def test_the_run_stores_read_options(convener: Command, news: Path, tmp_path: Path) -> None:
-    arguments = ("--read", "silence=abstain")
+    arguments = ("--read", "unmarked=outside")
     assert convener("fit", news, *VOTE, "-o", tmp_path / "run", *arguments).code == 0
     again = convener("evaluate", tmp_path / "run", news, "--split", "test")
     assert again.code == 0, again.err

@@ -89,7 +89,7 @@ def test_the_exact_text_of_a_native_file(tmp_path: Path) -> None:
     data = replace(data, doc_ids=StringArray.from_list(["d\t1", "é"]))
     cio.write(data, tmp_path / "x.conll", scheme="iobes")
     assert (tmp_path / "x.conll").read_text(encoding="utf-8") == (
-        '# convener = {"types": ["PER"], "silence": {"a b": "O", "c": "O"}, '
+        '# convener = {"version": 2, "types": ["PER"], "unmarked": {"a b": "abstain", "c": "abstain"}, '
         '"columns": ["token", "source:a b", "source:c", "gold"], "scheme": "iobes"}\n\n'
         '# doc_id = "d\\t1"\n#\tO\t-\tB-PER\nAda Lovelace\tS-PER\t-\tE-PER\n\n'
         '# doc_id = "é"\n# empty\n\n'
@@ -156,8 +156,8 @@ def test_columns_can_be_named(tmp_path: Path) -> None:
     assert data.sources == ("a", "b")
     assert data.votes.tolist() == [[1, -1], [0, 0]]
     assert data.tokens.to_list() == ["EU", "ran"]
-    selected = cio.read(file, columns=columns, sources=("b",), silence="abstain", types=("X", "ORG"))
-    assert (selected.sources, selected.silence) == (("b",), ("abstain",))
+    selected = cio.read(file, columns=columns, sources=("b",), unmarked="outside", types=("X", "ORG"))
+    assert (selected.sources, selected.unmarked) == (("b",), ("outside",))
     assert selected.gold.tolist() == [3, 0]
     with pytest.raises(UnknownNameError, match=r"x\.conll: no source 'z'"):
         cio.read(file, columns=columns, sources=("z",))

@@ -84,7 +84,7 @@ def test_a_sentence_of_5000_tokens_survives(suffix: str, tmp_path: Path) -> None
         offsets=offsets,
         sources=("a", "b"),
         votes=np.stack([labels(), labels()], axis=1),
-        silence=("O", "abstain"),
+        unmarked=("abstain", "outside"),
         gold=labels(),
     )
     assert round_trip(data, tmp_path / f"long{suffix}") == data

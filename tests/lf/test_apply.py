@@ -53,7 +53,7 @@ def ada(words: Doc) -> Iterator[Span]:
             yield number, number + 1, "PER"
 
 
-oslo = gazetteer(["Oslo"], "LOC", name="oslo", on_silence="abstain")
+oslo = gazetteer(["Oslo"], "LOC", name="oslo", unmarked="outside")
 
 
 @labeling_function(["PER"])
@@ -112,7 +112,7 @@ def run(functions: list[LabelingFunction], data: Dataset, **settings: Any) -> Ap
 def test_votes_are_the_spans(text: Dataset) -> None:
     data = cv.apply_lfs([ada, oslo], text, cache=False)
     assert data.sources == ("ada", "oslo")
-    assert data.silence == ("O", "abstain")
+    assert data.unmarked == ("abstain", "outside")
     for sentence in data:
         expected = [[int(w == "Ada"), 3 * int(w == "Oslo")] for w in sentence.tokens]
         assert sentence.votes.tolist() == expected
@@ -320,7 +320,7 @@ def test_a_label_unknown_to_the_data_is_an_error(text: Dataset) -> None:
 def test_existing_sources_can_be_kept(text: Dataset) -> None:
     voted = cv.apply_lfs([ada], text, cache=False)
     both = cv.apply_lfs([oslo], voted, cache=False, keep_sources=True)
-    assert (both.sources, both.silence) == (("ada", "oslo"), ("O", "abstain"))
+    assert (both.sources, both.unmarked) == (("ada", "oslo"), ("abstain", "outside"))
     np.testing.assert_array_equal(both.votes[:, 0], voted.votes[:, 0])
     with pytest.raises(DataError, match="got twice: ada"):
         cv.apply_lfs([ada], voted, cache=False, keep_sources=True)
@@ -497,14 +497,14 @@ def test_the_default_cache_is_used(text: Dataset, tmp_path: Path, monkeypatch: p
     assert list((tmp_path / "usual" / "votes").glob("*.safetensors"))
 
 
-def test_prior_precision_and_silence_of_functions_are_passed_to_sources() -> None:
+def test_prior_precision_and_unmarked_of_functions_are_passed_to_sources() -> None:
     sure = gazetteer(["Oslo"], "LOC", name="sure", prior_precision=0.9)
-    unsure = gazetteer(["Rome"], "LOC", name="unsure", on_silence="abstain")
+    unsure = gazetteer(["Rome"], "LOC", name="unsure", unmarked="outside")
     data = Dataset.from_spans(["LOC"], [["Oslo"]], {"old": [[]]})
     data = replace(data, prior_precision=(0.2,))
     assert cv.apply_lfs([sure, unsure], data, cache=False).prior_precision == (0.9, None)
     kept = cv.apply_lfs([sure, unsure], data, cache=False, keep_sources=True)
-    assert (kept.prior_precision, kept.silence) == ((0.2, 0.9, None), ("O", "O", "abstain"))
+    assert (kept.prior_precision, kept.unmarked) == ((0.2, 0.9, None), ("abstain", "abstain", "outside"))
 
 
 def test_coarse_labels_are_added_to_the_types_of_the_data() -> None:

@@ -211,7 +211,7 @@ KINDS: dict[str, cv.Dataset] = {
         ["X", "Y"], WORDS, {"s": [[X], [X], [], [Y]], "t": [None, [X], None, None]}
     ),
     "one whose O is a vote": cv.Dataset.from_spans(
-        ["X"], WORDS, {"s": [[X], [X], [], []], "t": [None, [], [], [X]]}, silence="abstain"
+        ["X"], WORDS, {"s": [[X], [X], [], []], "t": [None, [], [], [X]]}, unmarked="outside"
     ),
     "one that marks nothing": cv.Dataset.from_spans(["X"], WORDS, {"s": [[X], [X], [], []], "t": [[]] * 4}),
     "no span": cv.Dataset.from_spans(["X", "Y"], WORDS, {"s": [[]] * 4, "t": [[]] * 4}),

@@ -233,6 +233,6 @@ def test_a_saved_tagger_is_an_encoder(tiny: Tiny, tmp_path: Path) -> None:
     )
     assert before.dim == after.dim
     assert not np.array_equal(before.tokens, after.tokens)
-    voted = data.with_sources(("list",), data.gold[:, None], ("O",))
+    voted = data.with_sources(("list",), data.gold[:, None], ("abstain",))
     model = cv.ConNet(encoder=str(tmp_path / "tagger"), epochs=1).fit(voted)
     assert f1(model, voted) > 0.9

@@ -66,7 +66,7 @@ def test_class_weights_raise_recall() -> None:
 def test_predictions_do_not_depend_on_votes(toy: cv.Dataset) -> None:
     labels = cv.MajorityVote().fit(toy).predict(toy)
     tagger = FrozenTagger(**QUICK).fit(labels)
-    abstaining = toy.with_sources(toy.sources, np.full_like(toy.votes, -1), toy.silence)
+    abstaining = toy.with_sources(toy.sources, np.full_like(toy.votes, -1), toy.unmarked)
     for data in (toy, abstaining, toy.select_sources(()), toy.without_gold()):
         predictions = tagger.predict(data)
         assert predictions.labels.tobytes() == tagger.predict(toy).labels.tobytes()

@@ -222,7 +222,7 @@ def evaluate(
     spans = labels_to_spans(labels, data.offsets, tags, mode)
     vote_spans = None
     if data.sources:
-        vote_labels = majority_vote_io(data.votes, data.opinions(), data.offsets, len(data_types))
+        vote_labels = majority_vote_io(data.votes, data.informative_votes(), data.offsets, len(data_types))
         vote_spans = labels_to_spans(vote_labels, data.offsets, tags, mode)
     score_intervals, difference = _bootstrap_scores(spans, vote_spans, gold, data, samples=bootstrap_samples, seed=seed)
     return replace(

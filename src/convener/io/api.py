@@ -201,9 +201,9 @@ def unify_splits(splits: dict[str, Dataset], coarse: Mapping[str, CoarseSpec] | 
     if any(data.tags.types != tuple(types) for data in splits.values()):
         types = sorted(types)
     source_metadata = {
-        name: (silence, precision)
+        name: (unmarked, precision)
         for data in reversed(splits.values())
-        for name, silence, precision in zip(data.sources, data.silence, data.prior_precision, strict=True)
+        for name, unmarked, precision in zip(data.sources, data.unmarked, data.prior_precision, strict=True)
     }
     sources = list(dict.fromkeys(name for data in splits.values() for name in data.sources))
     result = {}
@@ -220,7 +220,7 @@ def unify_splits(splits: dict[str, Dataset], coarse: Mapping[str, CoarseSpec] | 
             data = data.with_sources(
                 (*data.sources, *missing),
                 np.concatenate([data.votes, abstentions], axis=1),
-                (*data.silence, *(source_metadata[name][0] for name in missing)),
+                (*data.unmarked, *(source_metadata[name][0] for name in missing)),
                 (*data.prior_precision, *(source_metadata[name][1] for name in missing)),
             )
         result[split] = data if list(data.sources) == sources else data.select_sources(sources)

@@ -172,7 +172,7 @@ class DatasetBuilder:
         votes = np.empty((len(data.tokens), len(names)), np.int16)
         for column, name in enumerate(names):
             votes[:, column] = self._labels(name, aligner)[0]
-        data = data.with_sources(names, votes, metadata.silences(names, self._options))
+        data = data.with_sources(names, votes, metadata.unmarked_by_source(names, self._options))
         if GOLD in self._span_columns:
             data = data.with_gold(self._labels(GOLD, aligner)[0])
         if PREDICTIONS not in self._span_columns and (metadata.model is None or len(self)):
@@ -214,7 +214,7 @@ class DatasetBuilder:
             offsets=offsets,
             sources=(),
             votes=np.zeros((int(offsets[-1]), 0), np.int16),
-            silence=(),
+            unmarked=(),
             text=text,
             doc_ids=self._doc_ids.build() if self._has_doc_ids else None,
         )

@@ -92,7 +92,7 @@ def _build(
         offsets=offsets,
         sources=sources,
         votes=np.ascontiguousarray(labels[: len(sources)].T),
-        silence=metadata.silences(sources, options),
+        unmarked=metadata.unmarked_by_source(sources, options),
         gold=labels_by_column.get("gold"),
         doc_ids=parser.doc_ids(),
     )

@@ -19,7 +19,7 @@ from convener.data.predictions import Predictions
 from convener.data.ragged import StringArray, locate
 from convener.data.schemes import REPAIR_POLICIES, SCHEMES, RepairPolicy, Scheme
 from convener.data.tags import ABSTAIN
-from convener.data.validation import SILENCES, Silence
+from convener.data.validation import UNMARKED, Unmarked
 from convener.errors import ConfigError, FormatError, unknown_name_message
 
 FORMAT_MODULES = ("wrench", "jsonl", "raw_text", "conll", "huggingface", "table", "npz", "spacy")
@@ -50,8 +50,8 @@ class ReadOptions:
     coarse: Mapping[str, CoarseSpec] | None = None
     """Coarse labels and the types they allow: {"ENT": "any", "NOT-PER": "not PER", "GPE": ("LOC", "ORG")}; as a
     string, "ENT=any; NOT-PER=not PER; GPE=LOC, ORG"."""
-    silence: Silence | None = None
-    """What silence means for every source; by default what the file or its format says."""
+    unmarked: Unmarked | None = None
+    """Meaning of unmarked tokens of every source; by default what the file or its format says."""
     on_overlap: OverlapPolicy = "longest"
     """Which of two overlapping spans of one source is kept."""
     on_misaligned: MisalignmentPolicy = "expand"
@@ -69,7 +69,7 @@ class ReadOptions:
         if self.types is not None and self.coarse:
             types = dict.fromkeys([*self.types, *self.coarse])
             object.__setattr__(self, "types", tuple(types))
-        _check_choice("silence", self.silence, (None, *SILENCES))
+        _check_choice("unmarked", self.unmarked, (None, *UNMARKED))
         _check_choice("on_overlap", self.on_overlap, get_args(OverlapPolicy))
         _check_choice("on_misaligned", self.on_misaligned, get_args(MisalignmentPolicy))
         _check_choice("on_illegal", self.on_illegal, REPAIR_POLICIES)

@@ -58,7 +58,7 @@ def read_external(table: HFTable, options: ReadOptions, issues: Issues) -> Label
     data = table.to_dataset(
         tags,
         {name: labels[VOTES_PREFIX + name] for name in sources},
-        silence=(options.silence or "abstain",) * len(sources),
+        unmarked=(options.unmarked or "outside",) * len(sources),
         gold=None if tag_column is None or has_predictions else labels[tag_column],
         text=_text(table) if "text" in used_columns else None,
         doc_ids=drop_default_doc_ids(table.strings("doc_id")) if "doc_id" in names else None,

@@ -1,7 +1,7 @@
 """JSON lines: one record per sentence; also reads exports of doccano, Prodigy, LightTag and others.
 
 Offsets count characters of `text` if a record has text, else tokens. The first record of a file written by convener
-also has `corpus`, the metadata: types, sources, silence, and the model of predictions.
+also has `corpus`, the metadata: types, sources, the meaning of unmarked tokens, and the model of predictions.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class _Reader:
 
     def _abstains_when_missing(self, name: str) -> bool:
         """Whether the source abstains on a record that does not mention it."""
-        return self._metadata.silences([name], self._options) == ("abstain",)
+        return self._metadata.unmarked_by_source([name], self._options) == ("outside",)
 
     def _add_external_gold(self, record: dict[str, Any], num_tokens: int, where: str) -> None:
         """Add the spans or tags of a record that another tool wrote as gold."""

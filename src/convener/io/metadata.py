@@ -1,11 +1,11 @@
-"""Metadata of a file: types, sources, silence, model and contents; and the options applied to it.
+"""Metadata of a file: types, sources, model and contents; and the options applied to it.
 
 Every format stores the metadata as one JSON object. Files that convener did not write may have some of its keys.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,13 +17,15 @@ from convener.data.issues import error_location, short_repr
 from convener.data.predictions import Predictions
 from convener.data.ragged import StringArray
 from convener.data.tags import TagSet
-from convener.data.validation import SILENCES, Silence
+from convener.data.validation import UNMARKED, Unmarked
 from convener.errors import DataError, NoTypesError, UnknownNameError, unknown_name_message
 from convener.io.formats import LabeledData, ReadOptions, get_dataset
 from convener.io.json_stream import dump_json
 from convener.storage import parse_json
 
-METADATA_VERSION = 1
+METADATA_VERSION = 2
+_VERSION_1_UNMARKED: Mapping[str, Unmarked] = {"O": "abstain", "abstain": "outside"}
+"""Values of the key `silence` of version 1, which is `unmarked` since version 2; "abstain" changed its meaning."""
 MAX_TYPES = 16_383
 """Maximum number of types: labels have 16 bits."""
 # Names in `Metadata.contents`, and the fields of Dataset and Predictions they stand for.
@@ -37,7 +39,8 @@ class Metadata:
 
     types: tuple[str, ...] | None = None
     sources: tuple[str, ...] | None = None
-    silence: Mapping[str, Silence] = field(default_factory=dict)
+    unmarked: Mapping[str, Unmarked] = field(default_factory=dict)
+    """Meaning of unmarked tokens by source, see `Dataset.unmarked`."""
     prior_precision: Mapping[str, float] = field(default_factory=dict)
     """Presumed precision of the votes of a source, where known."""
     coarse: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -58,7 +61,7 @@ class Metadata:
         metadata = cls(
             types=data.tags.types,
             sources=data.sources,
-            silence=dict(zip(data.sources, data.silence, strict=True)),
+            unmarked=dict(zip(data.sources, data.unmarked, strict=True)),
             prior_precision={
                 name: precision
                 for name, precision in zip(data.sources, data.prior_precision, strict=True)
@@ -79,9 +82,10 @@ class Metadata:
     def to_dict(self) -> dict[str, Any]:
         """Return the metadata as the JSON object that `from_dict` reads."""
         result: dict[str, Any] = {
+            "version": METADATA_VERSION,
             "types": self.types,
             "sources": self.sources,
-            "silence": self.silence,
+            "unmarked": self.unmarked,
         }
         if self.prior_precision:
             result["precision"] = self.prior_precision
@@ -95,21 +99,17 @@ class Metadata:
 
     def to_json(self) -> str:
         """Return the metadata as one line of JSON."""
-        return dump_json({"version": METADATA_VERSION, **self.to_dict()}, "the model's settings")
+        return dump_json(self.to_dict(), "the model's settings")
 
     @classmethod
     def from_dict(cls, values: Any, where: str, *, types_key: str = "types", sources_key: str = "sources") -> Metadata:
         """Return the metadata in a JSON object, whose keys for types and sources may differ."""
         if not isinstance(values, dict):
             raise DataError(f"{where}: expected a JSON object, got {short_repr(values)}")
-        silence, model_settings = values.get("silence") or {}, values.get("settings") or {}
+        values = _upgrade(values, where)
+        unmarked, model_settings = values.get("unmarked") or {}, values.get("settings") or {}
         model = values.get("model")
-        if values.get("version", METADATA_VERSION) != METADATA_VERSION:
-            raise DataError(f"{where}: expected version {METADATA_VERSION}, got {short_repr(values['version'])}")
-        if not isinstance(silence, dict) or not all(
-            isinstance(word, str) and word in SILENCES for word in silence.values()
-        ):
-            raise DataError(f"{where}: expected 'silence' as O or abstain by source, got {short_repr(silence)}")
+        _check_words(unmarked, "unmarked", UNMARKED, where)
         prior_precision = values.get("precision") or {}
         if not isinstance(prior_precision, dict) or not all(
             isinstance(probability, float) and 0 < probability < 1 for probability in prior_precision.values()
@@ -135,7 +135,7 @@ class Metadata:
         return cls(
             types=type_names,
             sources=parse_names(values, sources_key, where),
-            silence=silence,
+            unmarked=unmarked,
             prior_precision=prior_precision,
             coarse=coarse,
             model=model,
@@ -197,9 +197,37 @@ class Metadata:
             return self.types
         return (*(name for name in options.types if name not in self.coarse), *self.coarse)
 
-    def silences(self, sources: Sequence[str], options: ReadOptions, default: Silence = "O") -> tuple[Silence, ...]:
-        """What silence means for each of these sources."""
-        return tuple(options.silence or self.silence.get(name, default) for name in sources)
+    def unmarked_by_source(
+        self, sources: Sequence[str], options: ReadOptions, default: Unmarked = "abstain"
+    ) -> tuple[Unmarked, ...]:
+        """Return the meaning of unmarked tokens of each of these sources; the default where the file has none."""
+        return tuple(options.unmarked or self.unmarked.get(name, default) for name in sources)
+
+
+def _upgrade(values: dict[str, Any], where: str) -> dict[str, Any]:
+    """Return metadata with the keys and values of the current version.
+
+    Version 1 has `silence` instead of `unmarked`. In some formats it was written without its number.
+    """
+    version = values.get("version", METADATA_VERSION if "unmarked" in values else 1)
+    if version not in (1, METADATA_VERSION):
+        raise DataError(f"{where}: expected version 1 or {METADATA_VERSION}, got {short_repr(version)}")
+    if version == METADATA_VERSION or "silence" not in values:
+        return values
+    upgraded = {key: value for key, value in values.items() if key != "silence"}
+    words = values["silence"] or {}
+    _check_words(words, "silence", _VERSION_1_UNMARKED, where)
+    return upgraded | {"unmarked": {name: _VERSION_1_UNMARKED[word] for name, word in words.items()}}
+
+
+def _check_words(words_by_source: Any, key: str, allowed: Collection[str], where: str) -> None:
+    """Raise DataError unless the value of a key is one of the allowed words for each source."""
+    if isinstance(words_by_source, dict) and all(
+        isinstance(word, str) and word in allowed for word in words_by_source.values()
+    ):
+        return
+    choices = " or ".join(map(repr, allowed))
+    raise DataError(f"{where}: {key!r} must map sources to {choices}, got {short_repr(words_by_source)}")
 
 
 def replace_dataset_fields(content: LabeledData, **changes: Any) -> LabeledData:
@@ -248,12 +276,12 @@ def select_sources(
 
 
 def apply_read_options(content: LabeledData, options: ReadOptions, where: str) -> LabeledData:
-    """Return the content of a native file with the sources, types and silence that the options select."""
+    """Return the content of a native file with the sources, types and meaning of unmarked tokens of the options."""
     data = get_dataset(content)
     selected = data.select_sources(select_sources(data.sources, options, where))
-    if options.silence is not None:
-        silence = (options.silence,) * len(selected.sources)
-        selected = selected.with_sources(selected.sources, selected.votes, silence)
+    if options.unmarked is not None:
+        unmarked = (options.unmarked,) * len(selected.sources)
+        selected = selected.with_sources(selected.sources, selected.votes, unmarked)
     content = selected if isinstance(content, Dataset) else replace(content, data=selected)
     if options.types is None:
         return content
@@ -262,5 +290,5 @@ def apply_read_options(content: LabeledData, options: ReadOptions, where: str) -
 
 
 def unfiltered(options: ReadOptions) -> ReadOptions:
-    """Return the options without selection of sources, types and silence; `apply_read_options` selects later."""
-    return replace(options, sources="all", types=None, silence=None)
+    """Return the options without those that `apply_read_options` applies later."""
+    return replace(options, sources="all", types=None, unmarked=None)

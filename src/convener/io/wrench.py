@@ -303,8 +303,8 @@ class _Reader:
             votes = np.empty((len(data.tokens), len(sources)), np.int16)
             for column in range(len(sources)):
                 votes[:, column] = self._column_labels(self._vote_tag_rows, column, self._vote_row_ids, data)
-            silence = metadata.silences(sources, self._options)
-            changes |= {"sources": sources, "votes": votes, "silence": silence}
+            unmarked = metadata.unmarked_by_source(sources, self._options)
+            changes |= {"sources": sources, "votes": votes, "unmarked": unmarked}
         return metadata.restore(replace_dataset_fields(content, **changes)) if changes else content
 
     def _column_labels(
@@ -317,7 +317,7 @@ class _Reader:
             sentence, position = locate(data.offsets, token)
             return f"{self._path}: item {ids[sentence]!r} token {position}"
 
-        is_external = not self._meta.metadata.silence  # native files state the silence of every source
+        is_external = not self._meta.metadata.unmarked  # native files state it for every source
         repair = TagRepair(self._options.on_illegal, self._issues, detect_scheme=is_external)
         token_rows = np.frombuffer(row_ids, np.int32)
         return tag_rows.labels(column, token_rows, data.offsets, data.tags, where=where, repair=repair)

@@ -104,7 +104,7 @@ class Alt(LabelModel):
         for number in range(1, self.config.rounds + 1):
             tagger = self._fit_tagger(checkpoints.subdir(f"tagger-{number}"), latest.train, latest.valid)
             labels = self._cross_predict(number, latest, tagger, checkpoints)
-            train_with_tagger = add_source(train, TAGGER_SOURCE, labels, "abstain")
+            train_with_tagger = add_source(train, TAGGER_SOURCE, labels, "outside")
             # Parameters for fewer sources cannot initialize a model with more.
             latest = self._run_round(
                 checkpoints.subdir(f"labels-{number}"),
@@ -206,7 +206,7 @@ class Alt(LabelModel):
         if tagger is None:
             return data
         labels = tagger.predict(data.without_coarse()).labels
-        return add_source(data, TAGGER_SOURCE, labels, "abstain")
+        return add_source(data, TAGGER_SOURCE, labels, "outside")
 
     def _agreement(self, rounds: list[Round]) -> float:
         previous, latest = rounds

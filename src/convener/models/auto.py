@@ -179,7 +179,7 @@ class Auto(LabelModel):
     def _select_model(self, train: Dataset) -> str:
         if (train.votes > 0).any(axis=1).sum() < MIN_MARKED_TOKENS:
             return MAJORITY_VOTE
-        if not train.quiet().any():
+        if not train.unmarked_is_abstain().any():
             return BSC
         return SPARSE_CHMM
 
@@ -187,7 +187,7 @@ class Auto(LabelModel):
         """The model with this name, configured for this kind of data."""
         settings = {"seed": self.config.seed}
         if name == MAJORITY_VOTE:
-            return get_model(name)(**settings, scheme="span" if data.quiet().all() else "io")
+            return get_model(name)(**settings, scheme="span" if data.unmarked_is_abstain().all() else "io")
         return get_model(name)(**settings, threads=self.config.threads)
 
     def _infer_with(self, name: str, params: Params, data: Dataset) -> LabelOutput:

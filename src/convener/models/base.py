@@ -146,7 +146,7 @@ class LabelModel(ABC):
         full_train, types = train, train.fine_tags.types
         train = selection.apply(train)
         if valid is not None:
-            valid = match_fitted(valid, types, full_train.sources, full_train.silence, self.name)
+            valid = match_fitted(valid, types, full_train.sources, full_train.unmarked, self.name)
             valid = selection.apply(valid)
         train = self.encode(train)
         encoder_spec = None if train.features is None else train.features.encoder_spec
@@ -161,7 +161,7 @@ class LabelModel(ABC):
         self._fitted = FittedState(
             types,
             full_train.sources,
-            full_train.silence,
+            full_train.unmarked,
             selection,
             params,
             source_reliability([selection.expand(rate) for rate in rates], full_train, output.labels),
@@ -288,7 +288,7 @@ class LabelModel(ABC):
 
     def _match(self, data: Dataset) -> Dataset:
         fitted = self.fitted
-        return match_fitted(data, fitted.types, fitted.sources, fitted.silence, self.name)
+        return match_fitted(data, fitted.types, fitted.sources, fitted.unmarked, self.name)
 
     def __repr__(self) -> str:
         state = "fitted" if self._fitted is not None else "not fitted"

@@ -162,7 +162,7 @@ class BSC(LabelModel):
     ...     "spammer": [none, [(2, 3, "PER")]] * 9,
     ... }
     >>> words = [["Ada", "Lovelace", "wrote"], ["It", "ran", "well"]] * 9
-    >>> data = Dataset.from_spans(["PER"], words, said, silence="abstain")
+    >>> data = Dataset.from_spans(["PER"], words, said, unmarked="outside")
     >>> BSC().fit(data).predict(data).tags()[:2]
     [['B-PER', 'I-PER', 'O'], ['O', 'O', 'O']]
     """
@@ -232,7 +232,7 @@ class BSC(LabelModel):
     def _prior_counts(self, data: Dataset, initial: BSCCounts) -> BSCCounts:
         """Prior counts; illegal transitions have none."""
         config = self.config
-        strengths = np.where(data.quiet(), config.prior, 0.0)
+        strengths = np.where(data.unmarked_is_abstain(), config.prior, 0.0)
         # The counts enter with weight `strengths` as a prior, and once more as observations.
         num_spans = (1 + strengths) * initial.emission[:, :, 0, 1:].sum(axis=(1, 2))
         precision = data.prior_precision_or(np.nan)

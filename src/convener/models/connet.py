@@ -233,9 +233,9 @@ class ConNet(StagedChainModel):
         consensus = initial_labels(data.without_coarse())
         consensus[is_marked & ~marked_tokens(data.without_coarse())] = ABSTAIN  # only coarse votes
         if self.config.partial:
-            ignored = (votes == 0) & data.quiet() & is_marked[:, None]
+            ignored = (votes == 0) & data.unmarked_is_abstain() & is_marked[:, None]
             votes = np.where(ignored, np.int16(ABSTAIN), votes)
-        training_data = data.with_sources(data.sources, votes, data.silence)
+        training_data = data.with_sources(data.sources, votes, data.unmarked)
         return add_majority_source(training_data, consensus)
 
 

@@ -70,7 +70,7 @@ class FittedState:
 
     types: tuple[str, ...]
     sources: tuple[str, ...]
-    silence: tuple[str, ...]
+    unmarked: tuple[str, ...]
     selection: VoteSelection
     params: Any
     """Parameters returned by `_fit`; named arrays in most models."""
@@ -91,7 +91,7 @@ class FittedState:
         metadata = {
             "types": list(self.types),
             "sources": list(self.sources),
-            "silence": list(self.silence),
+            "unmarked": list(self.unmarked),
             "hearing": self.selection.to_json(),
             "diagnostics_sources": list(self.diagnostics.sources),
             **({"encoding": self.encoder_spec.to_json()} if self.encoder_spec else {}),
@@ -111,7 +111,7 @@ class FittedState:
         return cls(
             tuple(metadata["types"]),
             tuple(metadata["sources"]),
-            tuple(metadata["silence"]),
+            tuple(metadata["unmarked"]),
             VoteSelection.from_json(metadata["hearing"]),
             params,
             Reliability(**select_prefix("reliability.", arrays)),
@@ -125,7 +125,7 @@ def match_fitted(
     data: Dataset,
     types: tuple[str, ...],
     sources: tuple[str, ...],
-    silence: tuple[str, ...],
+    unmarked: tuple[str, ...],
     model: str,
 ) -> Dataset:
     """The data with the types and sources that a model was fitted on, or an error that names what differs.
@@ -144,9 +144,9 @@ def match_fitted(
         raise MismatchError(f"{model} was fitted on types {', '.join(types)}: {error}") from None
     if data.sources != sources:
         data = data.select_sources(sources)
-    for name, expected, found in zip(sources, silence, data.silence, strict=True):
+    for name, expected, found in zip(sources, unmarked, data.unmarked, strict=True):
         if expected != found:
-            raise MismatchError(f"{model} was fitted with silence of {name} meaning {expected}; here it is {found}")
+            raise MismatchError(f"{model} was fitted with unmarked={expected} for source {name}; the data has {found}")
     return data
 
 

@@ -179,7 +179,7 @@ class HMM(LabelModel):
 
     def _initial_counts(self, train: Dataset, votes: SparseVotes, weighted_labels: WeightedLabels) -> HMMParams:
         """Counts of transitions and emissions given these labels."""
-        fine, unmarked_is_abstain = train.without_coarse(), train.quiet()
+        fine, unmarked_is_abstain = train.without_coarse(), train.unmarked_is_abstain()
         weight = self.config.silence
         if weight is None:
             weight = estimate_unmarked_weight(
@@ -200,7 +200,7 @@ class HMM(LabelModel):
         return HMMParams(mean_transition_counts(train, weighted_labels), emission, label_counts, unmarked_weights)
 
     def _prior_strengths(self, train: Dataset) -> NDArray[np.float64]:
-        return np.where(train.quiet(), self.config.prior, OUTSIDE_PRIOR_STRENGTH)
+        return np.where(train.unmarked_is_abstain(), self.config.prior, OUTSIDE_PRIOR_STRENGTH)
 
     def _allowed_transitions(self, data: Dataset) -> NDArray[np.bool_]:
         """Transitions into types that some source votes for, and legal ones if so set.  -> (L, L)"""

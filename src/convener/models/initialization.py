@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener.data.dataset import Dataset
-from convener.data.validation import Silence
+from convener.data.validation import Unmarked
 from convener.data.votes import entity_votes
 from convener.errors import DataError
 from convener.inference import coarse
@@ -220,10 +220,10 @@ def emission_counts(
     return coarse.assign_coarse_counts(counts, label_counts, allowed, data.prior_precision_or(default_precision))
 
 
-def add_source(data: Dataset, name: str, labels: NDArray[np.int16], silence: Silence) -> Dataset:
+def add_source(data: Dataset, name: str, labels: NDArray[np.int16], unmarked: Unmarked) -> Dataset:
     """The data with these labels as the votes of an additional, last source."""
     votes = np.concatenate([data.votes, labels[:, None]], axis=1)
-    return data.with_sources((*data.sources, name), votes, (*data.silence, silence))
+    return data.with_sources((*data.sources, name), votes, (*data.unmarked, unmarked))
 
 
 NEGATIVE_VOTE_PRECISION = 0.95

@@ -62,11 +62,11 @@ class MajorityVote(LabelModel):
 
     def _infer(self, params: Params, data: Dataset) -> LabelOutput:
         """Vote in the configured scheme."""
-        opinions, scheme = data.opinions(), self.config.scheme
+        informative, scheme = data.informative_votes(), self.config.scheme
         if scheme == "bio":
-            counts = voting.label_counts(data.votes, opinions, len(data.tags))
+            counts = voting.label_counts(data.votes, informative, len(data.tags))
         else:
-            counts = voting.type_counts(data.votes, opinions, len(data.tags.types))
+            counts = voting.type_counts(data.votes, informative, len(data.tags.types))
         vote_shares = _vote_shares(counts)
         if scheme == "span":
             labels = self._union_labels(data)
@@ -100,7 +100,7 @@ def baseline_labels(data: Dataset, method: Literal["union", "majority"] | None =
     By default the union if every source marks only what it knows, because each of them misses most entities. If the
     precision of a source is known, spans of more precise sources take precedence, and votes are weighted by their odds.
     """
-    method = method or ("union" if set(data.silence) <= {"O"} else "majority")
+    method = method or ("union" if data.unmarked_is_abstain().all() else "majority")
     if method == "union":
         return union_labels(data)
     return _weighted_majority_labels(data) if any(data.prior_precision) else _majority_labels(data)
@@ -108,7 +108,7 @@ def baseline_labels(data: Dataset, method: Literal["union", "majority"] | None =
 
 def initial_labels(data: Dataset, method: Literal["union", "majority"] | None = None) -> NDArray[np.int16]:
     """Initial labels of other models: `baseline_labels`, with spans split where most sources begin one.  -> (N,)"""
-    counts = voting.label_counts(data.votes, data.opinions(), len(data.tags))
+    counts = voting.label_counts(data.votes, data.informative_votes(), len(data.tags))
     return voting.split_where_majority_begins(baseline_labels(data, method), counts)
 
 
@@ -132,7 +132,7 @@ def union_labels(data: Dataset) -> NDArray[np.int16]:
 
 def _support(spans: Spans, data: Dataset) -> NDArray[np.int64]:
     """Votes for each span's type on all of its tokens.  -> (S,)"""
-    counts = voting.type_counts(data.votes, data.opinions(), len(data.tags.types))
+    counts = voting.type_counts(data.votes, data.informative_votes(), len(data.tags.types))
     cumulative = np.concatenate([np.zeros_like(counts[:1]), np.cumsum(counts, axis=0, dtype=np.int64)])
     sentence_start, column = data.offsets[spans.sentence], spans.type.astype(np.int64) + 1
     support: NDArray[np.int64] = (
@@ -148,7 +148,7 @@ def _majority_labels(data: Dataset) -> NDArray[np.int16]:
 def _weighted_majority_labels(data: Dataset) -> NDArray[np.int16]:
     """Majority vote by type, with votes weighted by the odds that they are correct."""
     weights = voting.odds(data.prior_precision_or(DEFAULT_PRECISION))
-    counts = voting.weighted_counts((data.votes + 1) // 2, data.opinions(), weights, len(data.tags.types) + 1)
+    counts = voting.weighted_counts((data.votes + 1) // 2, data.informative_votes(), weights, len(data.tags.types) + 1)
     return voting.type_runs_to_bio(voting.argmax_last(counts), data.offsets)
 
 

@@ -158,8 +158,8 @@ class Snorkel(LabelModel):
 
     def _class_votes(self, data: Dataset) -> NDArray[np.int16]:
         """Votes as classes, -1 for an abstention.  -> (N, K)"""
-        opinions = np.where(data.opinions(), data.votes, np.int16(-1))
-        return evidence.to_type_votes(opinions) if self.config.scheme == "io" else opinions
+        votes = np.where(data.informative_votes(), data.votes, np.int16(-1))
+        return evidence.to_type_votes(votes) if self.config.scheme == "io" else votes
 
     def _num_classes(self, data: Dataset) -> int:
         return 1 + len(data.tags.types) if self.config.scheme == "io" else len(data.tags)
@@ -182,7 +182,7 @@ class Snorkel(LabelModel):
         if len(classes) == 1:
             names = ("O", *data.tags.types) if self.config.scheme == "io" else data.tags.names
             warnings.warn(
-                f"{self.name}: every opinion is {names[classes[0]]}, so no two sources ever "
+                f"{self.name}: every vote is for {names[classes[0]]}, so no two sources ever "
                 "disagree; their accuracies are a guess",
                 ConvenerWarning,
                 stacklevel=3,

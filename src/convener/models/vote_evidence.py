@@ -107,4 +107,4 @@ def marked_tokens(data: Dataset) -> NDArray[np.bool_]:
 
 def explicit_votes(data: Dataset) -> NDArray[np.int16]:
     """Votes in which an unmarked token is an abstention, for sources that mark only what they know.  -> (N, K)"""
-    return np.where(data.opinions(), data.votes, np.int16(ABSTAIN))
+    return np.where(data.informative_votes(), data.votes, np.int16(ABSTAIN))

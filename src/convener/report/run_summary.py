@@ -103,7 +103,7 @@ def predict_for_report(model: ReportableModel, data: Dataset) -> Predictions:
 def majority_vote_labels(data: Dataset) -> NDArray[np.int16]:
     """The labels of majority vote in the IO scheme.  -> (N,)"""
     fine = data.without_coarse()
-    return majority_vote_io(fine.votes, fine.opinions(), fine.offsets, len(fine.tags.types))
+    return majority_vote_io(fine.votes, fine.informative_votes(), fine.offsets, len(fine.tags.types))
 
 
 class Alert(NamedTuple):

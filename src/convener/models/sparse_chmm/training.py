@@ -46,7 +46,7 @@ TRANSITION_PARAMETERS = ("initial_logits", "transition_layer", "context_weight")
 
 def add_majority_source(data: Dataset, labels: NDArray[np.int16]) -> Dataset:
     """The data with these labels as the votes of an additional, last source."""
-    return add_source(data, MAJORITY_SOURCE, labels, "O")
+    return add_source(data, MAJORITY_SOURCE, labels, "abstain")
 
 
 def mask_last_source(votes: NDArray[np.int16]) -> NDArray[np.int16]:
