@@ -71,16 +71,8 @@ def log_evidence(votes: SparseVotes, log_emission: Array, *, dtype: type = np.fl
         first, last = int(chunk_offsets[start]), int(chunk_offsets[end])
         _sum_evidence(votes.offsets, votes.source, votes.vote, first, last, delta, default_sum, out)
         if any_impossible:
-            _mark_impossible(
-                votes.offsets,
-                votes.source,
-                votes.vote,
-                first,
-                last,
-                impossible_delta,
-                default_impossible,
-                out,
-            )
+            exceptions = (votes.offsets, votes.source, votes.vote)
+            _mark_impossible(*exceptions, first, last, impossible_delta, default_impossible, out)
 
     for _ in map_blocks(run_block, chunk_offsets, num_labels, num_threads):
         pass
