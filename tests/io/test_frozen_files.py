@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 import convener as cv
+from convener.data.dataset import Text
 from convener.data.ragged import StringArray
-from convener.io.api import read_content
 from tests.generators import same
+from tests.helpers.reading import read_content
 
 FOLDER = Path(__file__).parent / "version_1"
 SUFFIXES = ("json", "jsonl", "conll", "csv", "parquet", "npz", "spacy", "hf")
@@ -27,7 +28,7 @@ def expected(suffix: str) -> cv.Dataset:
         [["Ada", "saw", "Rome"], ["Nobody", "came"], ["Bob"]],
         {"lexicon": [[(0, 1, "PER"), (2, 3, "LOC")], [], []], "worker": [[(0, 1, "PER"), (2, 3, "ENT")], [], None]},
     )
-    text = cv.Text(
+    text = Text(
         StringArray.from_list(["Ada saw Rome", "Nobody came", "Bob"]),
         np.array([(0, 3), (4, 7), (8, 12), (0, 6), (7, 11), (0, 3)], np.int32),
         np.array([0, 13, 0], np.int64),

@@ -20,6 +20,7 @@ from convener.errors import DataError, FormatError, UnknownNameError
 from convener.io import jsonl
 from convener.io.formats import LabeledData
 from tests.generators import Kind, contents, returned, same
+from tests.helpers.reading import read_content
 
 
 def save(folder: Path, *records: Any) -> Path:
@@ -61,7 +62,7 @@ def test_the_exact_text_of_a_native_file(tmp_path: Path) -> None:
         '"char_start": 7, "doc_id": "d", "votes": {"a": [[0, 3, "PER"]], "b": null}, '
         '"labels": [[0, 8, "PER", 0.1]]}\n'
     )
-    assert same(cio.read_content(tmp_path / "x.jsonl"), predictions)
+    assert same(read_content(tmp_path / "x.jsonl"), predictions)
 
 
 EXTERNAL: dict[str, dict[str, Any]] = {
@@ -261,10 +262,10 @@ def test_a_moved_or_missing_first_line_is_detected(tmp_path: Path) -> None:
     first, second = path.read_text().splitlines()
     path.write_text(f"{second}\n{first}\n")
     with pytest.raises(DataError, match=r"is the first line missing|must be the first line"):
-        cio.read_content(path)
+        read_content(path)
     path.write_text(f"{second}\n")
     with pytest.raises(DataError, match="is the first line missing"):
-        cio.read_content(path)
+        read_content(path)
 
 
 def test_records_rejected_in_prodigy_are_skipped_with_an_issue(tmp_path: Path) -> None:

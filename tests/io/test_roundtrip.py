@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 import convener as cv
 from convener.data.ragged import StringArray, lengths_to_offsets
 from convener.io import formats
-from convener.io.api import read_content
 from convener.io.formats import LabeledData
 from tests.generators import Kind, contents, same
+from tests.helpers.reading import read_content
 
 SUFFIXES = {
     ".json": "wrench",

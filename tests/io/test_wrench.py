@@ -342,7 +342,7 @@ def test_illegal_votes_are_an_error_unless_lossy(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="illegal I- labels"):
         cio.write(illegal, tmp_path / "x.json")
     with pytest.warns(match="illegal I- labels"):
-        cio.write(illegal, tmp_path / "x.json", lossy=True)
+        cio.write(illegal, tmp_path / "x.json", allow_lossy=True)
     issues = Issues()
     assert cio.read(tmp_path / "x.json", issues=issues).votes.tolist() == [[1]]
     assert issues.counts() == {"illegal tag": 1}

@@ -39,7 +39,7 @@ def test_it_learns_from_gold_what_no_source_says() -> None:
     test = voted(60, seed=2)
     assert f1(model, test) > 0.97
     assert not model.fine_tunes
-    assert model.predict(test).settings["saw_gold"]
+    assert model.predict(test).uses_gold == "train"
 
 
 def test_in_prediction_it_reads_text_alone() -> None:

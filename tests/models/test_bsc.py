@@ -23,7 +23,7 @@ SIZE = 3
 def counts_of(model: cv.LabelModel) -> BSCCounts:
     """What it has counted."""
     params = model.fitted.params
-    return BSCCounts(params["moves"], params["votes"])
+    return BSCCounts(params["transitions"], params["votes"])
 
 
 def true_worker(hit: float, false: float, overrun: float) -> np.ndarray:
@@ -150,7 +150,7 @@ def test_a_step_is_that_of_enumeration(monkeypatch: pytest.MonkeyPatch) -> None:
     votes = prior.emission + history_counts(pairs, np.concatenate([m for m, _, _ in each]))
     traces = watched(monkeypatch)
     params = model.fit(data).fitted.params
-    np.testing.assert_allclose(params["moves"], np.where(data.tags.legal_transitions, moves, 0), atol=1e-9)
+    np.testing.assert_allclose(params["transitions"], np.where(data.tags.legal_transitions, moves, 0), atol=1e-9)
     np.testing.assert_allclose(params["votes"], votes, atol=1e-9)
     logs = prior.add(first).log_probs()
     beforehand = (prior.emission * logs.emission).sum() + logs.transition[data.tags.legal_transitions].sum()
@@ -264,7 +264,7 @@ def test_spammers_are_found_and_majority_vote_is_beaten() -> None:
 
 @pytest.mark.parametrize(("name", "least"), [("LaptopReview", 73.4), ("NCBI-Disease", 78.3), ("BC5CDR", 83.5)])
 def test_unmarked_tokens_do_not_outvote_on_real_data(real_data: Path, name: str, least: float) -> None:
-    corpus = cv.read(real_data / name)
+    corpus = cv.read_corpus(real_data / name)
     found = cv.evaluate(BSC().fit(corpus.train).predict(corpus.test), corpus.test).f1
     assert 100 * found >= least
 

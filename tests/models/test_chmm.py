@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import convener as cv
+from convener.data.ragged import StringArray
 from convener.models.chmm import CHMM
 from convener.models.initialization import emission_counts, paper_emission
 from convener.models.majority_vote import initial_labels
@@ -34,7 +35,7 @@ def planted(seed: int = 0, sentences: int = 300) -> tuple[cv.Dataset, np.ndarray
     rng = np.random.default_rng(seed)
     assert data.gold is not None
     shown = np.where(rng.random(len(data.gold)) < 0.9, data.gold, 0)
-    words = cv.StringArray.from_list(str(rng.choice(VOCABULARY[label])) for label in shown)
+    words = StringArray.from_list(str(rng.choice(VOCABULARY[label])) for label in shown)
     return replace(data, tokens=words), emissions
 
 

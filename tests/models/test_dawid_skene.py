@@ -213,7 +213,7 @@ def test_spammers_are_found_and_majority_vote_is_beaten() -> None:
 
 @pytest.mark.parametrize(("name", "least"), [("LaptopReview", 73.27), ("NCBI-Disease", 78.44), ("BC5CDR", 83.4)])
 def test_unmarked_tokens_do_not_outvote_on_real_data(real_data: Path, name: str, least: float) -> None:
-    corpus = cv.read(real_data / name)
+    corpus = cv.read_corpus(real_data / name)
     found = cv.evaluate(DawidSkene().fit(corpus.train).predict(corpus.test), corpus.test).f1
     assert round(100 * found, 2) >= least
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import convener as cv
+from convener.data.ragged import StringArray
 from convener.inference.chain import P_INITIAL_O
 from convener.inference.evidence import sparsify_votes
 from convener.models import em, hmm
@@ -41,7 +42,7 @@ def drawn(seed: int, sentences: int = 300) -> tuple[cv.Dataset, np.ndarray]:
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     data = cv.Dataset(
         tags=cv.TagSet(("X",)),
-        tokens=cv.StringArray.from_list("w" for _ in truth),
+        tokens=StringArray.from_list("w" for _ in truth),
         offsets=offsets,
         sources=("a", "b", "c"),
         votes=np.array(votes, np.int16),
@@ -90,7 +91,7 @@ def test_one_step_equals_a_step_over_all_paths() -> None:
     params = model.fit(data).fitted.params
     moves = np.where(data.tags.legal_transitions, xi + 1, 0)
     emissions = seen + 2 * start.emission
-    np.testing.assert_allclose(params["moves"], moves / moves.sum(axis=1, keepdims=True), atol=1e-5)
+    np.testing.assert_allclose(params["transitions"], moves / moves.sum(axis=1, keepdims=True), atol=1e-5)
     np.testing.assert_allclose(params["emissions"], emissions / emissions.sum(axis=2, keepdims=True), atol=1e-5)
 
 
@@ -171,10 +172,10 @@ def test_order_of_sentences_and_sources_does_not_change_labels() -> None:
 
 def test_illegal_moves_are_forbidden_or_repaired() -> None:
     data, _ = drawn(12)
-    strict = HMM().fit(data).fitted.params["moves"]
+    strict = HMM().fit(data).fitted.params["transitions"]
     assert (strict[~data.tags.legal_transitions] == 0).all()
     free = HMM(legal=False).fit(data)
-    assert free.fitted.params["moves"][0, 2] > 0
+    assert free.fitted.params["transitions"][0, 2] > 0
     assert free.predict(data).tags() is not None
 
 
@@ -215,7 +216,7 @@ def test_settings_out_of_range_are_refused(setting: str, value: float) -> None:
 
 @pytest.mark.parametrize(("name", "least"), [("LaptopReview", 73.6), ("NCBI-Disease", 78.5), ("BC5CDR", 83.5)])
 def test_unmarked_tokens_do_not_outvote_the_rest(real_data: Path, name: str, least: float) -> None:
-    corpus = cv.read(real_data / name)
+    corpus = cv.read_corpus(real_data / name)
     score = cv.evaluate(HMM().fit(corpus.train).predict(corpus.test), corpus.test)
     assert 100 * score.f1 > least
 
@@ -227,7 +228,7 @@ def test_entities_that_nobody_marks_are_warned_of() -> None:
     votes = np.where(truth, rng.random((6000, 3)) < 0.7, rng.random((6000, 3)) < 0.05)
     data = cv.Dataset(
         tags=cv.TagSet(("PER",)),
-        tokens=cv.StringArray.from_list("w" for _ in range(6000)),
+        tokens=StringArray.from_list("w" for _ in range(6000)),
         offsets=np.arange(0, 6001, 20),
         sources=("a", "b", "c"),
         votes=votes.astype(np.int16),

@@ -173,7 +173,7 @@ def test_fitting_goes_on_from_what_was_counted() -> None:
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize(("name", "least"), [("LaptopReview", 73.27), ("NCBI-Disease", 78.44), ("BC5CDR", 83.45)])
 def test_figures_on_real_data(real_data: Path, name: str, least: float, seed: int) -> None:
-    corpus = cv.read(real_data / name)
+    corpus = cv.read_corpus(real_data / name)
     model = Snorkel(seed=seed).fit(corpus.train)
     assert round(100 * cv.evaluate(model.predict(corpus.test), corpus.test).f1, 2) >= least
 

@@ -158,7 +158,7 @@ class DatasetBuilder:
         `types` and `sources` fix the order; `metadata` holds the other properties stated in the file.
         """
         names = self._source_names(sources)
-        tags = build_tag_set(types or self._options.types, self._types)
+        tags = build_tag_set(types or self._options.types, self._types, self._options.default_types)
         data = self._dataset_without_votes(tags).with_coarse(metadata.coarse)
         locations = self._locations.build()
         aligner = SpanAligner(
@@ -182,8 +182,7 @@ class DatasetBuilder:
             data=data,
             labels=labels,
             probabilities=probabilities,
-            model=metadata.model or "",
-            settings=metadata.model_settings,
+            **metadata.prediction_fields(),
         )
         default_scores = predictions.spans.score
         scores_are_default = default_scores is not None and np.array_equal(scores, default_scores)

@@ -106,8 +106,7 @@ def _read_native(table: HFTable, metadata: Metadata) -> LabeledData:
         labels=labels,
         probabilities=table.probabilities(len(data.fine_tags)) if "probabilities" in contents else None,
         span_scores=table.scores() if "scores" in contents else None,
-        model=metadata.model or "",
-        settings=metadata.model_settings,
+        **metadata.prediction_fields(),
     )
 
 

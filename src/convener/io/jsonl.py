@@ -75,7 +75,7 @@ def write(content: LabeledData, path: Path, options: WriteOptions) -> None:
     """Write one record per sentence; the first also contains the metadata."""
     data = get_dataset(content)
     corpus = {"corpus": Metadata.from_content(content).without_inferable_contents(content).to_dict()}
-    if not options.lossy:
+    if not options.allow_lossy:
         _check_token_offsets(data, path.name)
     with path.open("w", encoding="utf-8", newline="\n") as file:
         if not len(data):
@@ -195,7 +195,8 @@ class _Reader:
         """Return the dataset or the predictions of all records."""
         metadata, where = self._metadata, str(self._path)
         with error_location(where):
-            types = build_tag_set(self._types, {*self._builder.observed_types, *self._tag_rows.types}).types
+            observed_types = {*self._builder.observed_types, *self._tag_rows.types}
+            types = build_tag_set(self._types, observed_types, self._options.default_types).types
         names = tuple(self._source_names)
         select_sources(names, self._options, where)  # raises for unknown names
         content = self._builder.build(
@@ -274,7 +275,7 @@ def _check_token_offsets(data: Dataset, where: str) -> None:
         sentence, token = locate(data.offsets, int(np.flatnonzero(misordered)[0]))
         raise FormatError(
             f"{where}: sentence {sentence}: token {token} is empty or overlaps its neighbour; "
-            "format 'jsonl' needs distinct character offsets; choose another format or pass lossy=True"
+            "format 'jsonl' needs distinct character offsets; choose another format or pass allow_lossy=True"
         )
 
 

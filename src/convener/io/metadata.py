@@ -14,11 +14,11 @@ import numpy as np
 from convener.data.coarse import fine_types, resolve_coarse_labels
 from convener.data.dataset import Dataset, Text
 from convener.data.issues import error_location, short_repr
-from convener.data.predictions import Predictions
+from convener.data.predictions import GOLD_USES, GoldUse, Predictions
 from convener.data.ragged import StringArray
 from convener.data.tags import TagSet
 from convener.data.validation import UNMARKED, Unmarked
-from convener.errors import DataError, NoTypesError, UnknownNameError, unknown_name_message
+from convener.errors import DataError, UnknownNameError, unknown_name_message
 from convener.io.formats import LabeledData, ReadOptions, get_dataset
 from convener.io.json_stream import dump_json
 from convener.storage import parse_json
@@ -48,6 +48,8 @@ class Metadata:
     model: str | None = None
     """Name of the model; not None, but possibly "", in files of predictions."""
     model_settings: Mapping[str, Any] = field(default_factory=dict)
+    uses_gold: GoldUse = "none"
+    """Which gold labels the model used."""
     contents: tuple[str, ...] = ()
     """Optional parts of the file, so that an empty column can be told from a missing one."""
     extra: Mapping[str, Any] = field(default_factory=dict)
@@ -76,8 +78,17 @@ class Metadata:
         contents += [
             name for name, field_name in _PREDICTION_CONTENTS.items() if getattr(content, field_name) is not None
         ]
-        model_settings = dict(content.settings)
-        return replace(metadata, model=content.model, model_settings=model_settings, contents=tuple(contents))
+        return replace(
+            metadata,
+            model=content.model,
+            model_settings=dict(content.settings),
+            uses_gold=content.uses_gold,
+            contents=tuple(contents),
+        )
+
+    def prediction_fields(self) -> dict[str, Any]:
+        """Return the fields of Predictions that the metadata state: model, settings and uses_gold."""
+        return {"model": self.model or "", "settings": self.model_settings, "uses_gold": self.uses_gold}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the metadata as the JSON object that `from_dict` reads."""
@@ -92,7 +103,7 @@ class Metadata:
         if self.coarse:
             result["coarse"] = self.coarse
         if self.model is not None:
-            result |= {"model": self.model, "settings": self.model_settings}
+            result |= {"model": self.model, "settings": self.model_settings, "uses_gold": self.uses_gold}
         if self.contents:
             result["holds"] = self.contents
         return {**result, **self.extra}
@@ -121,6 +132,9 @@ class Metadata:
             raise DataError(f"{where}: 'settings' must be an object, got {short_repr(model_settings)}")
         if not isinstance(model, str | None):
             raise DataError(f"{where}: 'model' must be a string, got {short_repr(model)}")
+        uses_gold = values.get("uses_gold", "none")
+        if uses_gold not in GOLD_USES:
+            raise DataError(f"{where}: 'uses_gold' must be one of {', '.join(GOLD_USES)}, got {short_repr(uses_gold)}")
         type_names = parse_names(values, types_key, where)
         coarse = values.get("coarse") or {}
         if not isinstance(coarse, dict):
@@ -140,6 +154,7 @@ class Metadata:
             coarse=coarse,
             model=model,
             model_settings=model_settings,
+            uses_gold=uses_gold,
             contents=parse_names(values, "holds", where) or (),
             extra=values,
         )
@@ -249,11 +264,15 @@ def parse_names(values: Mapping[str, Any], key: str, where: str) -> tuple[str, .
     return tuple(names)
 
 
-def build_tag_set(given_types: Sequence[str] | None, observed_types: Iterable[str] = ()) -> TagSet:
-    """Return the tag set of the given types, by default of the observed ones, sorted."""
-    types = tuple(sorted(observed_types) if given_types is None else given_types)
+def build_tag_set(
+    given_types: Sequence[str] | None,
+    observed_types: Iterable[str] = (),
+    default_types: Sequence[str] | None = None,
+) -> TagSet:
+    """Return the tag set of the given types, by default of the observed ones, sorted; without any, of the default."""
+    types = tuple(sorted(observed_types) if given_types is None else given_types) or tuple(default_types or ())
     if not types:
-        raise NoTypesError("the file names no entity types and contains no spans; pass types=[...]")
+        raise DataError("the file names no entity types and contains no spans; pass types=[...]")
     if len(types) > MAX_TYPES:
         raise DataError(f"expected at most {MAX_TYPES} entity types, got {len(types)}")
     return TagSet(types)

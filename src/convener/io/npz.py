@@ -118,8 +118,7 @@ def _read_native(arrays: Mapping[str, Array], metadata: Metadata, where: str) ->
         labels=array("labels", np.int16),
         probabilities=array("probabilities", np.float32, 2) if "probabilities" in metadata.contents else None,
         span_scores=array("scores", np.float32) if "scores" in metadata.contents else None,
-        model=metadata.model,
-        settings=metadata.model_settings,
+        **metadata.prediction_fields(),
     )
 
 

@@ -191,8 +191,7 @@ class _Reader:
             labels=content.labels,
             probabilities=self._probabilities(data, docs),
             span_scores=content.span_scores if "scores" in metadata.contents else None,
-            model=metadata.model or "",
-            settings=metadata.model_settings,
+            **metadata.prediction_fields(),
         )
 
     def _with_exact_labels(self, data: Dataset) -> Dataset:

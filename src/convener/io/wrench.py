@@ -284,7 +284,7 @@ class _Reader:
             *self._vote_tag_rows.types,
         }
         with error_location(where):
-            types = build_tag_set(self._types, observed_types).types
+            types = build_tag_set(self._types, observed_types, self._options.default_types).types
         if self._num_sources is None:
             select_sources((), self._options, where)  # raises if sources were requested by name
         sources = self._sources if has("weak_labels") or not len(self._builder) else ()

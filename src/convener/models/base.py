@@ -17,7 +17,7 @@ from convener.config import check_min, config_from_dict, config_to_dict
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
 from convener.data.features import EncoderSpec, Standardizer
-from convener.data.predictions import USED_GOLD, LabelOutput, Predictions
+from convener.data.predictions import GOLD_USES, UPPER_BOUND, GoldUse, LabelOutput, Predictions
 from convener.data.ragged import RaggedArray
 from convener.data.tables import PERCENT, Table
 from convener.data.votes import VoteSelection, negative_sources
@@ -60,7 +60,6 @@ class FeatureConfig(ModelConfig):
 
 RecallPrecision = tuple[NDArray[np.float64], NDArray[np.float64]]
 METRICS = ("recall", "precision", "F1")
-UPPER_BOUND = "an upper bound, not a weakly supervised result"
 
 
 class LabelModel(ABC):
@@ -168,8 +167,17 @@ class LabelModel(ABC):
             diagnostics.for_sources(diagnostics.sources or selection.used_sources(full_train.sources)),
             encoder_spec if self.needs_features else None,
             standardizer,
+            self._gold_use(valid if use_valid_gold else None),
         )
         return self
+
+    def _gold_use(self, valid_with_gold: Dataset | None) -> GoldUse:
+        """Which gold labels this fit and earlier ones used."""
+        used_before: GoldUse = "none" if self._fitted is None else self._fitted.uses_gold
+        if self.supervised:
+            return "train"
+        used_now = self.uses_valid_gold and valid_with_gold is not None and valid_with_gold.gold is not None
+        return max("valid" if used_now else "none", used_before, key=GOLD_USES.index)
 
     def _select_votes(self, train: Dataset) -> VoteSelection:
         """The votes that the model uses; warns if some are dropped. A refit keeps the selection of the first fit."""
@@ -217,7 +225,8 @@ class LabelModel(ABC):
             probabilities=output.probabilities,
             span_scores=output.span_scores,
             model=self.name,
-            settings=config_to_dict(self.config) | ({USED_GOLD: True} if self.supervised else {}),
+            settings=config_to_dict(self.config),
+            uses_gold=self.fitted.uses_gold,
         )
 
     def predict_proba(self, data: Dataset) -> RaggedArray:

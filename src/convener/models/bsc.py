@@ -180,7 +180,7 @@ class BSC(LabelModel):
             initial = self._initial_counts(train, vote_pairs)
             prior = self._prior_counts(train, initial)
         else:
-            initial = prior = BSCCounts(previous["moves"], previous["votes"])
+            initial = prior = BSCCounts(previous["transitions"], previous["votes"])
         log_initial, allowed = default_log_initial(len(train.tags)), prior.transition > 0
 
         def step(counts: BSCCounts) -> tuple[BSCCounts, float]:
@@ -207,11 +207,11 @@ class BSC(LabelModel):
             name=self.name,
             limits=config,
         )
-        return {"moves": best.transition, "votes": best.emission}, trace.diagnostics()
+        return {"transitions": best.transition, "votes": best.emission}, trace.diagnostics()
 
     def _infer(self, params: Params, data: Dataset) -> LabelOutput:
         """Viterbi labels, marginals, and exact posteriors of the predicted spans."""
-        log_probs = BSCCounts(params["moves"], params["votes"]).log_probs()
+        log_probs = BSCCounts(params["transitions"], params["votes"]).log_probs()
         evidence = history_evidence(self._vote_pairs(data), log_probs.emission, num_threads=self.config.threads).astype(
             np.float32
         )

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
 from convener.data.features import EncoderSpec, Standardizer
+from convener.data.predictions import GoldUse
 from convener.data.votes import VoteSelection
 from convener.errors import DataError, MismatchError
 from convener.evaluation.source_analysis import coarse_only_sources, source_f1
@@ -80,6 +81,8 @@ class FittedState:
     """The encoder of the features it was fitted on."""
     standardizer: Standardizer | None = None
     """Mean and scale of those features."""
+    uses_gold: GoldUse = "none"
+    """Which gold labels the fit used."""
 
     @property
     def used_sources(self) -> tuple[str, ...]:
@@ -92,9 +95,10 @@ class FittedState:
             "types": list(self.types),
             "sources": list(self.sources),
             "unmarked": list(self.unmarked),
-            "hearing": self.selection.to_json(),
+            "vote_selection": self.selection.to_json(),
+            "uses_gold": self.uses_gold,
             "diagnostics_sources": list(self.diagnostics.sources),
-            **({"encoding": self.encoder_spec.to_json()} if self.encoder_spec else {}),
+            **({"encoder": self.encoder_spec.to_json()} if self.encoder_spec else {}),
         }
         arrays = {
             "reliability.recall": self.reliability.recall,
@@ -102,7 +106,7 @@ class FittedState:
             "reliability.f1": self.reliability.f1,
         }
         if self.standardizer is not None:
-            arrays |= {f"scaling.{name}": a for name, a in self.standardizer._asdict().items()}
+            arrays |= {f"standardizer.{name}": a for name, a in self.standardizer._asdict().items()}
         return metadata, arrays | {f"diagnostics.{name}": a for name, a in self.diagnostics.to_arrays().items()}
 
     @classmethod
@@ -112,12 +116,13 @@ class FittedState:
             tuple(metadata["types"]),
             tuple(metadata["sources"]),
             tuple(metadata["unmarked"]),
-            VoteSelection.from_json(metadata["hearing"]),
+            VoteSelection.from_json(metadata["vote_selection"]),
             params,
             Reliability(**select_prefix("reliability.", arrays)),
             Diagnostics.from_arrays(tuple(metadata["diagnostics_sources"]), select_prefix("diagnostics.", arrays)),
-            EncoderSpec.from_json(metadata["encoding"]) if "encoding" in metadata else None,
-            Standardizer(**select_prefix("scaling.", arrays)) if "encoding" in metadata else None,
+            EncoderSpec.from_json(metadata["encoder"]) if "encoder" in metadata else None,
+            Standardizer(**select_prefix("standardizer.", arrays)) if "encoder" in metadata else None,
+            metadata["uses_gold"],
         )
 
 

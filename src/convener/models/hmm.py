@@ -57,14 +57,14 @@ class HMMParams:
     @classmethod
     def from_arrays(cls, params: Mapping[str, NDArray[Any]]) -> HMMParams:
         """The parameters from named arrays."""
-        return cls(params["moves"], params["emissions"], params["mass"], params["silence"])
+        return cls(params["transitions"], params["emissions"], params["label_counts"], params["silence"])
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """The parameters as named arrays."""
         return {
-            "moves": self.transition,
+            "transitions": self.transition,
             "emissions": self.emission,
-            "mass": self.label_counts,
+            "label_counts": self.label_counts,
             "silence": self.unmarked_weight,
         }
 
@@ -175,7 +175,7 @@ class HMM(LabelModel):
         emission = params["emissions"].copy()
         emission[:, :, 0] /= params["silence"][:, None]
         emission /= emission.sum(axis=2, keepdims=True)
-        return emission_reliability(emission, params["mass"])
+        return emission_reliability(emission, params["label_counts"])
 
     def _initial_counts(self, train: Dataset, votes: SparseVotes, weighted_labels: WeightedLabels) -> HMMParams:
         """Counts of transitions and emissions given these labels."""

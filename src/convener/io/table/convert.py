@@ -77,7 +77,7 @@ class _TableReader:
         elif "documents" not in self.metadata.contents:
             doc_ids = None
         self.data = Dataset(
-            tags=build_tag_set(self.metadata.select_types(options), rows.types),
+            tags=build_tag_set(self.metadata.select_types(options), rows.types, options.default_types),
             tokens=tokens,
             offsets=offsets,
             sources=(),
@@ -112,8 +112,7 @@ class _TableReader:
             labels=labels,
             probabilities=self._probabilities(),
             span_scores=self._scores(scores),
-            model=self.metadata.model or "",
-            settings=self.metadata.model_settings,
+            **self.metadata.prediction_fields(),
         )
 
     def _dataset_with_votes(self) -> Dataset:
