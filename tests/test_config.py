@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convener.config import check_fraction, check_min, config_from_dict, config_to_dict, read_toml, to_toml
+from convener.config import check_min, check_range, config_from_dict, config_to_dict, read_toml, to_toml
 from convener.errors import ConfigError
 
 
