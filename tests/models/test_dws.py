@@ -56,7 +56,7 @@ def test_it_recovers_planted_emissions_and_beats_majority_vote() -> None:
 def test_words_help_where_no_source_speaks() -> None:
     data, _ = planted(1)
     model = DWS(encoder="hashing", learning_rate=1e-2, max_epochs=10).fit(data, data)
-    nobody = data.with_sources(data.sources, np.full_like(data.votes, -1), data.silence)
+    nobody = data.with_sources(data.sources, np.full_like(data.votes, -1), data.unmarked)
     labels = model.predict(nobody).labels
     assert data.gold is not None
     assert np.mean(labels[data.gold > 0] > 0) > 0.5

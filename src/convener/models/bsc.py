@@ -24,7 +24,7 @@ from convener.models.majority_vote import baseline_labels
 
 MAX_LABELS = 181
 """Maximum number of symbols: they are int16."""
-# Votes of a row that nobody has ever been seen in, and of a label nobody ever says.
+# Weight in the prior of a source's own votes after the same last vote; pseudo-count of votes that never occur.
 _HABIT_VOTES, _TINY = 1.0, 1e-2
 POOLED_VOTES, DIAGONAL_VOTES = 5.0, 5.0
 """Prior votes of each row: distributed as the votes of all sources, and for the true label. They matter only for rows
@@ -160,7 +160,7 @@ class BSC(LabelModel):
     ...     "spammer": [none, [(2, 3, "PER")]] * 9,
     ... }
     >>> words = [["Ada", "Lovelace", "wrote"], ["It", "ran", "well"]] * 9
-    >>> data = Dataset.from_spans(["PER"], words, said, silence="abstain")
+    >>> data = Dataset.from_spans(["PER"], words, said, unmarked="outside")
     >>> BSC().fit(data).predict(data).tags()[:2]
     [['B-PER', 'I-PER', 'O'], ['O', 'O', 'O']]
     """
@@ -176,7 +176,7 @@ class BSC(LabelModel):
     def _fit(
         self, train: Dataset, valid: Dataset | None, previous: Params | None, checkpoint_dir: Path | None
     ) -> tuple[Params, Diagnostics]:
-        """EM from the labels of a simple vote; the counts of an earlier fit are a prior."""
+        """Run EM from the labels of a simple vote; the counts of an earlier fit are a prior."""
         warn_unused_sources(train, self.name)
         vote_pairs, config = self._vote_pairs(train), self.config
         if previous is None:
@@ -229,8 +229,8 @@ class BSC(LabelModel):
 
     def _prior_counts(self, data: Dataset, initial: BSCCounts) -> BSCCounts:
         """Prior counts; illegal transitions have none."""
-        strengths = np.where(data.quiet(), self.config.prior_strength, 0.0)
-        # Counts weigh so much and once more, as what is seen.
+        strengths = np.where(data.unmarked_is_abstain(), self.config.prior_strength, 0.0)
+        # The counts enter with weight `strengths` as a prior, and once more as observations.
         num_spans = (1 + strengths) * initial.emission[:, :, 0, 1:].sum(axis=(1, 2))
         precision = data.prior_precision_or(np.nan)
         emission = prior_counts(

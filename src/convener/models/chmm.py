@@ -49,7 +49,7 @@ class CHMMNetwork(TransitionNetwork):
         return logits.view(-1, self.num_sources, self.num_labels, self.num_labels)
 
     def log_evidence(self, batch: Batch, generator: Generator | None = None) -> Tensor:
-        """Log-evidence of the votes; nothing is sampled.  -> (N, L)"""
+        """Log evidence of the votes; the generator is not used.  -> (N, L)"""
         splits = (torch.split(x, self.chunk_size) for x in (batch.tokens, batch.votes))
         chunks = zip(*splits, strict=True)
         return torch.cat([self._chunk_log_evidence(x, votes, batch.allowed) for x, votes in chunks])

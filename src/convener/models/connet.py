@@ -38,7 +38,8 @@ from convener.neural.transition import NO_CONTEXT, ContextConfig, floored_log, z
 class ConNetNetwork(nn.Module):
     """A CRF over token scores, one matrix per source, and attention over the sources.
 
-    The matrices start as the identity, attention as uniform. Emissions, if votes are used in prediction, are fixed.
+    Initially the matrices are the identity and attention is uniform. Emissions are fixed; they are used if votes count
+    in prediction.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class ConNetNetwork(nn.Module):
         self.scorer, self.crf = LinearTokenScorer(input_dim, num_labels, context), crf
         self.source_matrices = nn.Parameter(torch.eye(num_labels).repeat(num_sources, 1, 1))
         self.attention = zero_linear(input_dim, num_sources)
-        # By vote, with abstain first, whose row stays zero: it is no evidence.
+        # Rows by vote, abstain first. The row of abstain stays zero: an abstention is no evidence.
         self.register_buffer("log_emission", torch.zeros(num_sources, num_labels + 1, num_labels))
         self.log_emission: Tensor
 
@@ -92,11 +93,11 @@ class ConNetNetwork(nn.Module):
         return log_initial_o(self.crf.transitions.detach())
 
     def transition_logits(self, batch: Batch, generator: Generator | None = None) -> Tensor:
-        """Transitions of that chain.  -> (N, L, L)"""
+        """Transition logits of the chain of consensus and votes.  -> (N, L, L)"""
         return self._chain_potentials(batch, generator).transition
 
     def log_evidence(self, batch: Batch, generator: Generator | None = None) -> Tensor:
-        """Evidence of that chain from features and, if used, votes.  -> (N, L)"""
+        """Log evidence of the chain from features and, if used, votes.  -> (N, L)"""
         feature_evidence = self._chain_potentials(batch, generator).log_evidence
         return (
             feature_evidence + constant_log_evidence(self.log_emission, batch) if self.use_votes else feature_evidence
@@ -160,7 +161,7 @@ class ConNet(StagedChainModel):
         return PackedDataset.from_dataset(self._training_votes(train), seed=self.config.seed)
 
     def _stages(self, net: ConNetNetwork, packed: PackedDataset) -> list[Stage]:
-        """Decoupling, then aggregation."""
+        """The two stages: decoupling, then aggregation."""
 
         def decoupling_loss(batch: Batch, generator: Generator | None) -> Tensor:
             return sources_loss(net, batch, generator)
@@ -200,9 +201,9 @@ class ConNet(StagedChainModel):
         consensus = initial_labels(data.without_coarse())
         consensus[is_marked & ~marked_tokens(data.without_coarse())] = ABSTAIN  # only coarse votes
         if self.config.ignore_unmarked:
-            ignored = (votes == 0) & data.quiet() & is_marked[:, None]
+            ignored = (votes == 0) & data.unmarked_is_abstain() & is_marked[:, None]
             votes = np.where(ignored, np.int16(ABSTAIN), votes)
-        training_data = data.with_sources(data.sources, votes, data.silence)
+        training_data = data.with_sources(data.sources, votes, data.unmarked)
         return add_majority_source(training_data, consensus)
 
 

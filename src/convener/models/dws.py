@@ -66,11 +66,11 @@ class DWSNetwork(nn.Module):
         return log_initial_o(self.crf.transitions.detach())
 
     def transition_logits(self, batch: Batch, generator: Generator | None = None) -> Tensor:
-        """Transitions of that chain.  -> (N, L, L)"""
+        """Transition logits of the chain of CRF and votes.  -> (N, L, L)"""
         return self._chain_potentials(batch, generator).transition
 
     def log_evidence(self, batch: Batch, generator: Generator | None = None) -> Tensor:
-        """Evidence of that chain from features and votes.  -> (N, L)"""
+        """Log evidence of the chain from features and votes.  -> (N, L)"""
         return self._chain_potentials(batch, generator).log_evidence + self.vote_log_evidence(batch)
 
     def _chain_potentials(self, batch: Batch, generator: Generator | None) -> ChainPotentials:

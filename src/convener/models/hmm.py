@@ -142,7 +142,7 @@ class HMM(LabelModel):
     def _fit(
         self, train: Dataset, valid: Dataset | None, previous: Params | None, checkpoint_dir: Path | None
     ) -> tuple[Params, Diagnostics]:
-        """EM from the labels of a simple vote, or from the parameters of an earlier fit."""
+        """Run EM from the labels of a simple vote, or from the parameters of an earlier fit."""
         warn_unused_sources(train, self.name)
         votes = sparsify_votes(train.votes)
         labels = initial_labels(train.without_coarse(), self.config.init_labels)
@@ -172,7 +172,7 @@ class HMM(LabelModel):
 
     def _initial_counts(self, train: Dataset, votes: SparseVotes, weighted_labels: WeightedLabels) -> HMMParams:
         """Counts of transitions and emissions given these labels."""
-        fine, unmarked_is_abstain = train.without_coarse(), train.quiet()
+        fine, unmarked_is_abstain = train.without_coarse(), train.unmarked_is_abstain()
         weight = self.config.unmarked_weight
         if weight is None:
             weight = estimate_unmarked_weight(
@@ -191,7 +191,7 @@ class HMM(LabelModel):
         return HMMParams(mean_transition_counts(train, weighted_labels), emission, label_counts, unmarked_weights)
 
     def _prior_strengths(self, train: Dataset) -> NDArray[np.float64]:
-        return np.where(train.quiet(), self.config.prior_strength, OUTSIDE_PRIOR_STRENGTH)
+        return np.where(train.unmarked_is_abstain(), self.config.prior_strength, OUTSIDE_PRIOR_STRENGTH)
 
     def _warn_unsupported_entities(self, params: HMMParams, train: Dataset) -> None:
         """Warn if many of the entities are where no source marks anything."""
@@ -217,7 +217,7 @@ class HMM(LabelModel):
     def _run_em(
         self, initial: HMMParams, prior: NDArray[np.float64], train: Dataset, votes: SparseVotes
     ) -> tuple[HMMParams, EMTrace]:
-        """EM from one initial value.  -> parameters, trace of the objective"""
+        """Run EM from one initial value.  -> parameters, trace of the objective"""
         transitions, allowed = allowed_transitions(train), train.allowed_labels()
 
         def step(params: HMMParams) -> tuple[HMMParams, float]:
@@ -236,7 +236,7 @@ class HMM(LabelModel):
                     stacklevel=2,
                 )
             expected = self._expected_emission_counts(votes, counts.marginals, params, allowed)
-            label_counts = counts.transition_counts.sum(axis=0)  # every token is entered by one move
+            label_counts = counts.transition_counts.sum(axis=0)  # one transition leads to each token
             updated = replace(
                 params,
                 transition=counts.transition_counts,

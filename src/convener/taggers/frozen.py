@@ -86,7 +86,7 @@ class FrozenState:
 
 
 class FrozenTagger(Tagger[FrozenState]):
-    r"""Linear model or one hidden layer on the features of a token and its neighbors, with a CRF.
+    r"""Linear model or one hidden layer on the features of a token and its neighbours, with a CRF.
 
     The features e of a token are those of an encoder and hashed character n-grams. Without a hidden layer,
 
