@@ -1,4 +1,4 @@
-"""Files on disk: atomic writes, strict JSON, saved models, and the cache directory with its digests."""
+"""Files on disk: atomic writes, strict JSON, saved models, and digests of content."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ import hashlib
 import json
 import os
 import shutil
-import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,12 +23,9 @@ from convener.errors import DataError
 Arrays = Mapping[str, NDArray[Any]]
 METADATA_FILE, ARRAYS_FILE = "model.json", "params.safetensors"
 """Files of a saved model: settings and names; arrays."""
-MODEL_FILE_VERSION = 1
-CACHE_DIR_VARIABLE = "CONVENER_CACHE"
-"""Environment variable that names the cache directory."""
+MODEL_FILE_VERSION = 2
 BLOCK_SIZE = 1 << 20
 """Number of array elements hashed at a time."""
-SECONDS_PER_DAY = 24 * 3600.0
 
 
 @contextmanager
@@ -170,6 +164,13 @@ JSON_DECODER = json.JSONDecoder(object_pairs_hook=_reject_duplicate_keys, parse_
 """Decoder that rejects duplicate keys, NaN and Infinity."""
 
 
+def save_model_files(folder: Path, metadata: Mapping[str, Any], arrays: Arrays) -> None:
+    """Write a saved model as a folder, atomically."""
+    with atomic_write(folder) as temp_path:
+        temp_path.mkdir()
+        write_model_files(temp_path, metadata, arrays)
+
+
 def write_model_files(folder: Path, metadata: Mapping[str, Any], arrays: Arrays) -> None:
     """Write the files of a saved model into an existing folder."""
     write_metadata(folder, metadata)
@@ -186,6 +187,13 @@ def write_arrays(folder: Path, arrays: Arrays) -> None:
     """Write `params.safetensors` into an existing folder."""
     packed = {name: np.ascontiguousarray(array) for name, array in sorted(arrays.items())}
     (folder / ARRAYS_FILE).write_bytes(safetensors.save(packed))
+
+
+def read_model_files(folder: Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return metadata and arrays of a saved model."""
+    if not (folder / METADATA_FILE).is_file() or not (folder / ARRAYS_FILE).is_file():
+        raise DataError(f"{folder}: not a saved model ({METADATA_FILE} and {ARRAYS_FILE} expected)")
+    return read_metadata(folder), read_arrays(folder)
 
 
 def read_metadata(folder: Path) -> dict[str, Any]:
@@ -214,53 +222,6 @@ def select_prefix(prefix: str, arrays: Arrays) -> dict[str, NDArray[Any]]:
     ['bias']
     """
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-
-
-@dataclass(frozen=True, kw_only=True)
-class CacheEntry:
-    """A file or a folder in the cache; caches add what they know of their entries."""
-
-    path: Path
-    name: str
-    """What the entry was computed by or for, for lists and selection."""
-    size: int
-    """Size on disk in bytes."""
-    last_used: float
-    """Time of the last use, in seconds since 1970."""
-    complete: bool = True
-    """Whether everything was written; False for leftovers of interrupted runs."""
-    in_use: bool = False
-    """Whether it may be being written now."""
-
-    @property
-    def key(self) -> str:
-        """Name of the entry in the cache."""
-        return self.path.stem
-
-
-EntryT = TypeVar("EntryT", bound=CacheEntry)
-
-
-def cache_dir() -> Path:
-    """Return the cache directory: `CONVENER_CACHE` if set, else the default of the operating system."""
-    if override := os.environ.get(CACHE_DIR_VARIABLE):
-        return Path(override).expanduser()
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "convener"
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home())) / "convener" / "cache"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "convener"
-
-
-def resolve_cache_dir(cache: str | Path | bool) -> Path | None:
-    """Return the folder of a setting `cache`: the default for True, None for False, else the given folder.
-
-    >>> str(resolve_cache_dir("here")), resolve_cache_dir(False)
-    ('here', None)
-    """
-    if isinstance(cache, bool):
-        return cache_dir() if cache else None
-    return Path(cache)
 
 
 def compute_digest(*parts: bytes | str | Mapping[str, Any]) -> str:
@@ -292,57 +253,3 @@ def arrays_digest(arrays: Iterable[NDArray[Any]]) -> bytes:
         for start in range(0, len(array), BLOCK_SIZE):
             hasher.update(array[start : start + BLOCK_SIZE].tobytes())
     return hasher.digest()
-
-
-def list_entries(paths: Iterable[Path], make_entry: Callable[..., EntryT]) -> list[EntryT]:
-    """Return the entries of these files or folders, most recently used first.
-
-    make_entry  returns an entry, given `path`, `size` and `last_used`
-    """
-    found = []
-    for path in paths:
-        with suppress(FileNotFoundError):  # renamed or removed by another process
-            files = [file.stat() for file in (path.rglob("*") if path.is_dir() else (path,)) if file.is_file()]
-            last_used = max((file.st_mtime for file in files), default=path.stat().st_mtime)
-            found.append(make_entry(path=path, size=sum(file.st_size for file in files), last_used=last_used))
-    return sorted(found, key=lambda entry: -entry.last_used)
-
-
-def entries_to_prune(
-    entries: Iterable[EntryT],
-    *,
-    name: str | None = None,
-    older_than: float | None = None,
-    max_bytes: float | None = None,
-    incomplete: bool = False,
-) -> list[EntryT]:
-    """Return the entries that meet any of the conditions, the most recently used first; none that is in use.
-
-    name        entries of this name
-    older_than  entries unused for more than this many days
-    incomplete  leftovers of interrupted runs
-    max_bytes   the least recently used of the remaining entries, until the rest fits this size
-    """
-    now, kept_bytes, to_remove = time.time(), 0, []
-    for entry in sorted((entry for entry in entries if not entry.in_use), key=lambda entry: -entry.last_used):
-        is_old = older_than is not None and now - entry.last_used > older_than * SECONDS_PER_DAY
-        if is_old or entry.name == name or (incomplete and not entry.complete):
-            to_remove.append(entry)
-            continue
-        kept_bytes += entry.size
-        if max_bytes is not None and kept_bytes > max_bytes:
-            to_remove.append(entry)
-    return to_remove
-
-
-def remove_path(path: Path) -> None:
-    """Delete a file or a folder, if it exists; processes that have its files open can continue."""
-    try:
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
-    except FileNotFoundError:  # removed by another process
-        pass
-    except OSError as error:
-        raise DataError(f"{path}: cannot be removed: {error.strerror}") from error

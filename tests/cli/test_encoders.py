@@ -53,7 +53,7 @@ def test_encode_caches_the_features_that_models_use(convener: Command, news: Pat
     features = cv.encode(cv.read(news, "test", sources="all"), "hashing", width=32, dtype="float32").features
     assert features is not None
     assert isinstance(features.tokens, np.memmap)
-    assert Path(str(features.tokens.filename)).parent == entry.path
+    assert Path(str(features.tokens.filename)).parent == entry.folder
     assert len(entries(cache)) == 1
 
 
@@ -115,7 +115,7 @@ def test_an_empty_cache_is_listed(convener: Command, cache: Path) -> None:
 
 def test_prune_removes_the_selected_entries(convener: Command, encoded: Path) -> None:
     found = entries(encoded)
-    for file in found[0].path.iterdir():
+    for file in found[0].folder.iterdir():
         os.utime(file, (1e9, 1e9))
     shown = convener("cache", "prune", "--older-than", 30, "--dry-run", "--json")
     assert [row["key"] for row in shown.json["features"]] == [found[0].key]

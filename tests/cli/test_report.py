@@ -283,7 +283,7 @@ def test_view_serves_until_it_is_interrupted(runs: Path, cache: Path) -> None:
     assert f"{len(test)} sentences; press Ctrl-C to stop" in err
     assert "stopped: Interrupted" in err
     (entry,) = entries(cache)
-    assert (entry.name, entry.sentences) == ("vote", len(test))
+    assert (entry.title, entry.sentences) == ("vote", len(test))
 
 
 @pytest.fixture
@@ -391,7 +391,7 @@ def test_views_are_listed_and_removed(convener: Command, runs: Path, cache: Path
     assert f"Prepared reports in {cache}: 2" in listed
     assert all(row["key"] in listed for row in rows)
     old = entries(cache)[0]
-    for file in old.path.iterdir():
+    for file in old.folder.iterdir():
         os.utime(file, (1e9, 1e9))
     shown = convener("cache", "prune", "--older-than", 30, "--dry-run", "--json").json
     assert [row["key"] for row in shown["views"]] == [old.key]

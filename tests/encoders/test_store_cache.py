@@ -18,14 +18,15 @@ from convener import storage
 from convener.encoders import get_encoder, store
 from convener.encoders import store as caches
 from convener.encoders.store import (
+    FeatureEntry,
     cache_key,
     entries,
+    entries_to_prune,
     features_path,
     load_or_encode,
     remove,
 )
 from convener.errors import ConvenerWarning, DataError
-from convener.storage import CacheEntry, entries_to_prune
 from tests.generators import datasets
 
 from .toys import Lengths, corpus, dataset
@@ -153,7 +154,7 @@ def test_a_read_only_cache_is_used(cache: Path, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(DataError, match="cannot write features: Permission denied"):
         load_or_encode(data[:3], encoder, "float16", cache)
     monkeypatch.setattr(shutil, "rmtree", refuse)
-    with pytest.raises(DataError, match="cannot be removed: Permission denied"):
+    with pytest.raises(DataError, match="cannot remove folder: Permission denied"):
         remove(entries(cache))
 
 
@@ -171,7 +172,7 @@ def test_entries_are_listed_most_recently_used_first(cache: Path) -> None:
     found = entries(cache)
     assert [entry.sentences for entry in found] == [9, 5, 100]
     last = found[-1]
-    assert (last.name, last.tokens, last.dim, last.dtype) == (
+    assert (last.encoder, last.tokens, last.dim, last.dtype) == (
         "lengths",
         len(corpus().tokens),
         3,
@@ -191,14 +192,13 @@ def test_other_files_are_ignored(cache: Path) -> None:
     (home / "empty").mkdir()
     (home / "odd").mkdir()
     (home / "odd" / store.METADATA_FILE).write_text('{"encoding": 7, "version": 1}')
-    kinds = {entry.key: entry.name for entry in entries(cache)}
+    kinds = {entry.key: entry.encoder for entry in entries(cache)}
     assert kinds.pop("empty") == kinds.pop("odd") == "?"
     assert list(kinds.values()) == ["lengths"]
 
 
-def entry(name: str, *, days: float = 0, size: int = 10, encoder: str = "a") -> CacheEntry:
-    last_used = NOW - days * storage.SECONDS_PER_DAY
-    return CacheEntry(path=Path(name), name=encoder, size=size, last_used=last_used, complete="partial" not in name)
+def entry(name: str, *, days: float = 0, size: int = 10, encoder: str = "a") -> FeatureEntry:
+    return FeatureEntry(Path(name), encoder, 1, 1, 1, "float16", size, NOW - days * storage.SECONDS_PER_DAY)
 
 
 NOW = 2e9
@@ -214,18 +214,18 @@ FOUND = [
     ("conditions", "gone"),
     [
         ({}, []),
-        ({"name": "b"}, ["week"]),
-        ({"name": "c"}, []),
+        ({"encoder": "b"}, ["week"]),
+        ({"encoder": "c"}, []),
         ({"older_than": 7.5}, ["old"]),
         ({"older_than": 0.5}, ["half", "week", "old"]),
         ({"incomplete": True}, ["half"]),
-        ({"name": "b", "incomplete": True}, ["half", "week"]),
+        ({"encoder": "b", "incomplete": True}, ["half", "week"]),
         ({"max_bytes": 65}, []),
         ({"max_bytes": 64}, ["old"]),
         ({"max_bytes": 59}, ["week", "old"]),
         ({"max_bytes": 0}, ["new", "half", "week", "old"]),
-        ({"max_bytes": 15, "incomplete": True, "name": "b"}, ["half", "week"]),
-        ({"max_bytes": 14, "incomplete": True, "name": "b"}, ["half", "week", "old"]),
+        ({"max_bytes": 15, "incomplete": True, "encoder": "b"}, ["half", "week"]),
+        ({"max_bytes": 14, "incomplete": True, "encoder": "b"}, ["half", "week", "old"]),
     ],
 )
 def test_conditions_select_entries_to_prune(
@@ -235,13 +235,13 @@ def test_conditions_select_entries_to_prune(
     assert [chosen.key for chosen in entries_to_prune(FOUND, **conditions)] == gone
 
 
-def test_removed_entries_are_gone(cache: Path) -> None:
+def test_remove_returns_the_bytes_freed(cache: Path) -> None:
     for data in (corpus(), corpus()[:5]):
         load_or_encode(data, Lengths(), "float16", cache)
     chosen = [entry for entry in entries(cache) if entry.sentences == 5]
-    remove(chosen)
+    assert remove(chosen) == chosen[0].size > 0
     assert [entry.sentences for entry in entries(cache)] == [100]
-    remove(chosen)  # gone already, by another process perhaps
+    assert remove(chosen) == chosen[0].size  # gone already, by another process perhaps
 
 
 def test_entries_being_written_are_not_pruned(cache: Path) -> None:
@@ -255,7 +255,7 @@ def test_entries_being_written_are_not_pruned(cache: Path) -> None:
         assert entries_to_prune(entries(cache), **everything) == []
     store.lock_path(draft).write_text("")  # as a process that was killed leaves it
     left = entries(cache)
-    assert [(entry.in_use, entry.complete, entry.name) for entry in left] == [(False, False, "?")]
+    assert [(entry.in_use, entry.complete, entry.encoder) for entry in left] == [(False, False, "?")]
     assert entries_to_prune(left, **everything) == left
     remove(left)
     assert list((cache / caches.FEATURES_DIR).iterdir()) == []

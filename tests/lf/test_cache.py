@@ -13,10 +13,10 @@ from safetensors import numpy as safetensors
 from convener.data.dataset import Dataset
 from convener.errors import ConvenerWarning
 from convener.lf.apply import ApplyOptions, VoteColumn, apply_with_report
-from convener.lf.cache import entries, load_column, save_column
+from convener.lf.cache import entries, load_column, remove, save_column
 from convener.lf.gazetteer import gazetteer
 from convener.lf.workers import LocatedIssue
-from convener.storage import SECONDS_PER_DAY, entries_to_prune, remove_path
+from convener.storage import SECONDS_PER_DAY, entries_to_prune
 
 LABELS = np.array([0, 1, -1], np.int16)
 oslo = gazetteer(["Oslo"], "LOC", name="oslo")
@@ -83,10 +83,9 @@ def test_old_entries_and_entries_over_the_size_limit_can_be_pruned(tmp_path: Pat
     two = entries_to_prune(found, max_bytes=2 * size)
     assert {entry.name for entry in two} == {"old", "older"}
     assert entries_to_prune(found) == []
-    for entry in entries_to_prune(found, max_bytes=-1):
-        remove_path(entry.path)
+    remove(entries_to_prune(found, max_bytes=-1))
     assert entries(tmp_path) == []
-    remove_path(found[0].path)  # gone already
+    remove(found)  # gone already
     assert entries(tmp_path / "nowhere") == []
 
 

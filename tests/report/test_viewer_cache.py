@@ -16,10 +16,11 @@ from convener.report.viewer import (
     SECONDS_PER_HOUR,
     VIEWS_DIR,
     entries,
+    entries_to_prune,
     prepare_view,
+    remove,
     view_dir,
 )
-from convener.storage import entries_to_prune, remove_path
 
 
 def set_age(folder: Path, seconds: float) -> None:
@@ -40,12 +41,12 @@ def cache(vote: RunSummary, tmp_path: Path) -> Path:
 
 def test_entries_are_ordered_by_last_use(cache: Path, vote: RunSummary) -> None:
     new, old, draft = entries(cache)
-    assert [new.key, old.key, draft.key] == [("new" * 20)[:32], ("old" * 20)[:32], ".draft"]
-    assert (new.name, new.sentences, new.complete) == ("vote", len(vote.data), True)
-    assert new.size == sum(file.stat().st_size for file in new.path.iterdir())
+    assert [new.key, old.key, draft.key] == [("new" * 20)[:32], ("old" * 20)[:32], ".draft.x7"]
+    assert (new.title, new.sentences, new.complete) == ("vote", len(vote.data), True)
+    assert new.size == sum(file.stat().st_size for file in new.folder.iterdir())
     assert new.last_used == pytest.approx(time.time(), abs=60)
     assert old.last_used == pytest.approx(time.time() - SECONDS_PER_HOUR, abs=60)
-    assert (draft.name, draft.sentences, draft.complete) == ("?", None, False)
+    assert (draft.title, draft.sentences, draft.complete) == ("?", None, False)
     assert draft.size == new.size
 
 
@@ -58,12 +59,12 @@ def test_an_empty_cache(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("metadata", [None, "", "[1]", "{", "{}"])
 def test_a_view_without_metadata_is_listed(cache: Path, metadata: str | None) -> None:
-    view = entries(cache)[0].path
+    view = entries(cache)[0].folder
     (view / METADATA_FILE).unlink()
     if metadata is not None:
         (view / METADATA_FILE).write_text(metadata)
-    entry = next(entry for entry in entries(cache) if entry.path == view)
-    assert (entry.name, entry.sentences) == ("?", None)
+    entry = next(entry for entry in entries(cache) if entry.folder == view)
+    assert (entry.title, entry.sentences) == ("?", None)
 
 
 def test_entries_to_prune(cache: Path) -> None:
@@ -79,15 +80,13 @@ def test_entries_to_prune(cache: Path) -> None:
 def test_a_recent_draft_is_kept(cache: Path) -> None:
     set_age(cache / VIEWS_DIR / ".draft.x7", 0)
     assert entries_to_prune(entries(cache), incomplete=True) == []
-    assert all(entry.complete for entry in entries_to_prune(entries(cache), max_bytes=-1))
 
 
 def test_remove(cache: Path) -> None:
     _, old, _ = found = entries(cache)
-    remove_path(old.path)
+    remove([old])
     assert [entry.key for entry in entries(cache)] == [x.key for x in found if x is not old]
-    for entry in found:  # one of them does not exist any more
-        remove_path(entry.path)
+    remove(found)  # one of them does not exist any more
     assert entries(cache) == []
 
 
@@ -97,4 +96,4 @@ def test_a_failed_removal_is_reported(cache: Path, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(shutil, "rmtree", refuse)
     with pytest.raises(DataError, match="cannot be removed: Permission denied"):
-        remove_path(entries(cache)[0].path)
+        remove(entries(cache))

@@ -94,7 +94,7 @@ class TagSet:
         labels: NDArray[np.int16],
         offsets: NDArray[np.int64],
         *,
-        on_illegal: RepairPolicy = "begin",
+        on_illegal: RepairPolicy = "start",
     ) -> Spans:
         """Spans of BIO labels; abstain counts as outside.
 
@@ -141,11 +141,11 @@ class TagSet:
         return labels
 
     def repair(
-        self, labels: NDArray[np.int16], offsets: NDArray[np.int64], policy: RepairPolicy = "begin"
+        self, labels: NDArray[np.int16], offsets: NDArray[np.int64], policy: RepairPolicy = "start"
     ) -> tuple[NDArray[np.int16], int]:
         """Legal labels, and the number of illegal tokens.
 
-        An I- that continues no span is illegal. Policy "begin": it begins a span. "drop": it and the tokens that
+        An I- that continues no span is illegal. Policy "start": it starts a span. "drop": it and the tokens that
         continue it become O. "error": raise.
         """
         position, type_index = from_bio(labels)
@@ -176,7 +176,7 @@ class TagSet:
         tags: Sequence[str],
         offsets: NDArray[np.int64] | None = None,
         *,
-        on_illegal: RepairPolicy = "begin",
+        on_illegal: RepairPolicy = "start",
     ) -> NDArray[np.int16]:
         """Labels of tags in any scheme; without offsets they form one sentence.  -> (N,)"""
         parsed: dict[str, tuple[int, int]] = {}

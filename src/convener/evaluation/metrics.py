@@ -23,7 +23,7 @@ from convener.errors import ConfigError, DataError, MismatchError, unknown_name_
 
 Mode = Literal["conlleval", "strict"]
 MODES: tuple[Mode, ...] = get_args(Mode)
-_REPAIR_POLICY: dict[str, RepairPolicy] = {"conlleval": "begin", "strict": "drop"}
+_REPAIR_POLICY: dict[str, RepairPolicy] = {"conlleval": "start", "strict": "drop"}
 Labels = NDArray[np.integer[Any]]
 
 

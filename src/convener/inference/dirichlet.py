@@ -1,4 +1,4 @@
-"""Samples of Dirichlet distributed emissions, drawn only for the labels that a source votes for.
+"""Samples of Dirichlet-distributed emissions (3.2.3), drawn only for the labels that a source votes for.
 
 Each row Phi[m, k, i, :] ~ Dirichlet(Omega[m, k, i, :]) is needed at the labels that source k votes for in sentence m.
 All other labels of the row are aggregated into one more cell, the rest, whose concentration is the sum of theirs: by

@@ -152,12 +152,12 @@ def _chunk_offsets(num_tokens: int) -> NDArray[np.int64]:
 def _count_defaults(votes):  # type: ignore[no-untyped-def]
     """Number of abstentions and of votes for O, by source.  -> (K,), (K,)"""
     K = votes.shape[1]
-    silent, outside = np.zeros(K, np.int64), np.zeros(K, np.int64)
+    abstained, outside = np.zeros(K, np.int64), np.zeros(K, np.int64)
     for n in range(votes.shape[0]):
         for k in range(K):
-            silent[k] += votes[n, k] == -1
+            abstained[k] += votes[n, k] == -1
             outside[k] += votes[n, k] == 0
-    return silent, outside
+    return abstained, outside
 
 
 @jit()

@@ -1,7 +1,7 @@
 """JSON lines: one record per sentence; also reads exports of doccano, Prodigy, LightTag and others.
 
 Offsets count characters of `text` if a record has text, else tokens. The first record of a file written by convener
-also has `corpus`, the metadata: types, sources, silence, and the model of predictions.
+also has `corpus`, the metadata: types, sources, the meaning of unmarked tokens, and the model of predictions.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def write(content: LabeledData, path: Path, options: WriteOptions) -> None:
     """Write one record per sentence; the first also contains the metadata."""
     data = get_dataset(content)
     corpus = {"corpus": Metadata.from_content(content).without_inferable_contents(content).to_dict()}
-    if not options.lossy:
+    if not options.allow_lossy:
         _check_token_offsets(data, path.name)
     with path.open("w", encoding="utf-8", newline="\n") as file:
         if not len(data):
@@ -142,7 +142,7 @@ class _Reader(RecordReader):
 
     def _abstains_when_missing(self, name: str) -> bool:
         """Whether the source abstains on a record that does not mention it."""
-        return self._metadata.silences([name], self._options) == ("abstain",)
+        return self._metadata.unmarked_by_source([name], self._options) == ("outside",)
 
     def _add_external_gold(self, record: dict[str, Any], num_tokens: int, where: str) -> None:
         """Add the spans or tags of a record that another tool wrote as gold."""
@@ -168,8 +168,9 @@ class _Reader(RecordReader):
 
     def build(self) -> LabeledData:
         """Return the dataset or the predictions of all records."""
+        observed_types = {*self._builder.observed_types, *self._gold_tag_rows.types}
         with error_location(str(self._path)):
-            types = build_tag_set(self._types, {*self._builder.observed_types, *self._gold_tag_rows.types}).types
+            types = build_tag_set(self._types, observed_types, self._options.default_types).types
         names = tuple(self._source_names)
         select_sources(names, self._options, str(self._path))  # raises for unknown names
         content = self._build(types, names)
@@ -237,7 +238,7 @@ def _check_token_offsets(data: Dataset, where: str) -> None:
         sentence, token = locate(data.offsets, int(np.flatnonzero(misordered)[0]))
         raise FormatError(
             f"{where}: sentence {sentence}: token {token} is empty or overlaps its neighbour; "
-            "format 'jsonl' needs distinct character offsets; choose another format or pass lossy=True"
+            "format 'jsonl' needs distinct character offsets; choose another format or pass allow_lossy=True"
         )
 
 

@@ -116,7 +116,7 @@ class _Reader:
         for name in sources:
             if name in doc.spans:
                 self._add_group(doc.spans[name], name, name, where)
-            elif self.options.silence != "O":
+            elif self.options.unmarked != "abstain":
                 self.builder.abstain(name)
         if self.has_predictions:
             if PREDICTIONS_GROUP not in doc.spans:
@@ -191,8 +191,7 @@ class _Reader:
             labels=content.labels,
             probabilities=self._probabilities(data, docs),
             span_scores=content.span_scores if "scores" in metadata.contents else None,
-            model=metadata.model or "",
-            settings=metadata.model_settings,
+            **metadata.prediction_fields(),
         )
 
     def _with_exact_labels(self, data: Dataset) -> Dataset:
@@ -295,7 +294,7 @@ class _Writer:
 
     def _add_votes(self, doc: Any, k: int, name: str, sentence: int, votes: NDArray[np.int16]) -> None:
         abstained = votes == ABSTAIN
-        attrs: dict[str, Any] = {"silence": self.data.silence[k]}
+        attrs: dict[str, Any] = {"unmarked": self.data.unmarked[k]}
         attrs["abstains"] = bool(len(votes)) and bool(abstained.all())
         if self.has_illegal_votes[k] or (abstained.any() and not abstained.all()):
             attrs["votes"] = votes.tolist()  # spans cannot represent these votes

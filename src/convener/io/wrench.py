@@ -248,7 +248,7 @@ class _Reader(RecordReader):
         metadata = self._metadata
         observed_types = {*self._builder.observed_types, *self._gold_tag_rows.types, *self._vote_tag_rows.types}
         with error_location(str(self._path)):
-            types = build_tag_set(self._types, observed_types).types
+            types = build_tag_set(self._types, observed_types, self._options.default_types).types
         if self._num_sources is None:
             select_sources((), self._options, str(self._path))  # raises if sources were requested by name
         sources = self._sources if self._all_or_none.has("weak_labels") or not len(self._builder) else ()
@@ -262,8 +262,8 @@ class _Reader(RecordReader):
             votes = np.empty((len(data.tokens), len(sources)), np.int16)
             for column in range(len(sources)):
                 votes[:, column] = self._column_labels(self._vote_tag_rows, column, self._vote_row_ids, data)
-            silence = metadata.silences(sources, self._options)
-            changes |= {"sources": sources, "votes": votes, "silence": silence}
+            unmarked = metadata.unmarked_by_source(sources, self._options)
+            changes |= {"sources": sources, "votes": votes, "unmarked": unmarked}
         return metadata.restore(replace_dataset_fields(content, **changes)) if changes else content
 
     def _column_labels(
@@ -275,7 +275,7 @@ class _Reader(RecordReader):
         def location(sentence: int, token: int) -> str:
             return f"{self._path}: item {ids[sentence]!r} token {token}"
 
-        is_external = not self._metadata.silence  # native files state the silence of every source
+        is_external = not self._metadata.unmarked  # native files state it for every source
         return self._tag_labels(tag_rows, column, row_ids, data, location, detect_scheme=is_external)
 
 

@@ -15,25 +15,23 @@ import secrets
 import shutil
 import socket
 import sys
-import time
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from convener.cache import CACHE_METADATA_FILE, REPORTS_DIR
 from convener.errors import ConfigError, ConvenerWarning, DataError, UnknownNameError
 from convener.report.html import render_report
 from convener.report.run_summary import RunSummary
 from convener.report.sentence_index import Query, SentenceIndex
-from convener.storage import CacheEntry, atomic_write, list_entries
+from convener.storage import atomic_write
 
-VIEWS_DIR, METADATA_FILE, INDEX_FILE = "views", "view.json", "index.html"
-SECONDS_PER_HOUR = 3600.0
+INDEX_FILE = "index.html"
 MAX_RECORDS = 500
 """Sentences in one response."""
 MAX_DIGITS = 15
@@ -158,16 +156,9 @@ def _parse_int(text: str, name: str) -> int:
 # Views in the cache
 
 
-@dataclass(frozen=True, kw_only=True)
-class ViewEntry(CacheEntry):
-    """One view in the cache; its name is the title of the report."""
-
-    sentences: int | None
-
-
 def view_dir(cache_dir: Path, key: str) -> Path:
     """Folder of a view in the cache."""
-    return cache_dir / VIEWS_DIR / key[:32]
+    return cache_dir / REPORTS_DIR / key[:32]
 
 
 def prepare_view(folder: Path, summarize: Callable[[], RunSummary]) -> Path:
@@ -179,36 +170,19 @@ def prepare_view(folder: Path, summarize: Callable[[], RunSummary]) -> Path:
             warnings.warn(f"{error}; preparing again", ConvenerWarning, stacklevel=2)
             shutil.rmtree(folder, ignore_errors=True)  # may contain files of an older format
         else:
-            with suppress(OSError):  # records the last use; the cache may be read-only
-                os.utime(folder / METADATA_FILE)
+            _touch(folder)
             return folder
     summary = summarize()
     with atomic_write(folder) as draft:
         draft.mkdir()
         summary.sentence_index.save(draft)
-        metadata = {"title": summary.title, "sentences": len(summary.data)}
-        (draft / METADATA_FILE).write_text(json.dumps(metadata), encoding="utf-8")
+        metadata = {"label": summary.title, "sentences": len(summary.data)}
+        (draft / CACHE_METADATA_FILE).write_text(json.dumps(metadata), encoding="utf-8")
         (draft / INDEX_FILE).write_text(render_report(summary, remote=True), encoding="utf-8")
     return folder
 
 
-def entries(cache_dir: Path) -> list[ViewEntry]:
-    """All views in the cache, most recently used first."""
-    return list_entries((cache_dir / VIEWS_DIR).glob("*/"), _make_entry)
-
-
-def _make_entry(path: Path, last_used: float, **usage: Any) -> ViewEntry:
-    content: Any = None
-    with suppress(OSError, ValueError):
-        content = json.loads((path / METADATA_FILE).read_text(encoding="utf-8"))
-    metadata = content if isinstance(content, dict) else {}
-    is_draft = path.name.startswith(".")
-    return ViewEntry(
-        path=path,
-        name=str(metadata.get("title", "?")),
-        sentences=metadata.get("sentences"),
-        last_used=last_used,
-        complete=not is_draft,
-        in_use=is_draft and last_used > time.time() - SECONDS_PER_HOUR,
-        **usage,
-    )
+def _touch(view: Path) -> None:
+    """Record that a view is used now; a read-only view is left unchanged."""
+    with suppress(OSError):
+        os.utime(view / CACHE_METADATA_FILE)
