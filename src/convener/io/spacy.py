@@ -381,7 +381,7 @@ def _get_user_data(doc: Any) -> Mapping[str, Any]:
     user_data = doc.user_data.get(USER_DATA_KEY)
     if not isinstance(user_data, dict):
         return {}
-    return {VERSION_1_KEYS.get(key, key): value for key, value in user_data.items()}
+    return {VERSION_1_KEYS.get(str(key), str(key)): value for key, value in user_data.items()}
 
 
 FORMAT = Format(
