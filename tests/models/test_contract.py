@@ -30,7 +30,7 @@ def fresh(name: str) -> cv.LabelModel:
     if name in ENOUGH:
         return kind(encoder="hashing", **ENOUGH[name])
     known = {field.name for field in fields(kind.Config)}
-    return kind(encoder="hashing", **({"max_epochs": 3} if "epochs" in known else {}))
+    return kind(encoder="hashing", **({"max_epochs": 3} if "max_epochs" in known else {}))
 
 
 def taught(model: cv.LabelModel, data: cv.Dataset) -> cv.LabelModel:

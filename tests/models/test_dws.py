@@ -113,7 +113,8 @@ def test_a_killed_fit_goes_on_from_its_journal(toy: cv.Dataset, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    "bad", [{"learning_rate": -1}, {"unmarked_weight": 2}, {"dropout": 1.0}, {"max_epochs": 0}, {"boundary_penalty": -1}]
+    "bad",
+    [{"learning_rate": -1}, {"unmarked_weight": 2}, {"dropout": 1.0}, {"max_epochs": 0}, {"boundary_penalty": -1}],
 )
 def test_bad_settings_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(cv.ConfigError, match=next(iter(bad))):

@@ -45,7 +45,10 @@ def test_links_join_what_a_tagger_began() -> None:
 
 
 def test_it_learns_how_good_links_are() -> None:
-    good, bad = (LinkedHMM(link_prior_votes=10).fit(linked(accuracy)).fitted.params["link_accuracy"][0] for accuracy in (0.98, 0.6))
+    good, bad = (
+        LinkedHMM(link_prior_votes=10).fit(linked(accuracy)).fitted.params["link_accuracy"][0]
+        for accuracy in (0.98, 0.6)
+    )
     assert good > bad + 0.05
 
 
@@ -71,7 +74,7 @@ def test_the_type_of_a_link_is_ignored() -> None:
 
 def test_only_links_is_an_error() -> None:
     data = cv.Dataset.from_spans(["PER"], [["a", "b"]], {"link-x": [[(0, 2, "PER")]]})
-    with pytest.raises(cv.DataError, match="at least one must tag"):
+    with pytest.raises(cv.DataError, match="one must vote for types"):
         LinkedHMM().fit(data)
 
 

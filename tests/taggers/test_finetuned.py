@@ -19,7 +19,13 @@ from . import toys
 from .toys import UNUSUAL_SENTENCES, f1, soft_predictions, unlabeled
 
 Tiny = Callable[[str], Path]
-QUICK: dict[str, Any] = {"max_epochs": 5, "learning_rate": 5e-3, "head_learning_rate": 1e-2, "batch_size": 8, "num_threads": 1}
+QUICK: dict[str, Any] = {
+    "max_epochs": 5,
+    "learning_rate": 5e-3,
+    "head_learning_rate": 1e-2,
+    "batch_size": 8,
+    "num_threads": 1,
+}
 
 
 def sentences(count: int, seed: int = 0) -> cv.Dataset:
@@ -176,7 +182,15 @@ def test_weights_of_another_encoder_are_rejected(tiny: Tiny, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "invalid", [{"warmup_ratio": 0}, {"warmup_ratio": 1}, {"max_grad_norm": 0}, {"learning_rate": -1}, {"max_length": 3}, {"num_threads": 0}]
+    "invalid",
+    [
+        {"warmup_ratio": 0},
+        {"warmup_ratio": 1},
+        {"max_grad_norm": 0},
+        {"learning_rate": -1},
+        {"max_length": 3},
+        {"num_threads": 0},
+    ],
 )
 def test_invalid_settings_are_rejected(invalid: dict[str, Any]) -> None:
     with pytest.raises(cv.ConfigError, match=next(iter(invalid))):

@@ -72,12 +72,10 @@ def prior_counts(
     weights: Floats,
     *,
     false_votes: Floats,
-    pooled: float = POOLED_VOTES,
-    diagonal: float = DIAGONAL_VOTES,
 ) -> Floats:
     """Prior counts, from the counts given the labels of a simple vote.  (K, L, L, L) -> the same shape
 
-    Every row (source, true label, last vote) gets `pooled` votes distributed as those of all sources, `diagonal` votes
+    Every row (source, true label, last vote) gets POOLED_VOTES distributed as those of all sources, DIAGONAL_VOTES
     for the true label, and one vote distributed as those of the source after such a last vote, whatever the true
     label: continuing a span, correct or not, is no new information. Where the true label is O, `false_votes` (K,)
     false spans are added, of the types that the source marks. Sources with `weights` (K,) keep that multiple of their
@@ -88,10 +86,10 @@ def prior_counts(
     pooled_counts = counts.sum(axis=0)
     pooled_transition = _normalize_rows(pooled_counts.sum(axis=0) + _TINY)
     source_transition = _normalize_rows(counts.sum(axis=1) + pooled_transition)
-    prior: Floats = _HABIT_VOTES * source_transition[:, None] + pooled * _normalize_rows(
+    prior: Floats = _HABIT_VOTES * source_transition[:, None] + POOLED_VOTES * _normalize_rows(
         pooled_counts + pooled_transition
     )
-    prior += diagonal * np.eye(num_labels)[:, None]
+    prior += DIAGONAL_VOTES * np.eye(num_labels)[:, None]
     begin_counts = counts[:, :, 0, 1:].sum(axis=1) + _TINY / num_labels
     prior[:, 0, 0, 1:] += false_votes[:, None] * _normalize_rows(begin_counts)
     prior[:, 0, 1:, 0] += weights[:, None] * counts[:, :, 1:].sum(axis=(1, 3))

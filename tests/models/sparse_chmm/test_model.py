@@ -179,7 +179,9 @@ def test_a_killed_fit_resumes_from_its_checkpoint(toy: cv.Dataset, tmp_path: Pat
     assert not any(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("bad", [{"g_r": 0}, {"g_r": (0.1, 2)}, {"g_r": (0.1,)}, {"nu_base": 0}, {"g_n": 0.5}, {"stages": "3"}])
+@pytest.mark.parametrize(
+    "bad", [{"g_r": 0}, {"g_r": (0.1, 2)}, {"g_r": (0.1,)}, {"nu_base": 0}, {"g_n": 0.5}, {"stages": "3"}]
+)
 def test_invalid_settings_raise_an_error(bad: dict[str, object]) -> None:
     with pytest.raises(cv.ConfigError):
         SparseCHMM(**bad)
