@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import convener as cv
-from convener.models.alt import TAGGER_SOURCE, Alt, Round
+from convener.data.diagnostics import Diagnostics
+from convener.models.alt import TAGGER_SOURCE, Alt, AltParams, Round, _Checkpoints
 from convener.taggers.targets import Targets
 
 HOW = {"encoder": "hashing", "label_model": "majority-vote", "max_rounds": 1}
@@ -113,10 +114,10 @@ def test_taggers_do_not_speak_of_what_they_learned_from() -> None:
     told = Targets(data=data, labels=labels)
     same = {}
     for folds, count in ((1, 90), (2, 90), (100, 5)):  # of five sentences, each is a part
-        turn = Round({}, told.take(range(count)), told.take([]))
+        turn = Round(AltParams({}, None), Diagnostics(), told.take(range(count)), told.take([]))
         model = Alt(**(HOW | {"num_folds": folds}))
-        tagger = model._fit_tagger("1", turn.train, turn.valid)
-        same[folds] = np.mean(model._cross_predict(1, turn, tagger) == turn.train.labels)
+        tagger = model._fit_tagger(None, turn.train, turn.valid)
+        same[folds] = np.mean(model._cross_predict(1, turn, tagger, _Checkpoints(None)) == turn.train.labels)
     assert same[1] > 0.95
     assert 0.3 < same[2] < 0.7
     assert same[100] < 0.9

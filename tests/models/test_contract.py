@@ -138,7 +138,7 @@ def test_empty_and_all_abstain_sentences_work(model: cv.LabelModel, toy: cv.Data
 def test_renamed_and_missing_sources_are_refused_by_name(model: cv.LabelModel, toy: cv.Dataset) -> None:
     model.fit(toy)
     renamed = toy.with_sources(("great", *toy.sources[1:]), toy.votes, toy.unmarked)
-    with pytest.raises(cv.MismatchError, match=r"missing here: good"):
+    with pytest.raises(cv.MismatchError, match=r"the data lacks: good"):
         model.predict(renamed)
     with pytest.raises(cv.MismatchError, match=r"missing here: poor"):
         model.predict(toy.select_sources(["good", "fair", "guest", "silent"]))

@@ -86,5 +86,5 @@ def test_invalid_settings_are_rejected(invalid: dict[str, Any]) -> None:
 
 
 def test_an_unknown_language_is_rejected() -> None:
-    with pytest.raises(cv.ConfigError, match="lang 'qq'"):
+    with pytest.raises(cv.ConfigError, match="language 'qq'"):
         SpacyTagger(language="qq").fit(Targets.from_gold(sentences(5)))

@@ -102,7 +102,7 @@ class CHMMConfig(NeuralChainConfig):
     init: Literal["votes", "paper"] = "votes"
     """Initial matrices: estimated from the votes, or Psi* and Phi* of the paper."""
     emission_learning_rate: float = 1e-5
-    """Learning rate of the emissions; at least 0, which fixes them. Maximum likelihood alone drives them to high
+    """Learning rate of the emissions; at least 0; 0 fixes them. Maximum likelihood alone drives them to high
     precision and low recall, so they change slowly."""
 
     def __post_init__(self) -> None:

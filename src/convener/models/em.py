@@ -29,7 +29,7 @@ class EMConfig(ModelConfig):
     max_iter: int = 50
     """Maximum number of iterations; at least 1."""
     tol: float = 1e-6
-    """Stop when an iteration increases the objective by less, in nats per token; at least 0, which runs all
+    """Stop when an iteration increases the objective by less, in nats per token; at least 0; 0 runs all
     iterations."""
     num_threads: int = 1
     """Number of threads; at least 1. Results do not depend on it."""

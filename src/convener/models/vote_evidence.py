@@ -45,12 +45,12 @@ class VoteEvidence(Settings):
     1 counts it in full, as the papers do; 0 as no evidence."""
     boundary_penalty: float = 0.0
     """Penalty in nats for an entity label at an unmarked token next to a marked one, and for splitting a span that some
-    source continues; at least 0, which switches it off."""
+    source continues; at least 0; 0 switches it off."""
     type_penalty: float = 0.0
     """Penalty in nats for a type that no source votes for at a marked token, or that a source negates; at least 0,
     which switches it off."""
     new_span_penalty: float = 0.0
-    """Penalty in nats for an entity that begins where no source marks anything, in prediction; at least 0, which
+    """Penalty in nats for an entity that begins where no source marks anything, in prediction; at least 0; 0
     switches it off."""
     probability_scale: float = 1.0
     """Factor on the probabilities of entities, in (0, 1]; 1 leaves them unchanged."""

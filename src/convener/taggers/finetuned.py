@@ -136,7 +136,7 @@ class FinetunedConfig(TaggerConfig):
     warmup_ratio: float = 0.1
     """Share of the steps in which learning rates rise linearly, in (0, 1); afterwards they fall linearly to zero."""
     weight_decay: float = 0.01
-    """Weight decay of matrices; at least 0, which switches it off."""
+    """Weight decay of matrices; at least 0; 0 switches it off."""
     max_grad_norm: float = 1.0
     """Maximum norm of the gradient, above 0; larger gradients are scaled down."""
     class_weights: ClassWeights = None

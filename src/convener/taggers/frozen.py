@@ -51,7 +51,7 @@ class FrozenConfig(ContextConfig, TaggerConfig):
     learning_rate: float = 1e-3
     """Learning rate of Adam; at least 0."""
     weight_decay: float = 1e-5
-    """Weight decay of matrices; at least 0, which switches it off."""
+    """Weight decay of matrices; at least 0; 0 switches it off."""
     context_window: int = 1
     dropout: float = 0.2
     hidden_size: int = 128

@@ -191,7 +191,7 @@ def test_the_published_method_is_one_preset(toy: cv.Dataset) -> None:
     model = SparseCHMM.paper("LaptopReview", encoder="hashing", max_epochs=2)
     config = model.config
     assert (config.init, config.context_window, config.new_span_penalty, config.use_mv) == ("pretrained", 0, 0.0, True)
-    assert (config.g_r, config.h_n, config.max_epochs) == ((0.05, 0.05), 0.8, 2)
+    assert (config.g_r, config.h_n, config.max_epochs) == (0.05, 0.8, 2)
     stages = model.fit(toy, toy, use_valid_gold=True).diagnostics().learning_curves
     assert [name.partition(" ")[2] for name in stages] == [
         "pre-training",
