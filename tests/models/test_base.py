@@ -60,10 +60,10 @@ def test_extra_sources_are_left_out(toy: cv.Dataset) -> None:
     assert model.predict(toy).data.sources == ("good", "fair")
 
 
-def test_another_meaning_of_silence_is_refused(toy: cv.Dataset) -> None:
+def test_another_meaning_of_unmarked_tokens_is_refused(toy: cv.Dataset) -> None:
     model = cv.MajorityVote().fit(toy)
-    other = toy.with_sources(toy.sources, toy.votes, ("abstain",) * len(toy.sources))
-    with pytest.raises(cv.MismatchError, match="silence of good meaning O; here it is abstain"):
+    other = toy.with_sources(toy.sources, toy.votes, ("outside",) * len(toy.sources))
+    with pytest.raises(cv.MismatchError, match="unmarked=abstain for source good; the data has outside"):
         model.predict(other)
 
 
@@ -83,9 +83,9 @@ def test_an_unknown_model_is_named_with_a_suggestion() -> None:
     [
         (lambda f: (f / "model.json").unlink(), "not a saved model"),
         (lambda f: (f / "model.json").write_text("{"), "not valid JSON"),
-        (lambda f: (f / "model.json").write_text("[]"), "expected a model of version 1, got list"),
-        (lambda f: (f / "model.json").write_text('{"version": 99}'), "version 1, got 99"),
-        (lambda f: (f / "model.json").write_text('{"version": 1}'), "incomplete: 'model'"),
+        (lambda f: (f / "model.json").write_text("[]"), "expected a model of version 2, got list"),
+        (lambda f: (f / "model.json").write_text('{"version": 99}'), "version 2, got 99"),
+        (lambda f: (f / "model.json").write_text('{"version": 2}'), "incomplete: 'model'"),
         (lambda f: (f / "params.safetensors").write_bytes(b"junk"), "params.safetensors: damaged"),
     ],
 )
@@ -119,7 +119,7 @@ def doubled(toy: cv.Dataset) -> cv.Dataset:
     """A source stands there twice, under another name and first of all."""
     toy = toy.select_sources(["good", "fair"])
     votes = np.concatenate([toy.votes[:, :1], toy.votes], axis=1)
-    return toy.with_sources(("echo", *toy.sources), votes, ("O", *toy.silence))
+    return toy.with_sources(("echo", *toy.sources), votes, ("abstain", *toy.unmarked))
 
 
 def test_a_source_that_repeats_another_is_heard_once(toy: cv.Dataset, doubled: cv.Dataset, tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_a_source_that_repeats_another_is_heard_once(toy: cv.Dataset, doubled: c
 
 def test_going_on_hears_the_same_sources(doubled: cv.Dataset) -> None:
     with pytest.warns(cv.ConvenerWarning):
-        model = cv.HMM(steps=2).fit(doubled)
+        model = cv.HMM(max_iter=2).fit(doubled)
     model.fit(doubled)
     assert model.fitted.used_sources == ("echo", *doubled.sources[2:])
 
@@ -234,9 +234,9 @@ def test_a_saved_model_knows_its_encoder_and_scaling(parts: Parts, tmp_path: Pat
     model = Reader().fit(cv.encode(train, "hashing", width=64, seed=3))
     model.save(tmp_path / "m")
     facts = json.loads((tmp_path / "m" / storage.METADATA_FILE).read_text())
-    assert facts["encoding"]["name"] == "hashing"
-    assert facts["encoding"]["digest"] == get_encoder("hashing", width=64, seed=3).spec.digest
-    assert facts["encoding"]["settings"]["width"] == 64
+    assert facts["encoder"]["name"] == "hashing"
+    assert facts["encoder"]["digest"] == get_encoder("hashing", width=64, seed=3).spec.digest
+    assert facts["encoder"]["settings"]["width"] == 64
     again = Reader().load_files(tmp_path / "m", storage.read_metadata(tmp_path / "m"))
     expected, found = model.predict(test), again.predict(test)  # encoded as train was
     np.testing.assert_array_equal(found.labels, expected.labels)
@@ -315,7 +315,7 @@ def test_an_encoder_that_changed_since_is_refused(parts: Parts, tmp_path: Path) 
     train, _, test = parts
     Reader(encoder="hashing").fit(train).save(tmp_path / "m")
     facts = storage.read_metadata(tmp_path / "m")
-    old = facts | {"encoding": facts["encoding"] | {"digest": "0" * 64}}
+    old = facts | {"encoder": facts["encoder"] | {"digest": "0" * 64}}
     model = Reader().load_files(tmp_path / "m", old)
     with pytest.raises(cv.ConfigError, match=r"'hashing' has changed since fitting: expected hashing \(0{12}\)"):
         model.predict(test)

@@ -14,13 +14,13 @@ from tests.encoders.toys import build
 from tests.models.kills import killed_at
 from tests.taggers import toys
 
-QUICK: dict[str, Any] = {"epochs": 5, "lr": 0.01}
+QUICK: dict[str, Any] = {"max_epochs": 5, "learning_rate": 0.01}
 
 
 def voted(count: int, seed: int = 0) -> cv.Dataset:
     """Text that decides its labels, and a source that says nothing of use."""
     data = toys.sentences(count, seed, longest=1)
-    return data.with_sources(("dumb",), np.zeros((len(data.tokens), 1), np.int16), ("O",))
+    return data.with_sources(("dumb",), np.zeros((len(data.tokens), 1), np.int16), ("abstain",))
 
 
 @pytest.fixture(scope="module")
@@ -39,21 +39,21 @@ def test_it_learns_from_gold_what_no_source_says() -> None:
     test = voted(60, seed=2)
     assert f1(model, test) > 0.97
     assert not model.fine_tunes
-    assert model.predict(test).settings["saw_gold"]
+    assert model.predict(test).uses_gold == "train"
 
 
 def test_in_prediction_it_reads_text_alone() -> None:
     model = BertNER(encoder="hashing", **QUICK).fit(voted(60))
     data = voted(20, seed=2)
     other = data.with_gold(np.zeros(len(data.tokens), np.int16))
-    loud = data.with_sources(("dumb",), np.ones((len(data.tokens), 1), np.int16), ("O",))
+    loud = data.with_sources(("dumb",), np.ones((len(data.tokens), 1), np.int16), ("abstain",))
     expected = model.predict(data).labels.tobytes()
     assert model.predict(other).labels.tobytes() == expected
     assert model.predict(loud).labels.tobytes() == expected
 
 
 def test_a_whole_encoder_is_trained_saved_and_loaded(folder: Path, tmp_path: Path) -> None:
-    model = BertNER(encoder=str(folder), epochs=5, lr=5e-3)
+    model = BertNER(encoder=str(folder), max_epochs=5, learning_rate=5e-3)
     assert model.fine_tunes
     data = cv.encode(voted(120), "hashing", cache=False)  # features that it has no use for
     model.fit(data, voted(30, seed=1)).save(tmp_path / "m")
@@ -65,14 +65,14 @@ def test_a_whole_encoder_is_trained_saved_and_loaded(folder: Path, tmp_path: Pat
 
 
 def test_frozen_features_of_an_encoder_that_could_be_trained(folder: Path) -> None:
-    model = BertNER(encoder=str(folder), finetune=False, **QUICK).fit(voted(40))
+    model = BertNER(encoder=str(folder), fine_tune=False, **QUICK).fit(voted(40))
     assert model.fitted.encoder_spec is not None
     assert model.predict(voted(5)).probabilities is not None
 
 
 def test_hashing_cannot_be_trained() -> None:
     with pytest.raises(cv.ConfigError, match="has no weights to train"):
-        BertNER(encoder="hashing", finetune=True).fit(voted(10))
+        BertNER(encoder="hashing", fine_tune=True).fit(voted(10))
 
 
 def test_fit_on_a_fitted_model_goes_on() -> None:
@@ -92,7 +92,7 @@ def test_a_kill_costs_nothing(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("bad", [{"epochs": 0}, {"lr": -1}])
+@pytest.mark.parametrize("bad", [{"max_epochs": 0}, {"learning_rate": -1}])
 def test_bad_settings_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(cv.ConfigError, match=next(iter(bad))):
         BertNER(**bad)

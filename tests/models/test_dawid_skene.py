@@ -40,13 +40,13 @@ def independent_tokens(tokens: int, seed: int, abstains: float = 0.2) -> cv.Data
         offsets=np.arange(tokens + 1),
         sources=("careful", "fair", "muddled", "spammer"),
         votes=votes.astype(np.int16),
-        silence=("abstain",) * 4,
+        unmarked=("outside",) * 4,
         gold=np.maximum(2 * truth - 1, 0).astype(np.int16),
     )
 
 
 def confusion(model: cv.LabelModel) -> np.ndarray:
-    counts = model.fitted.params["votes"]
+    counts = model.fitted.params["confusion"]
     return counts / counts.sum(axis=2, keepdims=True)
 
 
@@ -109,15 +109,17 @@ def trace(monkeypatch: pytest.MonkeyPatch) -> Callable[[object], list[EMTrace]]:
 
 
 @pytest.mark.parametrize("steps", [1, 7])
-def test_the_posterior_is_that_of_a_plain_loop(steps: int) -> None:
+def test_the_posterior_is_that_of_a_plain_loop(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
     data = independent_tokens(120, seed=1)
-    model = DawidSkene(steps=steps, tolerance=0.0, diagonal=1.5, rest=0.3).fit(data)
+    monkeypatch.setattr(dawid_skene, "DIAGONAL_VOTES", 1.5)
+    monkeypatch.setattr(dawid_skene, "UNIFORM_VOTES", 0.3)
+    model = DawidSkene(max_iter=steps, tol=0.0).fit(data)
     # The parameters after n steps give the posterior of the next one.
     expected = plain_loop(data, steps + 1, 1.5, 0.3)
     np.testing.assert_allclose(by_type(model.predict(data)), expected, atol=1e-6)
 
 
-def test_the_posterior_is_that_of_crowd_kit() -> None:
+def test_the_posterior_is_that_of_crowd_kit(monkeypatch: pytest.MonkeyPatch) -> None:
     crowdkit = pytest.importorskip("crowdkit.aggregation", reason="crowd-kit is not installed")
     import pandas as pd
 
@@ -126,7 +128,9 @@ def test_the_posterior_is_that_of_crowd_kit() -> None:
     said = (data.votes[token, source] + 1) // 2
     frame = pd.DataFrame({"task": token, "worker": source, "label": said})
     theirs = crowdkit.DawidSkene(n_iter=16, tol=-1.0).fit(frame).probas_
-    ours = DawidSkene(diagonal=0.0, rest=1e-6, steps=15, tolerance=0.0).fit(data).predict(data)
+    monkeypatch.setattr(dawid_skene, "DIAGONAL_VOTES", 0.0)
+    monkeypatch.setattr(dawid_skene, "UNIFORM_VOTES", 1e-6)
+    ours = DawidSkene(max_iter=15, tol=0.0).fit(data).predict(data)
     # They have no prior for the classes, ours is one token each; nor tokens without votes.
     np.testing.assert_allclose(by_type(ours)[theirs.index], theirs.to_numpy(), atol=1e-2)
 
@@ -148,8 +152,8 @@ def test_a_muddled_source_is_read_right() -> None:
 @pytest.mark.parametrize("scheme", ["io", "bio"])
 def test_the_objective_never_falls(toy: cv.Dataset, trace: Callable[[object], list[EMTrace]], scheme: str) -> None:
     traces = trace(dawid_skene)
-    DawidSkene(scheme=scheme, tolerance=0.0).fit(toy)
-    DawidSkene(scheme=scheme, tolerance=0.0).fit(independent_tokens(300, seed=5))
+    DawidSkene(scheme=scheme, tol=0.0).fit(toy)
+    DawidSkene(scheme=scheme, tol=0.0).fit(independent_tokens(300, seed=5))
     assert len(traces) == 2
     for each in traces:
         assert np.diff(each.objective).min() > -1e-9
@@ -175,14 +179,14 @@ def test_fitting_goes_on_from_what_was_counted() -> None:
     # A source that is absent from the new data keeps what was learned of it.
     votes = data.votes[:100].copy()
     votes[:, 2] = -1
-    absent = data[:100].with_sources(data.sources, votes, data.silence)
+    absent = data[:100].with_sources(data.sources, votes, data.unmarked)
     model = DawidSkene().fit(data[:3000])
     with pytest.warns(cv.ConvenerWarning, match="muddled"):
         model.fit(absent)
     np.testing.assert_allclose(confusion(model)[2], half[2], atol=1e-9)
 
 
-def test_a_silent_source_is_named() -> None:
+def test_a_source_without_votes_is_named() -> None:
     data = cv.Dataset.from_spans(["PER"], [["a", "b"]], {"x": [[(0, 1, "PER")]], "mute": [[]]})
     with pytest.warns(cv.ConvenerWarning, match="mute"):
         model = DawidSkene().fit(data)
@@ -195,13 +199,13 @@ def test_hundreds_of_sources_that_hardly_ever_speak() -> None:
     data = independent_tokens(400, seed=8)
     votes = np.where(rng.random((400, 300)) < 0.01, data.gold[:, None], np.int16(0))
     names = tuple(f"s{k}" for k in range(300))
-    for silence in ("O", "abstain"):
-        many = data.with_sources(names, votes.astype(np.int16), (silence,) * 300)
+    for unmarked in ("abstain", "outside"):
+        many = data.with_sources(names, votes.astype(np.int16), (unmarked,) * 300)
         labels = DawidSkene().fit(many).predict(many)
         assert labels.probabilities is not None
         assert np.isfinite(labels.probabilities).all()
         heard = (votes > 0).sum(axis=1) > 1
-        assert silence == "abstain" or (labels.labels == data.gold)[heard].all()
+        assert unmarked == "outside" or (labels.labels == data.gold)[heard].all()
 
 
 def test_spammers_are_found_and_majority_vote_is_beaten() -> None:
@@ -212,13 +216,15 @@ def test_spammers_are_found_and_majority_vote_is_beaten() -> None:
 
 
 @pytest.mark.parametrize(("name", "least"), [("LaptopReview", 73.27), ("NCBI-Disease", 78.44), ("BC5CDR", 83.4)])
-def test_silence_does_not_outvote_on_real_data(real_data: Path, name: str, least: float) -> None:
-    corpus = cv.read(real_data / name)
+def test_unmarked_tokens_do_not_outvote_on_real_data(real_data: Path, name: str, least: float) -> None:
+    corpus = cv.read_corpus(real_data / name)
     found = cv.evaluate(DawidSkene().fit(corpus.train).predict(corpus.test), corpus.test).f1
     assert round(100 * found, 2) >= least
 
 
-@pytest.mark.parametrize("settings", [{"rest": 0}, {"silence": -1}, {"steps": 0}, {"prior": -1}])
+@pytest.mark.parametrize(
+    "settings", [{"unmarked_weight": 0}, {"unmarked_weight": 2}, {"max_iter": 0}, {"prior_strength": -1}]
+)
 def test_settings_out_of_range_are_refused(settings: dict[str, float]) -> None:
     with pytest.raises(cv.ConfigError, match=next(iter(settings))):
         DawidSkene(**settings)

@@ -21,7 +21,7 @@ def linked(accuracy: float, seed: int = 0) -> cv.Dataset:
     right = rng.random(len(together)) < accuracy
     column = np.where(said & (together == right), 2, -1).astype(np.int16)
     votes = np.concatenate([data.votes, column[:, None]], axis=1)
-    return data.with_sources((*data.sources, "link-phrase"), votes, ("abstain",) * 4)
+    return data.with_sources((*data.sources, "link-phrase"), votes, ("outside",) * 4)
 
 
 def phrases() -> cv.Dataset:
@@ -45,15 +45,18 @@ def test_links_join_what_a_tagger_began() -> None:
 
 
 def test_it_learns_how_good_links_are() -> None:
-    good, bad = (LinkedHMM(links=10).fit(linked(accuracy)).fitted.params["accuracy"][0] for accuracy in (0.98, 0.6))
+    good, bad = (
+        LinkedHMM(link_prior_votes=10).fit(linked(accuracy)).fitted.params["link_accuracy"][0]
+        for accuracy in (0.98, 0.6)
+    )
     assert good > bad + 0.05
 
 
 def test_without_links_it_is_the_plain_model() -> None:
     data, _ = drawn(3)
-    plain = cv.get_model("hmm")(steps=200, tolerance=1e-9).fit(data).predict(data)
+    plain = cv.get_model("hmm")(max_iter=200, tol=1e-9).fit(data).predict(data)
     with pytest.warns(cv.ConvenerWarning, match="links any tokens"):
-        linked = LinkedHMM(steps=200, tolerance=1e-9).fit(data).predict(data)
+        linked = LinkedHMM(max_iter=200, tol=1e-9).fit(data).predict(data)
     assert np.mean(plain.labels == linked.labels) > 0.99
 
 
@@ -77,12 +80,12 @@ def test_only_links_is_an_error() -> None:
 
 def test_another_prefix_may_mark_links() -> None:
     data = linked(0.95)
-    renamed = data.with_sources((*data.sources[:3], "chunk"), data.votes, data.silence)
-    labels = LinkedHMM(prefix="chunk").fit(renamed).predict(renamed)
+    renamed = data.with_sources((*data.sources[:3], "chunk"), data.votes, data.unmarked)
+    labels = LinkedHMM(link_prefix="chunk").fit(renamed).predict(renamed)
     assert labels.tags() == LinkedHMM().fit(data).predict(data).tags()
 
 
-@pytest.mark.parametrize(("setting", "value"), [("accuracy", 0.3), ("links", 0.0)])
+@pytest.mark.parametrize(("setting", "value"), [("link_accuracy", 0.3), ("link_prior_votes", 0.0)])
 def test_settings_out_of_range_are_refused(setting: str, value: float) -> None:
     with pytest.raises(cv.ConfigError, match=setting):
         LinkedHMM(**{setting: value})

@@ -30,14 +30,14 @@ def one_coin(tokens: int, seed: int, accuracy: np.ndarray = ACCURACY, speaks: fl
         offsets=np.arange(tokens + 1),
         sources=tuple(f"s{k}" for k in range(len(accuracy))),
         votes=votes.astype(np.int16),
-        silence=("abstain",) * len(accuracy),
+        unmarked=("outside",) * len(accuracy),
         gold=np.maximum(2 * truth - 1, 0).astype(np.int16),
     )
 
 
 def accuracies(model: cv.LabelModel) -> np.ndarray:
     params = model.fitted.params
-    return params["right"] / (params["right"] + params["wrong"])
+    return params["correct"] / (params["correct"] + params["incorrect"])
 
 
 def by_moments(data: cv.Dataset, classes: int) -> np.ndarray:
@@ -59,13 +59,13 @@ def right(model: cv.LabelModel, data: cv.Dataset) -> float:
 
 
 def test_known_accuracies_are_recovered() -> None:
-    model = Snorkel(strength=1.0).fit(one_coin(20_000, seed=1))
+    model = Snorkel(prior_votes=1.0).fit(one_coin(20_000, seed=1))
     np.testing.assert_allclose(accuracies(model), ACCURACY, atol=0.02)
 
 
 def test_three_sources_agree_with_the_closed_form() -> None:
     data = one_coin(40_000, seed=2, accuracy=ACCURACY[:3], speaks=0.9)
-    model = Snorkel(strength=1.0, steps=500, tolerance=1e-9).fit(data)
+    model = Snorkel(prior_votes=1.0, max_iter=500, tol=1e-9).fit(data)
     np.testing.assert_allclose(accuracies(model), by_moments(data, 4), atol=0.02)
 
 
@@ -100,7 +100,7 @@ def test_the_objective_never_falls(monkeypatch: pytest.MonkeyPatch, scheme: str,
         return found, trace
 
     monkeypatch.setattr(snorkel, "run_em", watched)
-    Snorkel(scheme=scheme, balance=balance, tolerance=0.0).fit(one_coin(300, seed=5))
+    Snorkel(scheme=scheme, class_balance=balance, tol=0.0).fit(one_coin(300, seed=5))
     assert np.diff(traces[0].objective).min() > -1e-9
 
 
@@ -116,8 +116,8 @@ def test_where_one_type_is_voted_it_wins() -> None:
     rng = np.random.default_rng(7)
     data = one_coin(2000, seed=7)
     votes = np.where(rng.random(data.votes.shape) < 0.3, np.maximum(data.votes, 0), 0)
-    quiet = data.with_sources(data.sources, votes.astype(np.int16), ("O",) * 5)
-    labels = Snorkel().fit(quiet).predict(quiet).labels
+    marks_only = data.with_sources(data.sources, votes.astype(np.int16), ("abstain",) * 5)
+    labels = Snorkel().fit(marks_only).predict(marks_only).labels
     kinds = np.sort(votes, axis=1)
     alone = (kinds[:, -1] > 0) & (kinds[:, -1] == np.where(kinds > 0, kinds, 99).min(axis=1))
     assert (labels[alone] == kinds[alone, -1]).all()
@@ -127,7 +127,7 @@ def test_where_one_type_is_voted_it_wins() -> None:
 def test_a_source_worse_than_chance_does_not_count_against_what_it_says() -> None:
     data = one_coin(5000, seed=8, accuracy=np.array([0.9, 0.9, 0.9, 0.02]))
     model = Snorkel().fit(data)
-    only = data.with_sources(data.sources, np.where([[0, 0, 0, 1]], data.votes, -1).astype(np.int16), data.silence)
+    only = data.with_sources(data.sources, np.where([[0, 0, 0, 1]], data.votes, -1).astype(np.int16), data.unmarked)
     said = only.votes[:, 3]
     assert (model.predict(only).labels[said >= 0] == said[said >= 0]).all()
 
@@ -144,7 +144,7 @@ def test_hundreds_of_sources_that_hardly_ever_speak() -> None:
     data = one_coin(400, seed=9, accuracy=np.full(300, 0.8), speaks=0.02)
     mute = data.votes.copy()
     mute[:, ::10] = -1
-    data = data.with_sources(data.sources, mute, data.silence)
+    data = data.with_sources(data.sources, mute, data.unmarked)
     labels = Snorkel().fit(data).predict(data)
     assert labels.probabilities is not None
     assert np.isfinite(labels.probabilities).all()
@@ -173,12 +173,12 @@ def test_fitting_goes_on_from_what_was_counted() -> None:
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize(("name", "least"), [("LaptopReview", 73.27), ("NCBI-Disease", 78.44), ("BC5CDR", 83.45)])
 def test_figures_on_real_data(real_data: Path, name: str, least: float, seed: int) -> None:
-    corpus = cv.read(real_data / name)
+    corpus = cv.read_corpus(real_data / name)
     model = Snorkel(seed=seed).fit(corpus.train)
     assert round(100 * cv.evaluate(model.predict(corpus.test), corpus.test).f1, 2) >= least
 
 
-@pytest.mark.parametrize("settings", [{"accuracy": 1.0}, {"strength": 0}, {"steps": 0}, {"tolerance": -1}])
+@pytest.mark.parametrize("settings", [{"prior_accuracy": 1.0}, {"prior_votes": 0}, {"max_iter": 0}, {"tol": -1}])
 def test_settings_out_of_range_are_refused(settings: dict[str, float]) -> None:
     with pytest.raises(cv.ConfigError, match=next(iter(settings))):
         Snorkel(**settings)

@@ -78,15 +78,8 @@ class _DirichletSample(torch.autograd.Function):
         draws, probs, cell_offsets = ctx.saved
         grad_concentration = np.empty((len(grad), probs.shape[1]), probs.dtype)
         grad_row_sums = np.zeros((len(cell_offsets) - 1, probs.shape[1]), probs.dtype)
-        gamma_grad = log_gamma_grad(draws)
-        _backward(
-            grad.contiguous().numpy(),
-            probs,
-            gamma_grad,
-            cell_offsets,
-            grad_concentration,
-            grad_row_sums,
-        )
+        inputs = (grad.contiguous().numpy(), probs, log_gamma_grad(draws), cell_offsets)
+        _backward(*inputs, grad_concentration, grad_row_sums)
         return torch.from_numpy(grad_concentration), torch.from_numpy(grad_row_sums), None, None
 
 
@@ -128,13 +121,8 @@ def sample_gamma(concentrations: Array, generator: Generator | None) -> GammaDra
     uniform = torch.rand(len(small_index), generator=generator, dtype=boosted.dtype).numpy()
     shape = concentrations.shape
     log_powers = np.log1p(-uniform) / small_concentrations
-    return GammaDraws(
-        boosted.numpy().reshape(shape),
-        cube_roots.numpy().reshape(shape),
-        small_index,
-        small_concentrations,
-        log_powers,
-    )
+    normal = (boosted.numpy().reshape(shape), cube_roots.numpy().reshape(shape))
+    return GammaDraws(*normal, small_index, small_concentrations, log_powers)
 
 
 def log_gamma_draws(draws: GammaDraws) -> Array:

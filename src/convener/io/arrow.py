@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from convener.data.dataset import Dataset, Text
 from convener.data.issues import wrap_errors
-from convener.data.ragged import Array, StringArray, lengths_to_offsets, row_at
+from convener.data.ragged import Array, StringArray, lengths_to_offsets, locate
 from convener.data.tags import TagSet
 from convener.errors import DataError, require
+from convener.io.metadata import VERSION_1_COLUMNS
 
 VOTES_PREFIX = "votes:"
 """Prefix of the columns of votes; the name of the source follows."""
@@ -99,7 +100,7 @@ def flatten_lists(column: Any, column_name: str) -> tuple[NDArray[np.int64], Any
     values = compute.list_flatten(column)
     if values.null_count:
         index = int(np.flatnonzero(to_numpy(compute.is_null(values), bool))[0])
-        raise DataError(f"{column_name}: row {row_at(lengths_to_offsets(lengths), index)} contains a null")
+        raise DataError(f"{column_name}: row {locate(lengths_to_offsets(lengths), index)[0]} contains a null")
     return lengths, values
 
 
@@ -149,8 +150,8 @@ class HFTable:
     """Checked access to the columns of a table with one row per sentence; `where` names the table in messages."""
 
     def __init__(self, table: Any, where: str, features: Mapping[str, Any] | None = None) -> None:
-        self.table, self.where = table, where
-        self.names: list[str] = table.column_names
+        self.names: list[str] = [VERSION_1_COLUMNS.get(name, name) for name in table.column_names]
+        self.table, self.where = table.rename_columns(self.names), where
         self._features = features or _schema_features(table.schema)
         with wrap_errors(where, "Arrow table"):
             table.validate(full=True)
@@ -181,7 +182,7 @@ class HFTable:
 
     def row_location(self, token: int) -> str:
         """Return the table and the row of a token, for messages."""
-        return f"{self.where}: row {row_at(self.offsets, token)}"
+        return f"{self.where}: row {locate(self.offsets, token)[0]}"
 
     def token_values(self, name: str) -> Any:
         """Return the values of a list column, one per token."""
@@ -214,16 +215,16 @@ class HFTable:
 
     def text(self) -> Text:
         """Return the text of each row and the offsets of its tokens."""
-        offset_pairs = self.token_values("chars")
+        offset_pairs = self.token_values("token_offsets")
         token_offsets = np.zeros((0, 2), np.int32)
         if len(offset_pairs):
-            token_offsets = to_matrix(offset_pairs, 2, np.int32, f"{self.where}: chars")
+            token_offsets = to_matrix(offset_pairs, 2, np.int32, f"{self.where}: token_offsets")
         text = self.strings("text")
         doc_offsets = np.zeros(len(self.lengths), np.int64)
-        if "char_start" in self.names:
-            column = self._column("char_start")
+        if "doc_offset" in self.names:
+            column = self._column("doc_offset")
             if column.null_count or not import_pyarrow("pyarrow.types").is_integer(column.type):
-                raise DataError(f"{self.where}: char_start: expected whole numbers without nulls")
+                raise DataError(f"{self.where}: doc_offset: expected whole numbers without nulls")
             doc_offsets = to_numpy(column).astype(np.int64)
         return Text(text, token_offsets, doc_offsets)
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from convener.data.dataset import Dataset
 from convener.data.issues import Issues, error_location
 from convener.data.predictions import Predictions
-from convener.data.ragged import lengths_to_offsets, row_at
+from convener.data.ragged import lengths_to_offsets, locate
 from convener.data.schemes import ChunkPosition, from_bio, is_sentence_start, scheme_codes
 from convener.data.tags import ABSTAIN
 from convener.errors import DataError, FormatError
@@ -46,12 +46,12 @@ UNSUPPORTED_CHARACTERS = re.compile("[\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029\ud800-
 
 
 def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
-    """Read a CoNLL file: Predictions if it has a column `label`, else a Dataset."""
+    """Read a CoNLL file: Predictions if it has a column `prediction`, else a Dataset."""
     with path.open("rb") as file:
         layout = detect_layout(file, str(path), options)
         sources = select_sources(layout.sources, options, str(path))
         columns = [f"{SOURCE_PREFIX}{name}" for name in sources]
-        columns += [name for name in ("gold", "label") if name in layout.columns]
+        columns += [name for name in ("gold", "prediction") if name in layout.columns]
         tag_rows = TagRowIndex(
             [name.removeprefix(SOURCE_PREFIX) for name in columns],
             layout.metadata.select_types(options),
@@ -79,7 +79,7 @@ def _build(
 ) -> LabeledData:
     """Return the dataset or the predictions of all parsed lines."""
     metadata, tokens, ending_ids = layout.metadata, parser.tokens(), parser.ending_ids
-    tags = build_tag_set(metadata.select_types(options), tag_rows.types)
+    tags = build_tag_set(metadata.select_types(options), tag_rows.types, options.default_types)
     offsets = lengths_to_offsets(np.frombuffer(parser.lengths, np.int64))
     row_ids = np.array(parser.ending_rows, np.int32)[ending_ids]
     labels = np.empty((len(tag_rows.columns), len(tokens)), np.int16)
@@ -92,19 +92,18 @@ def _build(
         offsets=offsets,
         sources=sources,
         votes=np.ascontiguousarray(labels[: len(sources)].T),
-        silence=metadata.silences(sources, options),
+        unmarked=metadata.unmarked_by_source(sources, options),
         gold=labels_by_column.get("gold"),
         doc_ids=parser.doc_ids(),
     )
-    if "label" not in labels_by_column:
+    if "prediction" not in labels_by_column:
         return metadata.restore(data)
     has_scores = "score" in layout.columns
     predictions = Predictions(
         data=data,
-        labels=labels_by_column["label"],
-        span_scores=_scores(labels_by_column["label"], data, ending_ids, parser) if has_scores else None,
-        model=metadata.model or "",
-        settings=metadata.model_settings,
+        labels=labels_by_column["prediction"],
+        span_scores=_scores(labels_by_column["prediction"], data, ending_ids, parser) if has_scores else None,
+        **metadata.prediction_fields(),
     )
     return metadata.restore(predictions)
 
@@ -129,7 +128,7 @@ def write(content: LabeledData, path: Path, options: WriteOptions) -> None:
     columns = ["token", *(f"{SOURCE_PREFIX}{name}" for name in data.sources)]
     columns += ["gold"] if data.gold is not None else []
     if isinstance(content, Predictions):
-        columns += ["label"] if content.spans.score is None else ["label", "score"]
+        columns += ["prediction"] if content.spans.score is None else ["prediction", "score"]
     columns += ["_"] if len(columns) == 1 else []  # otherwise a token could look like a comment
     for name in data.tags.types:
         if UNSUPPORTED_CHARACTERS.search(name) or "\0" in name:
@@ -174,10 +173,9 @@ def _check_tokens(tokens: list[str], chunk: Dataset, first: int, where: str) -> 
     if "" not in tokens and not UNSUPPORTED_CHARACTERS.search("".join(tokens)):
         return
     index = next(position for position, token in enumerate(tokens) if not token or UNSUPPORTED_CHARACTERS.search(token))
-    sentence = row_at(chunk.offsets, index)
+    sentence, token = locate(chunk.offsets, index)
     raise FormatError(
-        f"{where}: sentence {first + sentence}: format 'conll' cannot store token "
-        f"{index - chunk.offsets[sentence]}, {tokens[index]!r}"
+        f"{where}: sentence {first + sentence}: format 'conll' cannot store token {token}, {tokens[index]!r}"
     )
 
 
@@ -188,15 +186,15 @@ def _tags(labels: NDArray[np.int16], chunk: Dataset, first: int, where: str, opt
         names = [*chunk.tags.names, ABSTAIN_TAG]
         return [names[label] for label in labels.tolist()]
     labels, _ = chunk.tags.repair(labels, chunk.offsets)
-    if scheme == "io" and not options.lossy:
+    if scheme == "io" and not options.allow_lossy:
         position, type_index = from_bio(labels)
         merged = (position[1:] == ChunkPosition.BEGIN) & (position[:-1] > 0) & (type_index[1:] == type_index[:-1])
         merged &= ~is_sentence_start(len(labels), chunk.offsets)[1:]
         if merged.any():
-            sentence = first + row_at(chunk.offsets, int(np.flatnonzero(merged)[0]) + 1)
+            sentence = first + locate(chunk.offsets, int(np.flatnonzero(merged)[0]) + 1)[0]
             raise FormatError(
                 f"{where}: sentence {sentence}: scheme 'io' would merge two adjacent spans; "
-                "choose another scheme or pass lossy=True"
+                "choose another scheme or pass allow_lossy=True"
             )
     codes, names = scheme_codes(labels, chunk.offsets, chunk.tags.types, scheme)
     names[ABSTAIN] = ABSTAIN_TAG

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from convener.data.dataset import Dataset
 from convener.data.issues import Issues
 from convener.data.predictions import Predictions
 from convener.data.schemes import parse_tag
-from convener.data.tokenize import TokenizedSentence, _split_by_rules
+from convener.data.tokenize import sentence_spans, word_spans
 from convener.errors import ConfigError, DataError, FormatError, require
 from convener.io.builder import DatasetBuilder
 from convener.io.formats import Format, LabeledData, ReadOptions, WriteOptions
@@ -28,6 +29,8 @@ SAMPLE_BYTES = 1 << 16
 """Number of bytes read to tell raw text from CoNLL columns."""
 _BLANK_LINES = re.compile(r"\n[ \t\r]*\n\s*")
 TextInput = str | Iterable[str] | Mapping[str, str]
+TokenizedSentence = tuple[int, int, NDArray[np.int32]]
+"""Start and end of a sentence in its text, and of its tokens in the sentence (T, 2)."""
 
 
 def tokenize(texts: TextInput, *, types: Sequence[str] = DEFAULT_TYPES, spacy_pipeline: str | None = None) -> Dataset:
@@ -81,8 +84,8 @@ def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
         blocks = [line for line in text.splitlines() if line.strip()]
     builder = DatasetBuilder(options, issues)
     texts_by_id = {f"{path.stem}-{number}": block for number, block in enumerate(blocks, start=1)}
-    _add_texts(builder, texts_by_id, spacy_pipeline=options.spacy)
-    return builder.build(types=options.types or DEFAULT_TYPES)
+    _add_texts(builder, texts_by_id, spacy_pipeline=options.spacy_pipeline)
+    return builder.build(types=options.types or options.default_types or DEFAULT_TYPES)
 
 
 def write(content: LabeledData, path: Path, options: WriteOptions) -> None:
@@ -107,6 +110,11 @@ def _add_texts(builder: DatasetBuilder, texts: Mapping[str, str], *, spacy_pipel
                 doc_id=name,
                 doc_offset=start,
             )
+
+
+def _split_by_rules(text: str) -> Iterator[TokenizedSentence]:
+    for start, end in sentence_spans(text):
+        yield start, end, word_spans(text[start:end])
 
 
 class _SpacySplitter:

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener import storage
-from convener.config import check_min, config_from_dict, config_to_dict
+from convener.config import Settings, check_min, config_from_dict, config_to_dict
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
 from convener.data.features import EncoderSpec, Standardizer
-from convener.data.predictions import USED_GOLD, LabelOutput, Predictions
+from convener.data.predictions import GOLD_USES, UPPER_BOUND, GoldUse, LabelOutput, Predictions
 from convener.data.ragged import RaggedArray
 from convener.data.tables import PERCENT, Table
 from convener.data.votes import VoteSelection, negative_sources
@@ -39,13 +39,14 @@ __all__ = [
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelConfig:
+class ModelConfig(Settings):
     """Settings of every model."""
 
     seed: int = 0
-    """Seeds all random numbers; at least 0."""
+    """Seed of all random numbers; at least 0."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_min(self, 0, "seed")
 
 
@@ -54,13 +55,12 @@ class FeatureConfig(ModelConfig):
     """Settings of every model that reads features."""
 
     encoder: str = AUTO
-    """Encoder for data without features: auto, hashing, minilm, mpnet, a folder, or a name on the Hugging Face Hub.
-    To change the settings of an encoder, encode the data first with `convener.encode`."""
+    """Encoder for data without features: auto (the best installed one), hashing, minilm, mpnet, a folder, or a name on
+    the Hugging Face Hub. To change the settings of an encoder, encode the data first with `convener.encode`."""
 
 
 RecallPrecision = tuple[NDArray[np.float64], NDArray[np.float64]]
 METRICS = ("recall", "precision", "F1")
-UPPER_BOUND = "an upper bound, not a weakly supervised result"
 
 
 class LabelModel(ABC):
@@ -72,6 +72,8 @@ class LabelModel(ABC):
     """
 
     Config: ClassVar[type[ModelConfig]] = ModelConfig
+    config: ModelConfig
+    """The settings; a subclass declares its own type."""
     name: ClassVar[str]
     summary: ClassVar[str]
     """One line for the list of models."""
@@ -94,7 +96,7 @@ class LabelModel(ABC):
         cls.name = (parts[0] if cls.__module__.startswith("convener.models.") else parts[-1]).replace("_", "-")
 
     def __init__(self, **settings: Any) -> None:
-        self.config: Any = config_from_dict(self.Config, settings, kind=f"setting of {self.name}")
+        self.config = config_from_dict(self.Config, settings, kind=f"setting of {self.name}")
         self._fitted: FittedState | None = None
 
     @abstractmethod
@@ -146,7 +148,7 @@ class LabelModel(ABC):
         full_train, types = train, train.fine_tags.types
         train = selection.apply(train)
         if valid is not None:
-            valid = match_fitted(valid, types, full_train.sources, full_train.silence, self.name)
+            valid = match_fitted(valid, types, full_train.sources, full_train.unmarked, self.name)
             valid = selection.apply(valid)
         train = self.encode(train)
         encoder_spec = None if train.features is None else train.features.encoder_spec
@@ -161,15 +163,24 @@ class LabelModel(ABC):
         self._fitted = FittedState(
             types,
             full_train.sources,
-            full_train.silence,
+            full_train.unmarked,
             selection,
             params,
             source_reliability([selection.expand(rate) for rate in rates], full_train, output.labels),
             diagnostics.for_sources(diagnostics.sources or selection.used_sources(full_train.sources)),
             encoder_spec if self.needs_features else None,
             standardizer,
+            self._gold_use(valid if use_valid_gold else None),
         )
         return self
+
+    def _gold_use(self, valid_with_gold: Dataset | None) -> GoldUse:
+        """Which gold labels this fit and earlier ones used."""
+        used_before: GoldUse = "none" if self._fitted is None else self._fitted.uses_gold
+        if self.supervised:
+            return "train"
+        used_now = self.uses_valid_gold and valid_with_gold is not None and valid_with_gold.gold is not None
+        return max("valid" if used_now else "none", used_before, key=GOLD_USES.index)
 
     def _select_votes(self, train: Dataset) -> VoteSelection:
         """The votes that the model uses; warns if some are dropped. A refit keeps the selection of the first fit."""
@@ -202,7 +213,8 @@ class LabelModel(ABC):
         """The data with features of this encoder, or of the one in the settings."""
         if not self.needs_features:
             return data
-        return ensure_features(data, self.config.encoder, encoder_spec, owner=self.name)
+        encoder = self.config.encoder if isinstance(self.config, FeatureConfig) else AUTO
+        return ensure_features(data, encoder, encoder_spec, owner=self.name)
 
     def predict(self, data: Dataset) -> Predictions:
         """Labels, probabilities and span scores for every sentence."""
@@ -217,7 +229,8 @@ class LabelModel(ABC):
             probabilities=output.probabilities,
             span_scores=output.span_scores,
             model=self.name,
-            settings=config_to_dict(self.config) | ({USED_GOLD: True} if self.supervised else {}),
+            settings=config_to_dict(self.config),
+            uses_gold=self.fitted.uses_gold,
         )
 
     def predict_proba(self, data: Dataset) -> RaggedArray:
@@ -288,7 +301,7 @@ class LabelModel(ABC):
 
     def _match(self, data: Dataset) -> Dataset:
         fitted = self.fitted
-        return match_fitted(data, fitted.types, fitted.sources, fitted.silence, self.name)
+        return match_fitted(data, fitted.types, fitted.sources, fitted.unmarked, self.name)
 
     def __repr__(self) -> str:
         state = "fitted" if self._fitted is not None else "not fitted"

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
 from convener.data.features import EncoderSpec, Standardizer
+from convener.data.predictions import GoldUse
 from convener.data.votes import VoteSelection
 from convener.errors import DataError, MismatchError
 from convener.evaluation.source_analysis import coarse_only_sources, source_f1
@@ -70,7 +71,7 @@ class FittedState:
 
     types: tuple[str, ...]
     sources: tuple[str, ...]
-    silence: tuple[str, ...]
+    unmarked: tuple[str, ...]
     selection: VoteSelection
     params: Any
     """Parameters returned by `_fit`; named arrays in most models."""
@@ -80,6 +81,8 @@ class FittedState:
     """The encoder of the features it was fitted on."""
     standardizer: Standardizer | None = None
     """Mean and scale of those features."""
+    uses_gold: GoldUse = "none"
+    """Which gold labels the fit used."""
 
     @property
     def used_sources(self) -> tuple[str, ...]:
@@ -91,10 +94,11 @@ class FittedState:
         metadata = {
             "types": list(self.types),
             "sources": list(self.sources),
-            "silence": list(self.silence),
-            "hearing": self.selection.to_json(),
+            "unmarked": list(self.unmarked),
+            "vote_selection": self.selection.to_json(),
+            "uses_gold": self.uses_gold,
             "diagnostics_sources": list(self.diagnostics.sources),
-            **({"encoding": self.encoder_spec.to_json()} if self.encoder_spec else {}),
+            **({"encoder": self.encoder_spec.to_json()} if self.encoder_spec else {}),
         }
         arrays = {
             "reliability.recall": self.reliability.recall,
@@ -102,7 +106,7 @@ class FittedState:
             "reliability.f1": self.reliability.f1,
         }
         if self.standardizer is not None:
-            arrays |= {f"scaling.{name}": a for name, a in self.standardizer._asdict().items()}
+            arrays |= {f"standardizer.{name}": a for name, a in self.standardizer._asdict().items()}
         return metadata, arrays | {f"diagnostics.{name}": a for name, a in self.diagnostics.to_arrays().items()}
 
     @classmethod
@@ -111,13 +115,14 @@ class FittedState:
         return cls(
             tuple(metadata["types"]),
             tuple(metadata["sources"]),
-            tuple(metadata["silence"]),
-            VoteSelection.from_json(metadata["hearing"]),
+            tuple(metadata["unmarked"]),
+            VoteSelection.from_json(metadata["vote_selection"]),
             params,
             Reliability(**select_prefix("reliability.", arrays)),
             Diagnostics.from_arrays(tuple(metadata["diagnostics_sources"]), select_prefix("diagnostics.", arrays)),
-            EncoderSpec.from_json(metadata["encoding"]) if "encoding" in metadata else None,
-            Standardizer(**select_prefix("scaling.", arrays)) if "encoding" in metadata else None,
+            EncoderSpec.from_json(metadata["encoder"]) if "encoder" in metadata else None,
+            Standardizer(**select_prefix("standardizer.", arrays)) if "encoder" in metadata else None,
+            metadata["uses_gold"],
         )
 
 
@@ -125,7 +130,7 @@ def match_fitted(
     data: Dataset,
     types: tuple[str, ...],
     sources: tuple[str, ...],
-    silence: tuple[str, ...],
+    unmarked: tuple[str, ...],
     model: str,
 ) -> Dataset:
     """The data with the types and sources that a model was fitted on, or an error that names what differs.
@@ -144,9 +149,9 @@ def match_fitted(
         raise MismatchError(f"{model} was fitted on types {', '.join(types)}: {error}") from None
     if data.sources != sources:
         data = data.select_sources(sources)
-    for name, expected, found in zip(sources, silence, data.silence, strict=True):
+    for name, expected, found in zip(sources, unmarked, data.unmarked, strict=True):
         if expected != found:
-            raise MismatchError(f"{model} was fitted with silence of {name} meaning {expected}; here it is {found}")
+            raise MismatchError(f"{model} was fitted with unmarked={expected} for source {name}; the data has {found}")
     return data
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from convener.config import init_with
 from convener.data.alignment import resolve_overlaps
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
@@ -29,7 +30,7 @@ class MajorityVoteConfig(ModelConfig):
     scheme: Literal["io", "bio", "span"] = "io"
     """io: vote by entity type at each token; runs of a type are spans. bio: vote by label at each token, then repaired.
     span: the union of all spans, longest first, then leftmost."""
-    ties: Literal["last", "first", "random"] | None = None
+    tie_break: Literal["last", "first", "random"] | None = None
     """Which type or label wins a tie: by default the last in order for tokens, the first for spans. "random" depends
     on seed, position and votes only, so that the labels of a sentence do not depend on other sentences."""
 
@@ -51,8 +52,13 @@ class MajorityVote(LabelModel):
     """
 
     Config = MajorityVoteConfig
+    config: MajorityVoteConfig
     keeps_duplicate_sources = True
     summary = "the label that most sources vote for: by type (IO), by label (BIO) or by span"
+
+    @init_with(MajorityVoteConfig)
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
 
     def _fit(
         self, train: Dataset, valid: Dataset | None, previous: Params | None, checkpoint_dir: Path | None
@@ -62,11 +68,11 @@ class MajorityVote(LabelModel):
 
     def _infer(self, params: Params, data: Dataset) -> LabelOutput:
         """Vote in the configured scheme."""
-        opinions, scheme = data.opinions(), self.config.scheme
+        informative, scheme = data.informative_votes(), self.config.scheme
         if scheme == "bio":
-            counts = voting.label_counts(data.votes, opinions, len(data.tags))
+            counts = voting.label_counts(data.votes, informative, len(data.tags))
         else:
-            counts = voting.type_counts(data.votes, opinions, len(data.tags.types))
+            counts = voting.type_counts(data.votes, informative, len(data.tags.types))
         vote_shares = _vote_shares(counts)
         if scheme == "span":
             labels = self._union_labels(data)
@@ -74,7 +80,7 @@ class MajorityVote(LabelModel):
         return labels_from_classes(self._winning_class(counts, data), vote_shares, data, scheme)
 
     def _winning_class(self, counts: NDArray[np.int32], data: Dataset) -> NDArray[np.int64]:
-        tie_break = self.config.ties or "last"
+        tie_break = self.config.tie_break or "last"
         if tie_break == "last":
             return voting.argmax_last(counts)
         if tie_break == "first":
@@ -86,9 +92,9 @@ class MajorityVote(LabelModel):
         """Labels of the union of all sources' spans, longest first."""
         spans = unique_spans([data.tags.spans(column, data.offsets) for column in data.votes.T], data.offsets)
         preference = spans.type.astype(np.int64)
-        if self.config.ties == "last":
+        if self.config.tie_break == "last":
             preference = -preference
-        elif self.config.ties == "random":
+        elif self.config.tie_break == "random":
             preference = voting.hash_ints(preference + spans.start * 64, self.config.seed)
         kept = voting.union_spans(spans.sentence, spans.start, spans.end, preference)
         return data.tags.labels(spans.take(kept), data.offsets)
@@ -100,7 +106,7 @@ def baseline_labels(data: Dataset, method: Literal["union", "majority"] | None =
     By default the union if every source marks only what it knows, because each of them misses most entities. If the
     precision of a source is known, spans of more precise sources take precedence, and votes are weighted by their odds.
     """
-    method = method or ("union" if set(data.silence) <= {"O"} else "majority")
+    method = method or ("union" if data.unmarked_is_abstain().all() else "majority")
     if method == "union":
         return union_labels(data)
     return _weighted_majority_labels(data) if any(data.prior_precision) else _majority_labels(data)
@@ -108,7 +114,7 @@ def baseline_labels(data: Dataset, method: Literal["union", "majority"] | None =
 
 def initial_labels(data: Dataset, method: Literal["union", "majority"] | None = None) -> NDArray[np.int16]:
     """Initial labels of other models: `baseline_labels`, with spans split where most sources begin one.  -> (N,)"""
-    counts = voting.label_counts(data.votes, data.opinions(), len(data.tags))
+    counts = voting.label_counts(data.votes, data.informative_votes(), len(data.tags))
     return voting.split_where_majority_begins(baseline_labels(data, method), counts)
 
 
@@ -132,7 +138,7 @@ def union_labels(data: Dataset) -> NDArray[np.int16]:
 
 def _support(spans: Spans, data: Dataset) -> NDArray[np.int64]:
     """Votes for each span's type on all of its tokens.  -> (S,)"""
-    counts = voting.type_counts(data.votes, data.opinions(), len(data.tags.types))
+    counts = voting.type_counts(data.votes, data.informative_votes(), len(data.tags.types))
     cumulative = np.concatenate([np.zeros_like(counts[:1]), np.cumsum(counts, axis=0, dtype=np.int64)])
     sentence_start, column = data.offsets[spans.sentence], spans.type.astype(np.int64) + 1
     support: NDArray[np.int64] = (
@@ -148,7 +154,7 @@ def _majority_labels(data: Dataset) -> NDArray[np.int16]:
 def _weighted_majority_labels(data: Dataset) -> NDArray[np.int16]:
     """Majority vote by type, with votes weighted by the odds that they are correct."""
     weights = voting.odds(data.prior_precision_or(DEFAULT_PRECISION))
-    counts = voting.weighted_counts((data.votes + 1) // 2, data.opinions(), weights, len(data.tags.types) + 1)
+    counts = voting.weighted_counts((data.votes + 1) // 2, data.informative_votes(), weights, len(data.tags.types) + 1)
     return voting.type_runs_to_bio(voting.argmax_last(counts), data.offsets)
 
 

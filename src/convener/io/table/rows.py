@@ -13,19 +13,19 @@ from numpy.typing import NDArray
 from convener.data.alignment import misordered_tokens
 from convener.data.dataset import Text
 from convener.data.issues import Issues, error_location
-from convener.data.ragged import StringArray, lengths_to_offsets, row_at
+from convener.data.ragged import StringArray, lengths_to_offsets, locate
 from convener.data.tokenize import find_token_offsets, word_spans
 from convener.errors import DataError
 from convener.io.metadata import Metadata
 
 REQUIRED = ("doc_id", "source", "start", "end", "label")
-OPTIONAL = ("sentence", "text", "tokens", "chars", "char_start", "probabilities", "score")
+OPTIONAL = ("sentence", "text", "tokens", "token_offsets", "doc_offset", "probabilities", "score")
 EMPTY_CELL = np.iinfo(np.int64).min
 """Value of an empty cell among the offsets."""
-GOLD, PREDICTIONS = "gold", "labels"
-"""Sources that contain gold labels and predictions."""
-LIST_COLUMNS = {"tokens": "tokens", "chars": "token_offsets", "probabilities": "probabilities"}
-"""Columns of lists, and the fields of `TextUnits` they fill."""
+GOLD, PREDICTIONS, VERSION_1_PREDICTIONS = "gold", "predictions", "labels"
+"""Sources that contain gold labels and predictions, and predictions in files of version 1."""
+LIST_COLUMNS = ("tokens", "token_offsets", "probabilities")
+"""Columns of lists; fields of `TextUnits` with the same names."""
 
 
 def check_columns(names: list[str], where: str, issues: Issues) -> None:
@@ -173,7 +173,7 @@ def tokenize_units(units: TextUnits, metadata: Metadata | None) -> tuple[StringA
         return tokens, offsets, Text(text, token_offsets, doc_offsets)
     tokens, offsets = _tokens_from_table(units, text.lengths == 0)
     aligned_text = Text(text, _token_offsets(units, tokens, offsets, text), doc_offsets)
-    if metadata is None or metadata.extra.get("offsets") != "tokens":
+    if metadata is None or metadata.extra.get("span_unit") != "token":
         _check_order(units, aligned_text, offsets)
     return tokens, offsets, aligned_text
 
@@ -218,7 +218,7 @@ def _token_offsets(
     """Return start and end of each token: as given, else by searching the tokens in the text.  -> (N, 2)"""
     if units.token_offsets is not None:
         mismatched = np.maximum(units.token_offsets.lengths, 0) != np.diff(offsets)
-        units.raise_if_any(mismatched, "needs [start, end] in 'chars' for each of its tokens")
+        units.raise_if_any(mismatched, "needs [start, end] in 'token_offsets' for each of its tokens")
         table_offsets: NDArray[np.int32] = units.token_offsets.values
         return table_offsets
     words, located = tokens.to_list(), [np.zeros((0, 2), np.int32)]
@@ -232,10 +232,8 @@ def _check_order(units: TextUnits, text: Text, offsets: NDArray[np.int64]) -> No
     """Raise DataError for a token that is empty, overlaps the previous one, or is outside the text."""
     misordered = misordered_tokens(text, offsets)
     if misordered.any():
-        token = int(np.flatnonzero(misordered)[0])
-        unit = row_at(offsets, token)
-        start, end = text.token_offsets[token].tolist()
-        raise DataError(
-            f"{units.describe(unit)}: token {token - offsets[unit]} at {start}-{end} is empty, "
-            "outside the text, or overlaps the previous token"
-        )
+        index = int(np.flatnonzero(misordered)[0])
+        unit, token = locate(offsets, index)
+        start, end = text.token_offsets[index].tolist()
+        problem = "is empty, outside the text, or overlaps the previous token"
+        raise DataError(f"{units.describe(unit)}: token {token} at {start}-{end} {problem}")

@@ -17,7 +17,7 @@ from convener.config import check_min
 from convener.errors import ConfigError, ConvenerWarning, DataError, require
 from convener.storage import atomic_write, compute_digest
 
-RESPONSES_DIR = "answers"
+RESPONSES_DIR = "llm_responses"
 VERSION = "1"
 BASE_URL_ENV = "OPENAI_BASE_URL"
 PLACEHOLDER_KEY = "none"
