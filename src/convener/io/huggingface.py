@@ -2,7 +2,8 @@
 
 Columns are `tokens`, `ner_tags` (gold or predicted labels), `votes:NAME` for each source (-1 = abstain), and where
 known `soft_labels`, `scores`, `text`, `token_offsets`, `doc_offset`, `doc_id`. Metadata is stored in `convener.json`,
-a file that `datasets` ignores. External data needs `tokens` and `ner_tags` (or `tags`, `labels`), as class labels or strings.
+a file that `datasets` ignores. External data needs `tokens` and `ner_tags` (or `tags`, `labels`), as class labels or
+strings.
 """
 
 from __future__ import annotations
