@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener.data import validation
-from convener.data.ragged import concat_ranges
+from convener.data.ragged import concat_ranges, locate
 from convener.data.schemes import RepairPolicy, Scheme, from_bio, parse_tag, scheme_codes, to_bio
 from convener.data.spans import Spans
 from convener.errors import DataError, unknown_name_message
@@ -136,9 +136,8 @@ class TagSet:
         labels[start] = 2 * spans.type + 1
         if len(positions) != np.count_nonzero(labels):
             overlapping = np.bincount(positions, minlength=len(labels)) > 1
-            token = int(np.flatnonzero(overlapping)[0])
-            sentence = int(np.searchsorted(sentence_offsets, token, side="right") - 1)
-            raise DataError(f"sentence {sentence}: spans overlap at token {token - sentence_offsets[sentence]}")
+            sentence, position = locate(sentence_offsets, int(np.flatnonzero(overlapping)[0]))
+            raise DataError(f"sentence {sentence}: spans overlap at token {position}")
         return labels
 
     def repair(

@@ -71,16 +71,8 @@ def log_evidence(votes: SparseVotes, log_emission: Array, *, dtype: type = np.fl
         first, last = int(chunk_offsets[start]), int(chunk_offsets[end])
         _sum_evidence(votes.offsets, votes.source, votes.vote, first, last, delta, default_sum, out)
         if any_impossible:
-            _mark_impossible(
-                votes.offsets,
-                votes.source,
-                votes.vote,
-                first,
-                last,
-                impossible_delta,
-                default_impossible,
-                out,
-            )
+            exceptions = (votes.offsets, votes.source, votes.vote)
+            _mark_impossible(*exceptions, first, last, impossible_delta, default_impossible, out)
 
     for _ in map_blocks(run_block, chunk_offsets, num_labels, num_threads):
         pass
@@ -131,13 +123,14 @@ def vote_shares(votes: NDArray[np.int16], num_classes: int, weights: NDArray[np.
 
 
 def class_posterior(
-    votes: SparseVotes, log_confusion: NDArray[np.float64], log_prior: NDArray[np.float64]
+    votes: SparseVotes, log_confusion: NDArray[np.float64], log_prior: NDArray[np.float64], *, num_threads: int = 1
 ) -> tuple[NDArray[np.float64], float]:
     """Posterior of each class at each token, and the log-likelihood of all votes.
 
     log_confusion (K, C, C) [source, true class, vote], log_prior (C,) -> (N, C), log p(votes)
     """
-    joint: NDArray[np.float64] = log_evidence(votes, log_confusion, dtype=np.float64) + log_prior
+    evidence: NDArray[np.float64] = log_evidence(votes, log_confusion, dtype=np.float64, num_threads=num_threads)
+    joint = evidence + log_prior
     top = joint.max(axis=1, keepdims=True)
     joint = np.exp(joint - top)
     total = joint.sum(axis=1, keepdims=True)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener.data.alignment import longest_first, resolve_overlaps
+from convener.data.schemes import is_sentence_start
 
 
 def type_counts(votes: NDArray[np.int16], informative: NDArray[np.bool_], num_types: int) -> NDArray[np.int32]:
@@ -86,9 +87,8 @@ def hash_ints(numbers: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
 
 def type_runs_to_bio(type_index: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np.int16]:
     """BIO labels whose spans are the maximal runs of one type.  type_index (N,), 0 = O -> (N,)"""
-    continues = np.zeros(len(type_index), bool)
-    continues[1:] = type_index[1:] == type_index[:-1]
-    continues[offsets[:-1][offsets[:-1] < len(type_index)]] = False
+    continues = ~is_sentence_start(len(type_index), offsets)
+    continues[1:] &= type_index[1:] == type_index[:-1]
     return np.where(type_index == 0, 0, 2 * type_index - 1 + continues).astype(np.int16)
 
 

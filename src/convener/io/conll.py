@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from convener.data.dataset import Dataset
 from convener.data.issues import Issues, error_location
 from convener.data.predictions import Predictions
-from convener.data.ragged import lengths_to_offsets, row_at
+from convener.data.ragged import lengths_to_offsets, locate
 from convener.data.schemes import ChunkPosition, from_bio, is_sentence_start, scheme_codes
 from convener.data.tags import ABSTAIN
 from convener.errors import DataError, FormatError
@@ -173,10 +173,9 @@ def _check_tokens(tokens: list[str], chunk: Dataset, first: int, where: str) -> 
     if "" not in tokens and not UNSUPPORTED_CHARACTERS.search("".join(tokens)):
         return
     index = next(position for position, token in enumerate(tokens) if not token or UNSUPPORTED_CHARACTERS.search(token))
-    sentence = row_at(chunk.offsets, index)
+    sentence, token = locate(chunk.offsets, index)
     raise FormatError(
-        f"{where}: sentence {first + sentence}: format 'conll' cannot store token "
-        f"{index - chunk.offsets[sentence]}, {tokens[index]!r}"
+        f"{where}: sentence {first + sentence}: format 'conll' cannot store token {token}, {tokens[index]!r}"
     )
 
 
@@ -192,7 +191,7 @@ def _tags(labels: NDArray[np.int16], chunk: Dataset, first: int, where: str, opt
         merged = (position[1:] == ChunkPosition.BEGIN) & (position[:-1] > 0) & (type_index[1:] == type_index[:-1])
         merged &= ~is_sentence_start(len(labels), chunk.offsets)[1:]
         if merged.any():
-            sentence = first + row_at(chunk.offsets, int(np.flatnonzero(merged)[0]) + 1)
+            sentence = first + locate(chunk.offsets, int(np.flatnonzero(merged)[0]) + 1)[0]
             raise FormatError(
                 f"{where}: sentence {sentence}: scheme 'io' would merge two adjacent spans; "
                 "choose another scheme or pass allow_lossy=True"

@@ -16,7 +16,7 @@ from convener.data.coarse import CoarseSpec
 from convener.data.dataset import Dataset
 from convener.data.issues import Issues
 from convener.data.predictions import Predictions
-from convener.data.ragged import StringArray, row_at
+from convener.data.ragged import StringArray, locate
 from convener.data.schemes import REPAIR_POLICIES, SCHEMES, RepairPolicy, Scheme
 from convener.data.tags import ABSTAIN
 from convener.data.validation import UNMARKED, Unmarked
@@ -214,7 +214,7 @@ def check_unicode(data: Dataset) -> None:
         try:
             packed.data.tobytes().decode("utf-8")
         except UnicodeDecodeError as error:
-            index = row_at(packed.offsets, error.start)
+            index = locate(packed.offsets, error.start)[0]
             raise FormatError(
                 f"{kind} {index} is not valid Unicode ({packed[index]!r:.40}); npz can store it"
             ) from None

@@ -58,7 +58,35 @@ def write(content: LabeledData, path: Path, options: WriteOptions) -> None:
     """Write a folder that `datasets.load_from_disk` opens."""
     if path.suffix.lower() == ".parquet":
         raise FormatError(f"{path.name}: format 'huggingface' writes a folder; name it {path.stem}.hf")
-    _write_folder(content, path)
+    check_unicode(get_dataset(content))
+    metadata_json = Metadata.from_content(content).to_json()
+    pa, ipc = arrow.import_pyarrow(), arrow.import_pyarrow("pyarrow.ipc")
+    columns = list(_columns(content, 0, 0))
+    features = {name: feature for name, feature, _ in columns}
+    schema_metadata = json.dumps({"info": {"features": features}}).encode()
+    schema = pa.schema({name: values.type for name, _, values in columns})
+    schema = schema.with_metadata({b"huggingface": schema_metadata})
+    path.mkdir()
+    with (path / DATA_FILE).open("wb") as file, ipc.new_stream(file, schema) as stream:
+        for first, last in pairwise(_batch_bounds(get_dataset(content))):
+            arrays = [values for _, _, values in _columns(content, first, last)]
+            stream.write_batch(pa.record_batch(arrays, schema=schema))
+    info = {"citation": "", "description": "", "features": features, "homepage": "", "license": ""}
+    state: dict[str, Any] = {
+        "_data_files": [{"filename": DATA_FILE}],
+        "_fingerprint": _fingerprint(path / DATA_FILE),
+        "_format_columns": None,
+        "_format_kwargs": {},
+        "_format_type": None,
+        "_output_all_columns": False,
+        "_split": None,
+    }
+    for name, text in (
+        (INFO_FILE, json.dumps(info, indent=2)),
+        (STATE_FILE, json.dumps(state, indent=2)),
+        (METADATA_FILE, metadata_json),
+    ):
+        (path / name).write_text(text + "\n", encoding="utf-8")
 
 
 def recognizes(path: Path) -> bool:
@@ -145,39 +173,6 @@ def _read_json_object(path: Path) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise DataError(f"{path}: expected a JSON object, got {short_repr(values)}")
     return values
-
-
-def _write_folder(content: LabeledData, path: Path) -> None:
-    """Write one Arrow stream and the JSON files that describe it."""
-    check_unicode(get_dataset(content))
-    metadata_json = Metadata.from_content(content).to_json()
-    pa, ipc = arrow.import_pyarrow(), arrow.import_pyarrow("pyarrow.ipc")
-    columns = list(_columns(content, 0, 0))
-    features = {name: feature for name, feature, _ in columns}
-    schema_metadata = json.dumps({"info": {"features": features}}).encode()
-    schema = pa.schema({name: values.type for name, _, values in columns})
-    schema = schema.with_metadata({b"huggingface": schema_metadata})
-    path.mkdir()
-    with (path / DATA_FILE).open("wb") as file, ipc.new_stream(file, schema) as stream:
-        for first, last in pairwise(_batch_bounds(get_dataset(content))):
-            arrays = [values for _, _, values in _columns(content, first, last)]
-            stream.write_batch(pa.record_batch(arrays, schema=schema))
-    info = {"citation": "", "description": "", "features": features, "homepage": "", "license": ""}
-    state: dict[str, Any] = {
-        "_data_files": [{"filename": DATA_FILE}],
-        "_fingerprint": _fingerprint(path / DATA_FILE),
-        "_format_columns": None,
-        "_format_kwargs": {},
-        "_format_type": None,
-        "_output_all_columns": False,
-        "_split": None,
-    }
-    for name, text in (
-        (INFO_FILE, json.dumps(info, indent=2)),
-        (STATE_FILE, json.dumps(state, indent=2)),
-        (METADATA_FILE, metadata_json),
-    ):
-        (path / name).write_text(text + "\n", encoding="utf-8")
 
 
 def _value_feature(dtype: str) -> dict[str, Any]:

@@ -17,23 +17,14 @@ from numpy.typing import NDArray
 from convener.data.alignment import misordered_tokens
 from convener.data.dataset import Dataset
 from convener.data.issues import Issues, error_location, short_repr
-from convener.data.ragged import row_at
+from convener.data.ragged import locate
 from convener.data.tokenize import find_token_offsets, word_spans
 from convener.errors import DataError, FormatError
-from convener.io.builder import GOLD, PREDICTIONS, DatasetBuilder
+from convener.io.builder import DISPLAY_NAMES, GOLD, DatasetBuilder
 from convener.io.formats import CAPABILITIES, Format, LabeledData, ReadOptions, WriteOptions, get_dataset
-from convener.io.json_records import (
-    AllOrNone,
-    ProbabilityBuilder,
-    RecordColumns,
-    SentenceSlice,
-    iter_records,
-    parse_spans,
-    parse_token_offsets,
-)
+from convener.io.json_records import RecordColumns, RecordReader, SentenceSlice, iter_records, parse_token_offsets
 from convener.io.json_stream import dump_json
 from convener.io.metadata import Metadata, build_tag_set, replace_dataset_fields, select_sources
-from convener.io.tag_columns import TagRepair, TagRowIndex
 from convener.storage import decode_line, parse_json
 
 VERSION_1_KEYS = {
@@ -97,20 +88,15 @@ def write(content: LabeledData, path: Path, options: WriteOptions) -> None:
             file.write(dump_json({**({} if number else metadata), **record}, where) + "\n")
 
 
-class _Reader:
+class _Reader(RecordReader):
     """Adds records to a dataset builder."""
 
     def __init__(self, path: Path, metadata: Any, options: ReadOptions, issues: Issues, where: str) -> None:
-        self._path, self._options, self._issues = path, options, issues
         self.is_native = isinstance(metadata, dict)
-        self._metadata = Metadata.from_dict(metadata, where) if self.is_native else Metadata()
-        self._types = self._metadata.select_types(options)
-        self._builder = DatasetBuilder(options, issues)
-        self._all_or_none, self._scores_all_or_none = AllOrNone(), AllOrNone()
+        metadata = Metadata.from_dict(metadata, where) if self.is_native else Metadata()
+        super().__init__(path, metadata, options, issues, DatasetBuilder(options, issues))
         self._gold_key: str | None = None
-        self._tag_rows, self._row_ids = TagRowIndex(["gold"], self._types), array("i")
         self._line_numbers = array("q")
-        self._probabilities = ProbabilityBuilder()
         for name in self._metadata.sources or ():
             if self._is_selected(name):
                 self._builder.source_spans(name)
@@ -121,9 +107,7 @@ class _Reader:
 
     def add(self, record: dict[str, Any], where: str) -> None:
         """Add one record."""
-        doc_id, doc_offset = record.get("doc_id"), record.get("doc_offset", 0)
-        if self._all_or_none("doc_id", doc_id is not None, where) and not isinstance(doc_id, str):
-            raise DataError(f"{where}: 'doc_id' must be a string, got {short_repr(doc_id)}")
+        doc_id, doc_offset = self._parse_doc_id(record, where), record.get("doc_offset", 0)
         if type(doc_offset) is not int or not 0 <= doc_offset < 2**63:
             raise DataError(f"{where}: 'doc_offset' must be a non-negative integer, got {short_repr(doc_offset)}")
         tokens, text, token_offsets = _parse_tokens(record, where)
@@ -142,21 +126,12 @@ class _Reader:
                 raise DataError(f"{where}: 'predictions' without a metadata record: is the first line missing?")
             self._add_external_gold(record, len(tokens), where)
             return
-        gold, predictions, probabilities = map(record.get, ("gold", "predictions", "probabilities"))
-        if self._all_or_none("gold", gold is not None, where):
-            self._add_spans(GOLD, "gold", gold, where)
-        if self._all_or_none("predictions", predictions is not None, where):
-            self._add_spans(PREDICTIONS, "predictions", predictions, where)
-        if self._all_or_none("probabilities", probabilities is not None, where):
-            self._probabilities.extend(probabilities, len(tokens), where)
+        if self._all_or_none("gold", record.get("gold") is not None, where):
+            self._add_spans(GOLD, record["gold"], where)
+        self._add_prediction("predictions", record, len(tokens), where)
 
-    def _add_spans(self, source: str, display_name: str, value: Any, where: str) -> None:
-        self._builder.source_spans(source)
-        rows = _spans_as_rows(value, where, display_name)
-        for start, end, entity_type, score in parse_spans(rows, where, display_name):
-            if source == PREDICTIONS:
-                self._scores_all_or_none("score", score == score, where)
-            self._builder.add_span(source, start, end, entity_type, score)
+    def _add_spans(self, source: str, value: object, where: str) -> None:
+        super()._add_spans(source, _spans_as_rows(value, where, DISPLAY_NAMES.get(source, source)), where)
 
     def _add_votes(self, votes: Any, where: str) -> None:
         votes = {} if votes is None else votes
@@ -170,7 +145,7 @@ class _Reader:
                     self._builder.source_spans(name).abstained_sentences.extend(range(num_previous))
         for name in filter(self._is_selected, self._source_names):
             if votes.get(name) is not None:
-                self._add_spans(name, name, votes[name], where)
+                self._add_spans(name, votes[name], where)
             elif name in votes or self._abstains_when_missing(name):
                 self._builder.abstain(name)
 
@@ -188,7 +163,7 @@ class _Reader:
             raise DataError(f"{where}: expected {self._gold_key!r}, as in earlier records, got {key!r}")
         value = record[key]
         if key not in TAG_KEYS:
-            self._add_spans(GOLD, "gold", value, where)
+            self._add_spans(GOLD, value, where)
             return
         if not isinstance(value, list) or len(value) != num_tokens:
             raise DataError(
@@ -198,37 +173,24 @@ class _Reader:
             if not isinstance(tag, str):
                 raise DataError(f"{where}: expected {key!r} to contain strings, got {short_repr(tag)}")
         with error_location(where):
-            self._row_ids.extend(map(self._tag_rows.__getitem__, value))
+            self._gold_row_ids.extend(map(self._gold_tag_rows.__getitem__, value))
 
     def build(self) -> LabeledData:
         """Return the dataset or the predictions of all records."""
-        metadata, where = self._metadata, str(self._path)
-        with error_location(where):
-            observed_types = {*self._builder.observed_types, *self._tag_rows.types}
+        observed_types = {*self._builder.observed_types, *self._gold_tag_rows.types}
+        with error_location(str(self._path)):
             types = build_tag_set(self._types, observed_types, self._options.default_types).types
         names = tuple(self._source_names)
-        select_sources(names, self._options, where)  # raises for unknown names
-        content = self._builder.build(
-            types=types,
-            sources=names,
-            metadata=metadata,
-            probabilities=self._probabilities.matrix(metadata, types, where),
-        )
+        select_sources(names, self._options, str(self._path))  # raises for unknown names
+        content = self._build(types, names)
         if self._gold_key not in TAG_KEYS:
             return content
-        return replace_dataset_fields(content, gold=self._gold_from_tags(get_dataset(content)))
 
-    def _gold_from_tags(self, data: Dataset) -> NDArray[np.int16]:
-        """Return the gold labels of records with tags.  -> (N,)"""
+        def location(sentence: int, token: int) -> str:
+            return f"{self._path}:{self._line_numbers[sentence]}: token {token}"
 
-        def where(token: int) -> str:
-            sentence = row_at(data.offsets, token)
-            line = f"{self._path}:{self._line_numbers[sentence]}"
-            return f"{line}: token {token - data.offsets[sentence]}"
-
-        row_ids = np.frombuffer(self._row_ids, np.int32)
-        repair = TagRepair(self._options.on_illegal, self._issues, detect_scheme=True)
-        return self._tag_rows.labels(0, row_ids, data.offsets, data.tags, where=where, repair=repair)
+        gold_tags = (self._gold_tag_rows, 0, self._gold_row_ids, get_dataset(content))
+        return replace_dataset_fields(content, gold=self._tag_labels(*gold_tags, location, detect_scheme=True))
 
 
 def _parse_tokens(record: dict[str, Any], where: str) -> tuple[list[str], str | None, NDArray[np.int32] | None]:
@@ -282,10 +244,9 @@ def _check_token_offsets(data: Dataset, where: str) -> None:
     """Raise FormatError for tokens that character offsets cannot distinguish."""
     misordered = np.zeros(0, bool) if data.text is None else misordered_tokens(data.text, data.offsets)
     if misordered.any():
-        token = int(np.flatnonzero(misordered)[0])
-        sentence = row_at(data.offsets, token)
+        sentence, token = locate(data.offsets, int(np.flatnonzero(misordered)[0]))
         raise FormatError(
-            f"{where}: sentence {sentence}: token {token - data.offsets[sentence]} is empty or overlaps its neighbour; "
+            f"{where}: sentence {sentence}: token {token} is empty or overlaps its neighbour; "
             "format 'jsonl' needs distinct character offsets; choose another format or pass allow_lossy=True"
         )
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from convener.data.dataset import Dataset
 from convener.data.issues import Issues, error_location, wrap_errors
 from convener.data.predictions import Predictions
-from convener.data.ragged import row_at
+from convener.data.ragged import locate
 from convener.data.tags import ABSTAIN
 from convener.errors import DataError, FormatError, require
 from convener.io.builder import GOLD, PREDICTIONS, DatasetBuilder
@@ -241,8 +241,7 @@ def _check_names(content: LabeledData) -> None:
     check_unicode(data)
     empty = np.flatnonzero(data.tokens.lengths == 0)
     if len(empty):
-        sentence = row_at(data.offsets, int(empty[0]))
-        token = int(empty[0] - data.offsets[sentence])
+        sentence, token = locate(data.offsets, int(empty[0]))
         raise FormatError(f"sentence {sentence}: token {token} is empty, which spaCy cannot store")
 
 
@@ -382,7 +381,7 @@ def _get_user_data(doc: Any) -> Mapping[str, Any]:
     user_data: Any = doc.user_data.get(USER_DATA_KEY)
     if not isinstance(user_data, dict):
         return {}
-    return {str(VERSION_1_KEYS.get(key, key)): value for key, value in user_data.items()}
+    return {VERSION_1_KEYS.get(str(key), str(key)): value for key, value in user_data.items()}
 
 
 FORMAT = Format(

@@ -124,7 +124,7 @@ def apply_lfs(
     cache         cache folder; True uses the default folder, False stores nothing on disk
     keep_sources  keep the sources of the data as well
 
-    Adjusted spans, dropped spans and failures are summarised in one warning;
+    Adjusted spans, dropped spans and failures are summarized in one warning;
     `apply_with_report` returns them in full.
 
     >>> from convener.lf import labeling_function

@@ -24,7 +24,7 @@ SpansOrNone = list[Span] | None
 PhraseLabels = dict[tuple[str, ...], str]
 """The label of each phrase of a document, by its tokens."""
 LINK_PREFIX = "link-"
-"""Name prefix of linking functions; the model `linked-hmm` recognises them by it."""
+"""Name prefix of linking functions; the model `linked-hmm` recognizes them by it."""
 
 
 def union(*functions: LabelingFunction, name: str, **settings: Unpack[LFSettings]) -> LabelingFunction:

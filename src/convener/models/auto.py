@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.config import check_min
+from convener.config import check_min, init_with
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
 from convener.data.votes import entity_votes
@@ -25,7 +25,7 @@ from convener.models.majority_vote import baseline_labels
 
 SPARSE_CHMM, BSC, MAJORITY_VOTE = "sparse-chmm", "bsc", "majority-vote"
 MIN_MARKED_TOKENS = 50
-"""With fewer marked tokens there is too little to learn from."""
+"""Minimum number of marked tokens from which a model is fitted; with fewer, majority vote is used."""
 MAX_UNSUPPORTED_RATIO = 1.0
 """Plausible models predict at most this many unsupported spans per span of the majority vote."""
 MIN_AGREEMENT = 0.8
@@ -41,12 +41,12 @@ REASONS = {
 class AutoConfig(FeatureConfig):
     """Settings of the selection."""
 
-    threads: int = 1
-    """Number of threads of the selected model; results do not depend on it."""
+    num_threads: int = 1
+    """Number of threads of the selected model, at least 1; results do not depend on it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_min(self, 1, "threads")
+        check_min(self, 1, "num_threads")
 
 
 class VoteSummary(NamedTuple):
@@ -80,7 +80,7 @@ class VoteSummary(NamedTuple):
 
 
 class AutoParams(NamedTuple):
-    """The selected model, its parameters, and the summary that the choice rests on."""
+    """The selected model, its parameters, and the statistics on which the choice is based."""
 
     model: str
     params: Params
@@ -108,10 +108,15 @@ class Auto(LabelModel):
     """
 
     Config = AutoConfig
+    config: AutoConfig
     summary = "selects one of the other models from the votes alone, and explains why"
     needs_features = True
     supports_coarse = True
     uses_valid_gold = True
+
+    @init_with(AutoConfig)
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
 
     def _fit(
         self, train: Dataset, valid: Dataset | None, previous: AutoParams | None, checkpoint_dir: Path | None
@@ -184,14 +189,14 @@ class Auto(LabelModel):
         return SPARSE_CHMM
 
     def _build_model(self, name: str, data: Dataset) -> LabelModel:
-        """The model of that name, configured for such data."""
+        """The model with this name, configured for this kind of data."""
         settings = {"seed": self.config.seed}
         if name == MAJORITY_VOTE:
             return get_model(name)(**settings, scheme="span" if data.unmarked_is_abstain().all() else "io")
-        return get_model(name)(**settings, threads=self.config.threads)
+        return get_model(name)(**settings, num_threads=self.config.num_threads)
 
     def _infer_with(self, name: str, params: Params, data: Dataset) -> LabelOutput:
-        """The output of the model of that name."""
+        """The output of the model with this name."""
         model = self._build_model(name, data)
         return model._infer(params, data if model.supports_coarse else data.without_coarse())
 

@@ -51,8 +51,7 @@ def source_reliability(
 ) -> Reliability:
     """Reliability from a model's recall and precision, and F1 against its labels.
 
-    A source has no precision for a type that it never votes for, and nothing is known of a source that only gives
-    coarse labels.
+    Precision is NaN for a type that the source never votes for; everything is NaN for a source with coarse labels only.
     """
     recall, precision = (np.where(coarse_only_sources(data)[:, None], np.nan, rate) for rate in rates)
     vote_counts = [
@@ -68,14 +67,14 @@ def source_reliability(
 
 @dataclass(frozen=True, eq=False)
 class FittedState:
-    """What a model was fitted on and what it learned."""
+    """The state of a fitted model: types, sources, selected votes, parameters, reliability, diagnostics."""
 
     types: tuple[str, ...]
     sources: tuple[str, ...]
     unmarked: tuple[str, ...]
     selection: VoteSelection
     params: Any
-    """What `_fit` learned: named arrays in most models."""
+    """Parameters returned by `_fit`; named arrays in most models."""
     reliability: Reliability
     diagnostics: Diagnostics
     encoder_spec: EncoderSpec | None = None

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from convener.config import init_with
 from convener.data.alignment import resolve_overlaps
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
@@ -19,7 +20,7 @@ from convener.models.em import labels_from_classes
 from convener.models.fitted import Params
 
 DEFAULT_PRECISION = 0.95
-"""Precision of a source whose own is not known, where that of others is."""
+"""Assumed precision of a source without a prior precision, if other sources have one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +30,7 @@ class MajorityVoteConfig(ModelConfig):
     scheme: Literal["io", "bio", "span"] = "io"
     """io: vote by entity type at each token; runs of a type are spans. bio: vote by label at each token, then repaired.
     span: the union of all spans, longest first, then leftmost."""
-    ties: Literal["last", "first", "random"] | None = None
+    tie_break: Literal["last", "first", "random"] | None = None
     """Which type or label wins a tie: by default the last in order for tokens, the first for spans. "random" depends
     on seed, position and votes only, so that the labels of a sentence do not depend on other sentences."""
 
@@ -37,10 +38,9 @@ class MajorityVoteConfig(ModelConfig):
 class MajorityVote(LabelModel):
     """The type or label that most sources vote for.
 
-    In the IO scheme every vote for an entity counts for its type, c(t, x) = number of sources
-    whose vote at t is B-x or I-x; y(t) = argmax_x c(t, x), O where nobody votes; maximal runs of
-    one type are spans. An unmarked token is a vote for O only if the source votes O where it marks nothing.
-    Probabilities are shares of the votes.
+    In the IO scheme a vote for B-x or I-x counts for type x: c(t, x) is the number of such votes at token t, and
+    y(t) = argmax_x c(t, x), or O if there are none. Maximal runs of one type are spans. An unmarked token is a vote
+    for O only if the source votes O where it marks nothing. Probabilities are shares of the votes.
 
     >>> data = Dataset.from_spans(
     ...     ["PER", "LOC"],
@@ -52,8 +52,13 @@ class MajorityVote(LabelModel):
     """
 
     Config = MajorityVoteConfig
+    config: MajorityVoteConfig
     keeps_duplicate_sources = True
-    summary = "what most sources say; in the IO scheme, in BIO, or by span"
+    summary = "the label that most sources vote for: by type (IO), by label (BIO) or by span"
+
+    @init_with(MajorityVoteConfig)
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
 
     def _fit(
         self, train: Dataset, valid: Dataset | None, previous: Params | None, checkpoint_dir: Path | None
@@ -75,7 +80,7 @@ class MajorityVote(LabelModel):
         return labels_from_classes(self._winning_class(counts, data), vote_shares, data, scheme)
 
     def _winning_class(self, counts: NDArray[np.int32], data: Dataset) -> NDArray[np.int64]:
-        tie_break = self.config.ties or "last"
+        tie_break = self.config.tie_break or "last"
         if tie_break == "last":
             return voting.argmax_last(counts)
         if tie_break == "first":
@@ -87,9 +92,9 @@ class MajorityVote(LabelModel):
         """Labels of the union of all sources' spans, longest first."""
         spans = unique_spans([data.tags.spans(column, data.offsets) for column in data.votes.T], data.offsets)
         preference = spans.type.astype(np.int64)
-        if self.config.ties == "last":
+        if self.config.tie_break == "last":
             preference = -preference
-        elif self.config.ties == "random":
+        elif self.config.tie_break == "random":
             preference = voting.hash_ints(preference + spans.start * 64, self.config.seed)
         kept = voting.union_spans(spans.sentence, spans.start, spans.end, preference)
         return data.tags.labels(spans.take(kept), data.offsets)
@@ -98,8 +103,8 @@ class MajorityVote(LabelModel):
 def baseline_labels(data: Dataset, method: Literal["union", "majority"] | None = None) -> NDArray[np.int16]:
     """Labels of a simple vote: the union of all spans, or majority vote by type.  -> (N,)
 
-    By default the union if every source marks only what it knows: each of them misses most. If the precision of a
-    source is known, spans of more precise sources take precedence, and votes are weighted by their odds.
+    By default the union if every source marks only what it knows, because each of them misses most entities. If the
+    precision of a source is known, spans of more precise sources take precedence, and votes are weighted by their odds.
     """
     method = method or ("union" if data.unmarked_is_abstain().all() else "majority")
     if method == "union":
@@ -116,7 +121,8 @@ def initial_labels(data: Dataset, method: Literal["union", "majority"] | None = 
 def union_labels(data: Dataset) -> NDArray[np.int16]:
     """Labels of the union of all sources' spans.
 
-    The most precise source first, then the longest span, the leftmost, and the type with the most votes.
+    Of overlapping spans the one of the most precise source is kept, then the longest, then the leftmost, then the one
+    whose type has the most votes.
     """
     spans_by_source = [data.tags.spans(column, data.offsets) for column in data.votes.T]
     rows = [np.stack([s.sentence, s.start, s.end, s.type], axis=1) for s in spans_by_source]
