@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # The venv is rebuilt only when its ingredients change.
 INGREDIENTS := pyproject.toml constraints.txt
 
-.PHONY: demo test quick lint types tests wheel check-versions bench bench-read bench-chain bench-hmm bench-crowd bench-step bench-encode bench-lf bench-paper bench-quality bench-report screenshots clean
+.PHONY: demo test quick lint types tests wheel check-versions api bench bench-read bench-chain bench-hmm bench-crowd bench-step bench-encode bench-lf bench-paper bench-quality bench-report screenshots clean
 
 demo: $(VENV)/installed
 	$(BIN)/convener demo
@@ -44,6 +44,10 @@ wheel: $(VENV)/installed-dev
 # Static checks of the other supported Python versions: mypy, ruff, wheels of all dependencies.
 check-versions: $(VENV)/installed-dev
 	$(BIN)/python tools/check_python_versions.py
+
+# The reference of all public names; a test checks that it is up to date.
+api: $(VENV)/installed-dev
+	$(BIN)/python tools/write_api_reference.py
 
 # Slow; results with date, seed, machine and versions go to benchmarks/results.
 SPEED_BENCHMARKS := bench-chain bench-step bench-hmm bench-read bench-encode bench-lf bench-report

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 from itertools import pairwise
+from textwrap import dedent
 from typing import Any
 
 
@@ -18,7 +19,7 @@ def field_docs(cls: type[Any]) -> dict[str, str]:
     """
     docs = dict.fromkeys(cls.__dataclass_fields__, "")
     for base in reversed(cls.__mro__[:-1]):
-        (definition,) = ast.parse(inspect.cleandoc(inspect.getsource(base))).body
+        (definition,) = ast.parse(dedent(inspect.getsource(base))).body
         statements = definition.body if isinstance(definition, ast.ClassDef) else []
         for statement, following in pairwise(statements):
             if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):

@@ -40,7 +40,7 @@ def train_tagger(
         bool | None,
         typer.Option("--soft-labels/--hard-labels", help="Train on label probabilities or on hard labels."),
     ] = None,
-    max_epochs: Annotated[int | None, typer.Option(help="Maximum number of epochs.")] = None,
+    max_epochs: Annotated[int | None, typer.Option(metavar="N", help="Maximum number of epochs.")] = None,
     seed: options.Seed = None,
     set_: options.Settings = None,
     split: Annotated[
