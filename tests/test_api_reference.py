@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import convener as cv
 from tools import write_api_reference
+
+import convener as cv
 
 
 def test_the_page_is_up_to_date() -> None:
@@ -30,11 +31,10 @@ second  <more>
 Then a [sentence].
 
 >>> 1 + 1
-2
-"""
+2"""
     assert write_api_reference._markdown(docstring).split("\n\n") == [
         "Return a\\*b.",
         "- `name`: what it is, over two lines\n- `second`: \\<more>",
         "Then a \\[sentence\\].",
-        "```pycon\n>>> 1 + 1\n2\n\n```",
+        "```pycon\n>>> 1 + 1\n2\n```",
     ]

@@ -48,7 +48,7 @@ def test_all_and_dir_list_the_names() -> None:
 
 
 @pytest.mark.parametrize("name", cv.__all__)
-def test_every_name_is_defined_where_the_table_says(name: str) -> None:
+def test_every_name_is_defined_in_the_module_of_the_table(name: str) -> None:
     value = getattr(cv, name)
     assert inspect.ismodule(value) == (cv._MODULES[name] == name)
     if inspect.isclass(value) or inspect.isfunction(value):

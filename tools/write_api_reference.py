@@ -23,8 +23,9 @@ from convener.cli.field_docs import field_docs
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "api.md"
 HEAD = """# API reference
-Every public name of `convener`, in the order of the steps of a workflow. The signatures and descriptions are those of `help()` in Python. The
-[quick start](quickstart.md) shows how the names work together; the [glossary](glossary.md) explains the terms.
+Every public name of `convener`, in the order of the steps of a workflow. The signatures and descriptions are those of
+`help()` in Python. The [quick start](quickstart.md) shows how the names work together; the [glossary](glossary.md)
+explains the terms.
 
 `tools/write_api_reference.py` writes this page; do not edit it.
 """
