@@ -39,7 +39,7 @@ def test_the_score_of_a_span_is_its_minimum_token_probability(labels: Prediction
 @given(predictions(probabilities=False))
 def test_without_probabilities_there_are_no_scores(labels: Predictions) -> None:
     assert labels.spans.score is None
-    with pytest.raises(DataError, match="expected predictions with probabilities"):
+    with pytest.raises(DataError, match="expected label probabilities"):
         labels.probabilities_by_sentence()
 
 

@@ -222,5 +222,5 @@ def test_entities_that_nobody_marks_are_warned_of() -> None:
         votes=votes.astype(np.int16),
         unmarked=("abstain",) * 3,
     )
-    with pytest.warns(cv.ConvenerWarning, match="do not trust this fit"):
+    with pytest.warns(cv.ConvenerWarning, match="the fit is probably wrong"):
         HMM().fit(data)

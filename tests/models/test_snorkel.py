@@ -134,7 +134,7 @@ def test_a_source_worse_than_chance_does_not_count_against_what_it_says() -> Non
 
 def test_sources_that_cannot_disagree_are_named() -> None:
     data = cv.Dataset.from_spans(["PER"], [["a", "b"]], {"x": [[(0, 1, "PER")]]})
-    with pytest.warns(cv.ConvenerWarning, match="every vote is for PER"):
+    with pytest.warns(cv.ConvenerWarning, match="all votes are for PER"):
         model = Snorkel().fit(data)
     assert model.predict(data).tags() == [["B-PER", "O"]]
 

@@ -100,7 +100,7 @@ def test_no_spans_and_no_probabilities() -> None:
     predicted = Predictions(data=data, labels=np.zeros(1, np.int16), probabilities=probs)
     assert span_probabilities(Spans.from_rows([]), predicted).tolist() == []
     assert span_probabilities(Spans.from_rows([(0, 0, 1, 0)]), predicted).tolist() == [0.0]
-    with pytest.raises(DataError, match="have no probabilities"):
+    with pytest.raises(DataError, match="expected label probabilities"):
         span_probabilities(Spans.from_rows([]), replace(predicted, probabilities=None))
 
 

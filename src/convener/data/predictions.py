@@ -120,11 +120,13 @@ class Predictions:
         flat = self.data.tags.decode(self.labels, self.data.offsets, scheme)
         return [flat[a:b] for a, b in pairwise(self.data.offsets.tolist())]
 
+    def require_probabilities(self) -> NDArray[np.float32]:
+        """Probabilities (N, L); an error if there are none."""
+        return LabelOutput(self.labels, self.probabilities).require_probabilities()
+
     def probabilities_by_sentence(self) -> RaggedArray:
         """Probabilities, one (T, L) view per sentence."""
-        if self.probabilities is None:
-            raise DataError("expected predictions with probabilities, found labels only")
-        return RaggedArray(self.probabilities, self.data.offsets)
+        return RaggedArray(self.require_probabilities(), self.data.offsets)
 
     def with_types(self, types: Sequence[str]) -> Predictions:
         """The same predictions over other entity types, which must include those in use."""

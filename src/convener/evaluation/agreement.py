@@ -24,6 +24,7 @@ from convener.data.dataset import Dataset
 from convener.data.spans import Spans
 from convener.data.tags import ABSTAIN
 from convener.evaluation.metrics import span_keys
+from convener.inference.counts import safe_divide
 
 NO_VOTE = -1
 """Vote type of a source without an informative vote at a token."""
@@ -129,18 +130,18 @@ class PairwiseSpanCounts:
     def span_f1(self) -> Matrix:
         """F1 of the spans of one source against those of another; NaN if both marked none."""
         span_counts = self.type_counts.sum(axis=2)
-        return _safe_divide((2 * self.same_type).astype(np.float64), span_counts + span_counts.T)
+        return safe_divide((2 * self.same_type).astype(np.float64), span_counts + span_counts.T)
 
     def kappa(self) -> Matrix:
         """Cohen's kappa; NaN if the expected agreement is 1."""
         span_counts = self.type_counts.sum(axis=2)
         neither = self.shared_units - span_counts - span_counts.T + self.both_marked
         total = self.shared_units.astype(np.float64)
-        observed = _safe_divide((self.same_type + neither).astype(np.float64), total)
+        observed = safe_divide((self.same_type + neither).astype(np.float64), total)
         by_type = np.einsum("ijt,jit->ij", self.type_counts.astype(np.float64), self.type_counts)
         by_none = (total - span_counts) * (total - span_counts.T)
-        expected = _safe_divide(by_type + by_none, total * total)
-        return _safe_divide(observed - expected, 1 - expected)
+        expected = safe_divide(by_type + by_none, total * total)
+        return safe_divide(observed - expected, 1 - expected)
 
 
 def pairwise_span_counts(span_units: SpanUnits) -> PairwiseSpanCounts:
@@ -189,10 +190,3 @@ def krippendorff_alpha(span_units: SpanUnits) -> float | None:
     pairable_raters = num_raters[pairable]
     observed = ((pairable_raters**2 - squares[pairable]) / (pairable_raters - 1)).sum()
     return float(1 - (total - 1) * observed / expected)
-
-
-def _safe_divide(numerator: Matrix, denominator: NDArray[np.float64] | NDArray[np.int64]) -> Matrix:
-    """Element-wise quotient; NaN where the denominator is 0."""
-    result = np.full(np.shape(numerator), np.nan)
-    np.divide(numerator, denominator, out=result, where=np.asarray(denominator) != 0)
-    return result

@@ -5,10 +5,19 @@ This module needs NumPy only.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from convener.data.schemes import is_sentence_start
+
+
+def safe_divide(numerator: NDArray[np.float64], denominator: NDArray[Any]) -> NDArray[np.float64]:
+    """Element-wise quotient; NaN where the denominator is 0."""
+    result = np.full(np.shape(numerator), np.nan)
+    np.divide(numerator, denominator, out=result, where=denominator != 0)
+    return result
 
 
 def type_probabilities(probabilities: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -68,7 +68,7 @@ class LabelingFunction:
     scope: Scope = "sentence"
     """Whether it receives single sentences or documents."""
     unmarked: Unmarked = "abstain"
-    """Meaning of a token that it does not mark: it tells little ("abstain") or is a vote for O ("outside");
+    """Meaning of a token that it does not mark: almost no information ("abstain") or a vote for O ("outside");
     see `Dataset.unmarked`."""
     on_overlap: OverlapPolicy = "longest"
     """Which of two overlapping spans is kept; the other is reported as an issue."""

@@ -89,7 +89,7 @@ class Alt(LabelModel):
 
     Config = AltConfig
     config: AltConfig
-    summary = "alternates a label model and a tagger, each trained on the other (ACL 2021)"
+    summary = "alternates between a label model and a tagger, each trained on the other's output (ACL 2021)"
     needs_features = True
     supports_coarse = True
     uses_valid_gold = True

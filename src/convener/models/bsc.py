@@ -151,21 +151,21 @@ class BSC(LabelModel):
     (its worker model "seq").
 
     >>> name, none = [(0, 2, "PER")], []
-    >>> said = {
+    >>> votes = {
     ...     "careful": [name, none] * 9,
     ...     "also careful": [name, none] * 9,
     ...     "short": [[(0, 1, "PER")], none] * 9,
     ...     "spammer": [none, [(2, 3, "PER")]] * 9,
     ... }
     >>> words = [["Ada", "Lovelace", "wrote"], ["It", "ran", "well"]] * 9
-    >>> data = Dataset.from_spans(["PER"], words, said, unmarked="outside")
+    >>> data = Dataset.from_spans(["PER"], words, votes, unmarked="outside")
     >>> BSC().fit(data).predict(data).tags()[:2]
     [['B-PER', 'I-PER', 'O'], ['O', 'O', 'O']]
     """
 
     Config = BSCConfig
     config: BSCConfig
-    summary = "Bayesian sequence combination: a chain, and sources that remember their last label"
+    summary = "Bayesian sequence combination: a vote depends on the true label and the source's last vote"
 
     @init_with(BSCConfig)
     def __init__(self, **settings: Any) -> None:

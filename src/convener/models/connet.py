@@ -139,7 +139,7 @@ class ConNet(StagedChainModel):
 
     Config = ConNetConfig
     config: ConNetConfig
-    summary = "one neural CRF seen through a matrix of each source, and attention (ACL 2020)"
+    summary = "a neural CRF with a matrix per source, and attention over the sources (ACL 2020)"
 
     @init_with(ConNetConfig)
     def __init__(self, **settings: Any) -> None:

@@ -76,7 +76,7 @@ class DawidSkene(LabelModel):
     algorithm. Journal of the Royal Statistical Society C 28(1), 20-28.
 
     >>> name, none = [(0, 1, "PER")], []
-    >>> said = {
+    >>> votes = {
     ...     "careful": [name, none, name, none] * 9,
     ...     "also careful": [name, none, name, none] * 8 + [none, none, name, none],
     ...     "fair": [name, none, none, none] * 9,
@@ -84,7 +84,7 @@ class DawidSkene(LabelModel):
     ...     "bored": [none, name, none, name] * 9,
     ... }
     >>> words = [["Ada"], ["wrote"], ["Grace"], ["ran"]] * 9
-    >>> data = Dataset.from_spans(["PER"], words, said, unmarked="outside")
+    >>> data = Dataset.from_spans(["PER"], words, votes, unmarked="outside")
     >>> DawidSkene().fit(data).predict(data).tags()[:4]
     [['B-PER'], ['O'], ['B-PER'], ['O']]
     """

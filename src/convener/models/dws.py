@@ -104,7 +104,7 @@ class DWS(StagedChainModel):
 
     Config = DWSConfig
     config: DWSConfig
-    summary = "a neural CRF over the truth, learned with the sources' emissions (ACL 2021)"
+    summary = "a neural CRF over the true labels, trained with the emissions of the sources (ACL 2021)"
 
     @init_with(DWSConfig)
     def __init__(self, **settings: Any) -> None:

@@ -198,8 +198,8 @@ class HMM(LabelModel):
         num_marked = np.logical_or.reduce(entity_votes(train), axis=1).sum()
         if params.label_counts[1:].sum() > MAX_ENTITY_RATIO * num_marked:
             warnings.warn(
-                f"{self.name}: {params.label_counts[1:].sum():.0f} tokens are taken for entities, but only "
-                f"{num_marked} are marked by any source; do not trust this fit (a larger prior_strength helps)",
+                f"{self.name}: the model labels {params.label_counts[1:].sum():.0f} tokens as entities, but sources "
+                f"mark only {num_marked}; the fit is probably wrong (a larger prior_strength helps)",
                 ConvenerWarning,
                 stacklevel=4,
             )

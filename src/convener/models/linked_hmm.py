@@ -129,7 +129,7 @@ class LinkedHMM(HMM):
         votes = sparsify_votes(tagging.votes)
         if not links.any():
             warnings.warn(
-                f"{self.name}: no source named {self.config.link_prefix}... links anything; the model equals hmm",
+                f"{self.name}: no source named {self.config.link_prefix}... links any tokens; the model equals hmm",
                 ConvenerWarning,
                 stacklevel=3,
             )

@@ -187,8 +187,8 @@ class Snorkel(LabelModel):
         if len(classes) == 1:
             names = ("O", *data.tags.types) if self.config.scheme == "io" else data.tags.names
             warnings.warn(
-                f"{self.name}: every vote is for {names[classes[0]]}, so no two sources ever "
-                "disagree; their accuracies are a guess",
+                f"{self.name}: all votes are for {names[classes[0]]}, so sources never "
+                "disagree and their accuracies cannot be estimated",
                 ConvenerWarning,
                 stacklevel=3,
             )

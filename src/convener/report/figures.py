@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Floats
 from convener.evaluation.calibration import Calibration
-from convener.inference.counts import transition_counts
+from convener.inference.counts import safe_divide, transition_counts
 from convener.report.run_summary import RunSummary
 
 Matrix = NDArray[np.float64]
@@ -239,15 +239,13 @@ def transitions(summary: RunSummary) -> list[Heatmap]:
         if labels is None:
             continue
         counts = transition_counts(labels, data.offsets, len(tags))
-        total = counts.sum(axis=1, keepdims=True)
-        values = np.divide(counts, total, out=np.full(counts.shape, np.nan), where=total > 0)
         heatmaps.append(
             Heatmap(
                 title=f"Transitions ({origin})",
                 caption="P(column label | previous row label).",
                 rows=tags.names,
                 columns=tags.names,
-                values=values,
+                values=safe_divide(counts, counts.sum(axis=1, keepdims=True)),
                 row_title="from",
                 column_title="to",
             )
@@ -294,13 +292,12 @@ def confusion(summary: RunSummary) -> Heatmap | None:
     if error_types is None:
         return None
     counts = error_types.confusion.astype(np.float64)
-    total = counts.sum(axis=1, keepdims=True)
     return Heatmap(
         title="Type confusion",
         caption="Share of the gold entities of a type by predicted type.",
         rows=(*error_types.types, "(spurious)"),
         columns=(*error_types.types, "(missed)"),
-        values=np.divide(counts, total, out=np.full(counts.shape, np.nan), where=total > 0),
+        values=safe_divide(counts, counts.sum(axis=1, keepdims=True)),
         row_title="gold",
         column_title="predicted",
     )
@@ -331,12 +328,8 @@ def _low_value_high(interval: tuple[float, float, float]) -> tuple[float, float,
 def nonempty_bins(calibration: Calibration) -> list[tuple[float, float, int]]:
     """Confidence, accuracy and count of every bin that is not empty."""
     nonempty = calibration.count > 0
-    columns = (
-        calibration.confidence[nonempty],
-        calibration.accuracy[nonempty],
-        calibration.count[nonempty],
-    )
-    return list(zip(*(column.tolist() for column in columns), strict=True))
+    columns = (calibration.confidence, calibration.accuracy, calibration.count)
+    return list(zip(*(column[nonempty].tolist() for column in columns), strict=True))
 
 
 def _count_emissions(data: Dataset, sources: Sequence[str], label_probs: Floats) -> Floats:
@@ -349,10 +342,7 @@ def _count_emissions(data: Dataset, sources: Sequence[str], label_probs: Floats)
         column = data.votes[:, data.source_index(name)]
         for vote in range(num_labels):
             counts[number, :, vote] = label_probs[column == vote].sum(axis=0)
-    total = counts.sum(axis=2, keepdims=True)
-    np.divide(counts, total, out=counts, where=total > 0)
-    counts[np.broadcast_to(total == 0, counts.shape)] = np.nan
-    return counts
+    return safe_divide(counts, counts.sum(axis=2, keepdims=True))
 
 
 def _emission_heatmap(title: str, matrix: Floats, data: Dataset) -> Heatmap:
@@ -374,7 +364,5 @@ def _merge_bio_labels(matrix: Floats) -> Floats:
     """Emission matrix by type: mean of the known B- and I- rows, sum of their columns.  (L, L) -> (1+E, 1+E)"""
     merged = np.concatenate([matrix[:, :1], matrix[:, 1::2] + matrix[:, 2::2]], axis=1)
     rows = np.stack([merged[1::2], merged[2::2]])
-    counts = np.count_nonzero(~np.isnan(rows), axis=0)
-    mean = np.full(counts.shape, np.nan)
-    np.divide(np.nansum(rows, axis=0), counts, out=mean, where=counts > 0)
+    mean = safe_divide(np.nansum(rows, axis=0), np.count_nonzero(~np.isnan(rows), axis=0))
     return np.concatenate([merged[:1], mean])

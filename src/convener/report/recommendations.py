@@ -18,12 +18,7 @@ from convener.data.dataset import Dataset
 from convener.data.predictions import Predictions
 from convener.data.spans import Spans
 from convener.evaluation.metrics import is_correct, span_keys
-from convener.report.source_quality import (
-    require_probabilities,
-    span_probabilities,
-    spans_by_source,
-    spans_without_votes,
-)
+from convener.report.source_quality import span_probabilities, spans_by_source, spans_without_votes
 
 MAX_EXAMPLES = 6
 MAX_SPANS = 50_000
@@ -124,7 +119,7 @@ class _SpanCounts:
     def from_probabilities(cls, predictions: Predictions) -> _SpanCounts:
         """Expected counts under the probabilities of the model."""
         correct = float(span_probabilities(predictions.spans, predictions).sum())
-        actual = float(require_probabilities(predictions)[:, 1::2].sum(dtype=np.float64))
+        actual = float(predictions.require_probabilities()[:, 1::2].sum(dtype=np.float64))
         return cls(correct, len(predictions.spans), actual)
 
     @classmethod
@@ -173,7 +168,7 @@ def _recommend_new_sources(
     gold: Spans | None,
 ) -> list[Recommendation]:
     """Gain of a new source by type: expected entities that neither a source nor the model marks."""
-    probabilities, types = require_probabilities(predictions), data.fine_tags.types
+    probabilities, types = predictions.require_probabilities(), data.fine_tags.types
     unvoted = ~(data.votes > 0).any(axis=1) & (predictions.labels == 0)
     unvoted_spans = predictions.spans.take(spans_without_votes(predictions.spans, data))
     result = []

@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from convener.data.dataset import Dataset
 from convener.data.predictions import Predictions
-from convener.data.ragged import concat_ranges
+from convener.data.ragged import concat_ranges, lengths_to_offsets
 from convener.data.spans import Spans
-from convener.errors import DataError
 from convener.evaluation.intervals import Interval
 from convener.evaluation.metrics import Score, is_correct, span_keys
 
@@ -37,13 +36,6 @@ def spans_by_source(data: Dataset) -> list[Spans]:
     return [fine.tags.spans(column, data.offsets, on_illegal="start") for column in fine.votes.T]
 
 
-def require_probabilities(predictions: Predictions) -> NDArray[np.float32]:
-    """Label probabilities; an error if the predictions have none.  -> (N, L)"""
-    if predictions.probabilities is None:
-        raise DataError("the predictions have no probabilities; predict with a label model")
-    return predictions.probabilities
-
-
 def span_probabilities(spans: Spans, predictions: Predictions) -> NDArray[np.float64]:
     """Probability that each span is correct in boundaries and type.  -> (S,)
 
@@ -56,14 +48,11 @@ def span_probabilities(spans: Spans, predictions: Predictions) -> NDArray[np.flo
     >>> span_probabilities(Spans.from_rows([(0, 0, 2, 0), (0, 0, 1, 0)]), predictions).round(2).tolist()
     [0.7, 0.3]
     """
-    probabilities, offsets = require_probabilities(predictions), predictions.data.offsets
-    starts, lengths = (
-        offsets[spans.sentence] + spans.start,
-        (spans.end - spans.start).astype(np.int64),
-    )
+    probabilities, offsets = predictions.require_probabilities(), predictions.data.offsets
+    starts, lengths = offsets[spans.sentence] + spans.start, (spans.end - spans.start).astype(np.int64)
     i_labels = 2 * spans.type.astype(np.int64) + 2
     labels = np.repeat(i_labels, lengths)
-    first = np.cumsum(lengths) - lengths
+    first = lengths_to_offsets(lengths)[:-1]
     labels[first] -= 1
     token_probs = probabilities[concat_ranges(starts, lengths), labels].astype(np.float64)
     min_probs = np.minimum.reduceat(token_probs, first) if len(spans) else np.zeros(0)
@@ -115,24 +104,15 @@ def estimate_sources(data: Dataset, predictions: Predictions) -> list[SourceEsti
             source_spans = spans.take(spans.type == type_id)
             predicted_spans = predictions.spans.take(predictions.spans.type == type_id)
             gold_spans = None if gold is None else gold.take(gold.type == type_id)
-            precision, recall, f1 = _estimate_metrics(
+            estimates = _estimate_metrics(
                 source_spans,
                 predicted_spans,
                 probabilities[spans.type == type_id],
                 expected_missed[type_id],
                 len(data),
             )
-            result.append(
-                SourceEstimate(
-                    name,
-                    fine.tags.types[type_id],
-                    len(source_spans),
-                    precision,
-                    recall,
-                    f1,
-                    _gold_score(source_spans, gold_spans),
-                )
-            )
+            counts = (name, fine.tags.types[type_id], len(source_spans))
+            result.append(SourceEstimate(*counts, *estimates, _gold_score(source_spans, gold_spans)))
     return result
 
 
@@ -153,10 +133,8 @@ def ratio_interval(
     total = float(denominators.sum())
     if not total:
         return Interval(0.0, 0.0, 1.0)
-    value, lower_value = (
-        float(numerators.sum()) / total,
-        (float(numerators.sum()) - expected_false) / (total + expected_missed),
-    )
+    value = float(numerators.sum()) / total
+    lower_value = (float(numerators.sum()) - expected_false) / (total + expected_missed)
     margin = Z_95 * float(np.sqrt(((numerators - value * denominators) ** 2).sum() + variance)) / total
     return Interval(value, max(0.0, lower_value - margin), min(1.0, value + margin))
 
@@ -174,32 +152,25 @@ def _estimate_metrics(
         np.bincount(spans.sentence, minlength=num_sentences).astype(np.float64)
         for spans in (source_spans.take(is_match), source_spans, predicted_spans)
     )
-    variance, expected_false = (
-        float((probabilities * (1 - probabilities)).sum()),
-        float((1 - probabilities)[is_match].sum()),
-    )
-    return (
-        ratio_interval(match_counts, source_counts, variance=variance, expected_false=expected_false),
-        ratio_interval(
-            match_counts,
-            predicted_counts,
-            variance=variance,
-            expected_false=expected_false,
-            expected_missed=expected_missed,
-        ),
-        ratio_interval(
-            2 * match_counts,
-            source_counts + predicted_counts,
-            variance=4 * variance,
-            expected_false=2 * expected_false,
-            expected_missed=expected_missed,
-        ),
-    )
+    variance = float((probabilities * (1 - probabilities)).sum())
+    expected_false = float((1 - probabilities)[is_match].sum())
+
+    def interval(factor: int, denominators: NDArray[np.float64], missed: float) -> Interval:
+        return ratio_interval(
+            factor * match_counts,
+            denominators,
+            variance=factor**2 * variance,
+            expected_false=factor * expected_false,
+            expected_missed=missed,
+        )
+
+    precision, recall = interval(1, source_counts, 0.0), interval(1, predicted_counts, expected_missed)
+    return precision, recall, interval(2, source_counts + predicted_counts, expected_missed)
 
 
 def _expected_missed(predictions: Predictions) -> NDArray[np.float64]:
     """Expected number of entities by type among tokens predicted as O.  -> (E,)"""
-    begin_probs = require_probabilities(predictions)[predictions.labels == 0, 1::2]
+    begin_probs = predictions.require_probabilities()[predictions.labels == 0, 1::2]
     expected: NDArray[np.float64] = begin_probs.sum(axis=0, dtype=np.float64)
     return expected
 
