@@ -14,7 +14,7 @@ from tests.models.kills import killed_at
 
 from .conftest import Command
 
-QUICK = ("--encoder", "hashing", "--epochs", 3)
+QUICK = ("--encoder", "hashing", "--max-epochs", 3)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def test_scores_are_shown_with_label_model_and_majority_vote(
 
 
 def test_scores_equal_those_of_evaluate(convener: Command, news: Path, voted: Path, tmp_path: Path) -> None:
-    arguments = (*QUICK, "--split", "test", "--hard", "--seed", 3, "--set", "crf=no", "--json")
+    arguments = (*QUICK, "--split", "test", "--hard", "--seed", 3, "--set", "use_crf=no", "--json")
     done = convener("train-tagger", voted, news, *arguments, "-o", tmp_path / "t").json
     assert done["targets"] == "hard"
     assert done["saw_gold"] is False
@@ -152,7 +152,7 @@ def test_an_interrupted_training_resumes(
 
 
 def test_a_spacy_pipeline(convener: Command, news: Path, voted: Path, tmp_path: Path) -> None:
-    arguments = ("train-tagger", voted, news, "--kind", "spacy", "--epochs", 1)
+    arguments = ("train-tagger", voted, news, "--kind", "spacy", "--max-epochs", 1)
     done = convener(*arguments, "-o", tmp_path / "t", "--json")
     assert done.code == 0, done.err
     assert done.json["targets"] == "hard"
@@ -167,7 +167,7 @@ def test_a_spacy_pipeline(convener: Command, news: Path, voted: Path, tmp_path: 
     ("arguments", "message"),
     [
         (("--kind", "frozne"), "did you mean 'frozen'"),
-        (("--set", "epoch=3"), "did you mean 'epochs'"),
+        (("--set", "epochs=3"), "did you mean 'max_epochs'"),
         (("--kind", "spacy", "--encoder", "minilm"), "no setting of spacy tagger 'encoder'"),
         (("--kind", "finetuned", "--encoder", "hashing"), "has no weights to train"),
     ],
