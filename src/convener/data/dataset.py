@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self, overload
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from convener.data import validation
 from convener.data.coarse import CoarseSpec, allowed_labels, fine_types, resolve_coarse_labels
@@ -178,6 +178,38 @@ class Dataset(SentenceIndexed):
             votes=np.stack(columns, axis=1) if columns else np.zeros((num_tokens, 0), np.int16),
             unmarked=(unmarked,) * len(votes),
             gold=None if gold is None else labels_from_lists(gold, tags, offsets),
+        )
+
+    @classmethod
+    def from_votes(
+        cls,
+        types: Sequence[str],
+        tokens: Sequence[Sequence[str]],
+        votes: ArrayLike,
+        *,
+        sources: Sequence[str] | None = None,
+        gold: ArrayLike | None = None,
+        unmarked: Unmarked = "outside",
+    ) -> Self:
+        """Build a dataset from a vote matrix (N, K) of BIO label ids; -1 is an abstention, 0 is O.
+
+        `sources` are by default numbered. `gold` (N,) has the same label ids. `unmarked` is the meaning of a 0 of every
+        source.
+
+        >>> Dataset.from_votes(["PER"], [["Ada", "wrote"]], [[1, -1], [0, 0]]).sources
+        ('source-0', 'source-1')
+        """
+        lengths = [len(words) for words in tokens]
+        matrix = np.asarray(votes, np.int16).reshape(sum(lengths), -1)
+        names = [f"source-{column}" for column in range(matrix.shape[1])] if sources is None else sources
+        return cls(
+            tags=TagSet(types),  # type: ignore[arg-type]
+            tokens=StringArray.from_list(word for words in tokens for word in words),
+            offsets=lengths_to_offsets(lengths),
+            sources=tuple(names),
+            votes=matrix,
+            unmarked=(unmarked,) * len(names),
+            gold=None if gold is None else np.asarray(gold, np.int16),
         )
 
     @overload

@@ -378,7 +378,7 @@ def _read_docs(path: Path) -> list[Any]:
 
 def _get_user_data(doc: Any) -> Mapping[str, Any]:
     """Return the values that convener stored in a document; empty for external documents."""
-    user_data = doc.user_data.get(USER_DATA_KEY)
+    user_data: Any = doc.user_data.get(USER_DATA_KEY)
     if not isinstance(user_data, dict):
         return {}
     return {VERSION_1_KEYS.get(str(key), str(key)): value for key, value in user_data.items()}
