@@ -153,7 +153,7 @@ def test_read_json_names_file_and_problem(tmp_path: Path) -> None:
         (None, "not a saved model"),
         (b"{", "not valid JSON"),
         (b"\xff", "not UTF-8 text"),
-        (b"[]", "expected a model of version 1, got list"),
+        (b"[]", "expected a model of version 2, got list"),
         (b'{"version": 9}', "expected a model of version 2, got 9"),
     ],
 )
