@@ -46,10 +46,10 @@ def runs(news: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Runs on the demo corpus: majority vote and HMM, with all sources and with some."""
     folder = tmp_path_factory.mktemp("runs")
     fitted(folder / "vote", news, "--model", "majority-vote")
-    fitted(folder / "hmm", news, "--model", "hmm", "--set", "steps=5")
+    fitted(folder / "hmm", news, "--model", "hmm", "--set", "max_iter=5")
     few = ("--source", "place_list,first_name", "--source", "acronym")
     fitted(folder / "few", news, "--model", "majority-vote", *few)
-    fitted(folder / "hmm-few", news, "--model", "hmm", "--set", "steps=5", *few)
+    fitted(folder / "hmm-few", news, "--model", "hmm", "--set", "max_iter=5", *few)
     return folder
 
 

@@ -44,7 +44,7 @@ def test_scores_are_shown_with_label_model_and_majority_vote(
 
 
 def test_scores_equal_those_of_evaluate(convener: Command, news: Path, voted: Path, tmp_path: Path) -> None:
-    arguments = (*QUICK, "--split", "test", "--hard-labels", "--seed", 3, "--set", "crf=no", "--json")
+    arguments = (*QUICK, "--split", "test", "--hard-labels", "--seed", 3, "--set", "use_crf=no", "--json")
     done = convener("train-tagger", voted, news, *arguments, "-o", tmp_path / "t").json
     assert done["targets"] == "hard"
     assert done["uses_gold"] == "none"
@@ -167,7 +167,7 @@ def test_a_spacy_pipeline(convener: Command, news: Path, voted: Path, tmp_path: 
     ("arguments", "message"),
     [
         (("--tagger", "frozne"), "did you mean 'frozen'"),
-        (("--set", "epoch=3"), "did you mean 'epochs'"),
+        (("--set", "epochs=3"), "did you mean 'max_epochs'"),
         (("--tagger", "spacy", "--encoder", "minilm"), "no setting of spacy tagger 'encoder'"),
         (("--tagger", "finetuned", "--encoder", "hashing"), "has no weights to train"),
     ],

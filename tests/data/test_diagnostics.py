@@ -47,7 +47,7 @@ def test_rows_of_added_sources_are_dropped() -> None:
 
 @pytest.mark.parametrize("name", ["hmm", "sparse-chmm", "chmm", "linked-hmm"])
 def test_emissions_of_chains_are_distributions(name: str, toy: cv.Dataset) -> None:
-    settings = {"encoder": "hashing", "epochs": 2} if "chmm" in name else {}
+    settings = {"encoder": "hashing", "max_epochs": 2} if "chmm" in name else {}
     seen = cv.get_model(name)(**settings).fit(toy).diagnostics()
     assert seen.sources == (toy.sources[:2] if name == "linked-hmm" else toy.sources)
     for emissions in (seen.initial_emission, seen.emission):
@@ -71,7 +71,7 @@ def test_a_saved_model_has_the_same_diagnostics(toy: cv.Dataset, tmp_path) -> No
 
 
 def test_every_stage_has_a_learning_curve(toy: cv.Dataset) -> None:
-    seen = cv.SparseCHMM(encoder="hashing", epochs=2).fit(toy).diagnostics()
+    seen = cv.SparseCHMM(encoder="hashing", max_epochs=2).fit(toy).diagnostics()
     assert [name.split()[0] for name in seen.learning_curves] == ["1", "2", "3", "4"]
     for points in seen.learning_curves.values():
         assert np.isnan(points[0, 0])

@@ -17,7 +17,7 @@ def test_options_win_over_the_file(tmp_path: Path) -> None:
     file = tmp_path / "run.toml"
     file.write_text('model = "majority-vote"\n[model_settings]\nscheme = "span"\nseed = 3\n')
     config = run.RunConfig.resolve(file, model_settings={"seed": "4"})
-    assert config.model_settings == {"seed": 4, "scheme": "span", "ties": None}
+    assert config.model_settings == {"seed": 4, "scheme": "span", "tie_break": None}
 
 
 def test_the_resolved_config_reads_back(tmp_path: Path) -> None:

@@ -45,11 +45,11 @@ NEUTRAL = {
 RETIRED = set(
     re.findall(
         r"\w+",
-        "accuracy balance base batch both clash clip context crf decay diagonal doubt edge emission_lr epochs expand "
-        "expansion_lr exponent false_votes finetune folds head_lr hear hidden initial_lr lang later_turn legal level links "
-        "lr naive partial pooled precision prefix pretraining prior published_wxor rest restarts root rounds same silence "
-        "smooth smoothing spelling start steepness steps strength thaw threads ties tolerance trust turn uniform_start "
-        "warmup window wxor",
+        "accuracy balance base batch both clash clip context crf decay diagonal doubt edge emission_lr epochs "
+        "expand expansion_lr exponent false_votes finetune folds head_lr hear hidden initial_lr lang "
+        "later_turn legal level links lr naive partial pooled precision prefix pretraining prior "
+        "published_wxor rest restarts root rounds same silence smooth smoothing spelling start steepness "
+        "steps strength thaw threads ties tolerance trust turn uniform_start warmup window wxor",
     )
 )
 """Names of settings in version 0.1."""

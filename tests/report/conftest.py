@@ -22,7 +22,7 @@ def vote(demo: cv.Corpus) -> RunSummary:
 @pytest.fixture(scope="session")
 def hmm(demo: cv.Corpus) -> RunSummary:
     """HMM on the train split, with gold labels."""
-    model = cv.get_model("hmm")(steps=8).fit(demo.train)
+    model = cv.get_model("hmm")(max_iter=8).fit(demo.train)
     return summarize_run(model, demo.train, title="hmm", run_info={"split": "train"})
 
 

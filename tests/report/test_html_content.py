@@ -250,7 +250,7 @@ def test_page_of_every_kind_of_data(kind: str, gold: bool, finds: str) -> None:
 
 def test_page_of_an_hmm_with_coarse_votes() -> None:
     data = cv.Dataset.concat([KINDS["coarse"]] * 10)
-    summary = summarize_run(cv.get_model("hmm")(steps=2).fit(data), data)
+    summary = summarize_run(cv.get_model("hmm")(max_iter=2).fit(data), data)
     found = page(summary)
     assert found.json("setup")["types"] == ["X", "Y", "ENT", "NOT-X"]
     assert {row[1] for row in estimate_table(summary).rows} == {"X"}

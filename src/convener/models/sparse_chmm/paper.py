@@ -86,7 +86,7 @@ BY_DATA: dict[PaperData, dict[str, Any]] = {
 }
 """The paper's table of hyper-parameters. `learning_rate` is that of stages 1 and 3, which are equal in the table; its
 reliability level follows from the number of types (`training.num_scores`). `score_window` is that of the authors'
-scripts, which average the validation scores of stage 1 on CoNLL and BC5CDR."""
+scripts: they average the validation scores of stage 1 over five epochs on CoNLL and BC5CDR."""
 
 
 def paper_settings(data: PaperData) -> dict[str, Any]:
