@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from convener.models import get_model as get_model
     from convener.models import list_models as list_models
     from convener.models import load_model as load_model
-    from convener.models.alt import Alt as Alt
+    from convener.models.alt import ALT as ALT
     from convener.models.auto import Auto as Auto
     from convener.models.base import LabelModel as LabelModel
     from convener.models.bert_ner import BertNER as BertNER
@@ -83,7 +83,7 @@ __version__ = version("convener")
 
 _MODULES = {
     "ABSTAIN": "data.tags",
-    "Alt": "models.alt",
+    "ALT": "models.alt",
     "Auto": "models.auto",
     "BSC": "models.bsc",
     "BertNER": "models.bert_ner",

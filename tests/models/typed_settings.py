@@ -24,7 +24,7 @@ def names_and_types_of_settings() -> None:
 
 
 def unknown_names() -> None:
-    cv.Alt(rounds=1)  # type: ignore[call-arg]
+    cv.ALT(rounds=1)  # type: ignore[call-arg]
     cv.Auto(threads=1)  # type: ignore[call-arg]
     cv.BSC(prior=1.0)  # type: ignore[call-arg]
     cv.BertNER(epochs=1)  # type: ignore[call-arg]

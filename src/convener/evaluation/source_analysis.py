@@ -149,8 +149,8 @@ class SourceAnalysis:
             "coverage": self.coverage,
             "overlap": self.overlap,
             "conflict": self.conflict,
-            "alpha": self.krippendorff_alpha,
-            "within": [list(pair) for pair in self.redundant_sources],
+            "krippendorff_alpha": self.krippendorff_alpha,
+            "redundant_sources": [list(pair) for pair in self.redundant_sources],
             "sources": [source.to_json() for source in self.sources],
             "pairwise": {metric: _nan_to_none(matrix) for metric, matrix in self.pairwise.items()},
         }

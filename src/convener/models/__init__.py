@@ -12,7 +12,7 @@ from convener.taggers.base import TAGGER_KEY as TAGGER
 
 __all__ = ["LabelModel", "get_model", "list_models", "load_model"]
 CLASSES = {
-    "alt": "alt:Alt",
+    "alt": "alt:ALT",
     "auto": "auto:Auto",
     "bert-ner": "bert_ner:BertNER",
     "best-consensus": "best_consensus:BestConsensus",

@@ -67,7 +67,7 @@ class Round(NamedTuple):
     valid: Targets
 
 
-class Alt(LabelModel):
+class ALT(LabelModel):
     """Alternates between a label model and a tagger, each trained on the output of the other.
 
     Round 0: q = label model(votes). Round r: the tagger minimizes E_q[-log p(z | text)], its labels on all sentences
@@ -83,7 +83,7 @@ class Alt(LabelModel):
     ...     [["Ada", "Lovelace", "wrote"]] * 20,
     ...     {"names": [[(0, 2, "PER")]] * 20, "first": [[(0, 1, "PER")]] * 10 + [[]] * 10},
     ... )
-    >>> Alt(encoder="hashing", label_model="hmm").fit(data).predict(data).tags()[0]
+    >>> ALT(encoder="hashing", label_model="hmm").fit(data).predict(data).tags()[0]
     ['B-PER', 'I-PER', 'O']
     """
 
@@ -155,7 +155,7 @@ class Alt(LabelModel):
     def _build_label_model(self) -> LabelModel:
         """An unfitted label model."""
         model_class = get_model(self.config.label_model)
-        if model_class.supervised or model_class is Alt:
+        if model_class.supervised or model_class is ALT:
             raise ConfigError(f"label_model must name a label model that uses no gold labels, got {model_class.name!r}")
         return model_class(seed=self.config.seed)
 
