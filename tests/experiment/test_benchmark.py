@@ -6,6 +6,7 @@ import statistics
 
 import pytest
 
+import convener as cv
 from convener.experiment.benchmark import Trial, make_trials, results_table
 
 
@@ -45,3 +46,28 @@ def test_table_without_gold() -> None:
     without_gold = result(0.5) | dict.fromkeys(("f1", "precision", "recall"))
     found = results_table({Trial(model="a", seed=0): without_gold}, "title")
     assert found.to_records()[0]["F1"] is None
+
+
+def test_models_are_benchmarked_in_memory() -> None:
+    corpus = cv.demo.load_corpus()
+    table = cv.benchmark_models(corpus, ["majority-vote", "best-consensus", "snorkel"])
+    rows = {row["model"]: row for row in table.to_records()}
+    assert list(rows)[-1] == "best-consensus"
+    assert rows["best-consensus"]["uses gold"] == "train"
+    for name in ("majority-vote", "snorkel"):
+        expected = cv.evaluate(cv.get_model(name)().fit(corpus.train).predict(corpus.test), corpus.test)
+        assert rows[name]["F1"] == pytest.approx(expected.f1)
+        assert rows[name]["uses gold"] == "none"
+        assert rows[name]["seconds"] > 0
+        assert rows[name]["memory MB"] is None
+
+
+def test_a_benchmark_in_memory_lists_failures_and_needs_gold() -> None:
+    corpus = cv.demo.load_corpus()
+    train = corpus.train.without_gold()
+    table = cv.benchmark_models(cv.Corpus(splits={"train": train, "test": corpus.test}), ["chmm-fe"], seeds=1)
+    assert any("chmm-fe-seed0 failed" in note for note in table.notes)
+    with pytest.raises(cv.DataError, match="'test' has no gold labels"):
+        cv.benchmark_models(cv.Corpus(splits={"train": train, "test": train}), ["hmm"])
+    with pytest.raises(cv.UnknownNameError, match="did you mean 'hmm'"):
+        cv.benchmark_models(corpus, ["hmmm"])

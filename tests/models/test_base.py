@@ -340,3 +340,23 @@ def test_the_encoder_of_a_model_is_a_setting(toy: cv.Dataset) -> None:
         Reader(encoder="hashng").fit(toy)
     assert Reader(encoder="hashing").encode(toy).features is not None
     assert cv.MajorityVote().encode(toy) is toy
+
+
+class UsesValidGold(cv.MajorityVote):
+    """Declares that gold labels of valid may stop its training."""
+
+    uses_valid_gold = True
+
+
+def test_predictions_state_which_gold_labels_were_used(toy: cv.Dataset, tmp_path: Path) -> None:
+    plain = cv.MajorityVote().fit(toy, toy, use_valid_gold=True)
+    assert plain.predict(toy).uses_gold == "none"
+    model = UsesValidGold().fit(toy, toy)
+    assert model.predict(toy).uses_gold == "none"
+    assert model.fit(toy, toy.without_gold(), use_valid_gold=True).fitted.uses_gold == "none"
+    assert model.fit(toy, toy, use_valid_gold=True).predict(toy).uses_gold == "valid"
+    assert model.fit(toy, toy).predict(toy).uses_gold == "valid"  # it continues from that fit
+    assert "used gold labels of the validation split" in str(cv.evaluate(model.predict(toy), toy))
+    oracle = cv.BestConsensus().fit(toy)
+    oracle.save(tmp_path / "oracle")
+    assert cv.load_model(tmp_path / "oracle").predict(toy).uses_gold == "train"
