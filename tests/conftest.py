@@ -37,14 +37,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 ROOT = Path(__file__).parent.parent
-DATA = Path(os.environ.get("CONVENER_DATA_DIR", ROOT.parent / "shared" / "data"))
+DATA = Path(os.environ.get("CONVENER_DATA", ROOT.parent / "shared" / "data"))
 
 
 @pytest.fixture(scope="session")
 def real_data() -> Path:
     """The folder of real data sets; tests that need it are skipped where it is missing."""
     if not DATA.is_dir():
-        pytest.skip(f"no data sets at {DATA}: set CONVENER_DATA_DIR to the folder that holds them")
+        pytest.skip(f"no data sets at {DATA}: set CONVENER_DATA to the folder that holds them")
     return DATA
 
 

@@ -7,7 +7,7 @@ trap 'rm -rf "$room"' EXIT
 "$PYTHON" -m venv "$room/venv"
 "$room/venv/bin/pip" install --quiet --disable-pip-version-check "$room"/dist/*.whl
 cd "$room"
-"$room/venv/bin/convener" demo --output "$room/demo" > "$room/said"
-grep -q "majority-vote" "$room/said"
-test -s "$room/demo/labels.jsonl"
+"$room/venv/bin/convener" demo --output "$room/demo" > "$room/out"
+grep -q "sparse-chmm" "$room/out"
+test -s "$room/demo/predictions.jsonl"
 echo "wheel: the demo runs from the built wheel"

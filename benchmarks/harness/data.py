@@ -13,7 +13,7 @@ import numpy as np
 import convener as cv
 from convener.data.ragged import StringArray
 
-DATA = Path(os.environ.get("CONVENER_DATA_DIR", Path(__file__).parents[3] / "shared" / "data"))
+DATA = Path(os.environ.get("CONVENER_DATA", Path(__file__).parents[3] / "shared" / "data"))
 """The folder of the real data sets."""
 NAMES = ("LaptopReview", "NCBI-Disease", "BC5CDR", "CoNLL")
 """Data sets of the paper that are available here; OntoNotes is not."""

@@ -22,10 +22,10 @@ import convener as cv
 from benchmarks.harness.cli import simple_parser
 from benchmarks.harness.data import DATA, DEMO, NAMES, is_available, splits
 from benchmarks.harness.results import RESULTS, save_tables
+from convener.cache import CACHE_DIR_VARIABLE
 from convener.data.ragged import StringArray, lengths_to_offsets
 from convener.data.tables import Table
 from convener.encoders import get_encoder, installed_encoders
-from convener.storage import CACHE_DIR_VARIABLE
 
 SEED = 1
 MINILM = "minilm"

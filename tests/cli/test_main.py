@@ -100,8 +100,8 @@ def test_doctor_reports_encoders_and_cache(convener: Command, cache: Path) -> No
 
 
 def test_doctor_names_what_is_missing(convener: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("CONVENER_DATA_DIR", str(tmp_path / "none"))
-    assert "CONVENER_DATA_DIR" in convener("doctor").out
+    monkeypatch.setenv("CONVENER_DATA", str(tmp_path / "none"))
+    assert "CONVENER_DATA" in convener("doctor").out
 
 
 def test_demo_runs_the_pipeline(convener: Command, tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_json():
     assert set(plain) >= {"precision", "recall", "f1", "mode", "per_type", "majority_vote"}
     assert set(plain["per_type"]["LOC"]) == {"precision", "recall", "f1", "support"}
     assert plain["majority_vote"]["f1"] == pytest.approx(2 / 3)
-    assert plain["breakdown"]["missed"] == 1
+    assert plain["error_types"]["missed"] == 1
     assert plain["intervals"] is None
 
 

@@ -35,7 +35,7 @@ def test_names_get_the_link_prefix() -> None:
     names = gazetteer(["New York"], "LOC", name="cities")
     assert as_linking(names).name == "link-cities"
     assert as_linking(names, name="link-x").name == "link-x"
-    assert LinkedHMMConfig().prefix == LINK_PREFIX
+    assert LinkedHMMConfig().link_prefix == LINK_PREFIX
 
 
 def test_abstaining_is_propagated() -> None:

@@ -156,7 +156,7 @@ def test_silence_may_weigh_less(toy: cv.Dataset) -> None:
 def test_emissions_and_reliability_are_tables(toy: cv.Dataset) -> None:
     model = CHMM(**QUICK).fit(toy, toy)
     table = model.emission_table()
-    assert table.columns == ("source", "truth", "O", "B-PER", "I-PER", "B-LOC", "I-LOC")
+    assert table.columns == ("source", "true label", "O", "B-PER", "I-PER", "B-LOC", "I-LOC")
     assert len(table.rows) == len(toy.sources) * len(toy.tags)
     np.testing.assert_allclose([sum(row[2:]) for row in table.rows], 1, atol=1e-6)
     recall = {row["source"]: row["recall"] for row in model.reliability().to_records()}

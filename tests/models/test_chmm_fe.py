@@ -61,7 +61,7 @@ def test_it_is_better_than_majority_vote_on_planted_data() -> None:
 def test_it_needs_gold_and_says_so_everywhere(toy: cv.Dataset) -> None:
     with pytest.raises(cv.DataError, match="chmm-fe needs gold labels; train"):
         CHMMFE(**QUICK).fit(toy.without_gold())
-    with pytest.raises(cv.DataError, match="true emissions need gold"):
+    with pytest.raises(cv.DataError, match="emissions from gold need gold labels"):
         emission_from_gold(toy.without_gold())
     model = CHMMFE(**QUICK).fit(toy)
     assert "saw gold" in str(model.reliability())

@@ -140,7 +140,7 @@ def test_renamed_and_missing_sources_are_refused_by_name(model: cv.LabelModel, t
     renamed = toy.with_sources(("great", *toy.sources[1:]), toy.votes, toy.unmarked)
     with pytest.raises(cv.MismatchError, match=r"the data lacks: good"):
         model.predict(renamed)
-    with pytest.raises(cv.MismatchError, match=r"missing here: poor"):
+    with pytest.raises(cv.MismatchError, match=r"lacks: poor"):
         model.predict(toy.select_sources(["good", "fair", "guest", "silent"]))
 
 

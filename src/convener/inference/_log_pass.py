@@ -54,7 +54,7 @@ def logsumexp(values: Array) -> float:
 
 
 @jit()
-def log_forward(log_init, moves, step, log_like, first, T, energy, a, u):  # type: ignore[no-untyped-def]
+def log_forward(log_init, transitions, step, log_like, first, T, energy, a, u):  # type: ignore[no-untyped-def]
     """Fill a (T+1, L), joint log-probabilities up to t, and u, the expected energy up to t given z(t)."""
     L = log_init.shape[0]
     row = np.empty(L)
@@ -63,7 +63,7 @@ def log_forward(log_init, moves, step, log_like, first, T, energy, a, u):  # typ
     for t in range(T):
         for j in range(L):
             for i in range(L):
-                row[i] = a[t, i] + moves[t * step, i, j]
+                row[i] = a[t, i] + transitions[t * step, i, j]
             total = logsumexp(row)
             like = max(log_like[first + t, j], LOG_ZERO)
             a[t + 1, j] = total + like
@@ -71,12 +71,12 @@ def log_forward(log_init, moves, step, log_like, first, T, energy, a, u):  # typ
                 mean = 0.0
                 for i in range(L):
                     p = math.exp(row[i] - total)
-                    mean += p * (u[t, i] + moves[t * step, i, j])
+                    mean += p * (u[t, i] + transitions[t * step, i, j])
                 u[t + 1, j] = mean + like
 
 
 @jit()
-def log_backward(moves, step, log_like, first, T, energy, b, v):  # type: ignore[no-untyped-def]
+def log_backward(transitions, step, log_like, first, T, energy, b, v):  # type: ignore[no-untyped-def]
     """Fill b (T+1, L), log-probabilities of the evidence after t given z(t), and v, its expected energy."""
     L = b.shape[1]
     row = np.empty(L)
@@ -86,14 +86,14 @@ def log_backward(moves, step, log_like, first, T, energy, b, v):  # type: ignore
         for i in range(L):
             for j in range(L):
                 like = max(log_like[first + t, j], LOG_ZERO)
-                row[j] = moves[t * step, i, j] + like + b[t + 1, j]
+                row[j] = transitions[t * step, i, j] + like + b[t + 1, j]
             b[t, i] = logsumexp(row)
             if energy:
                 mean = 0.0
                 for j in range(L):
                     like = max(log_like[first + t, j], LOG_ZERO)
                     p = math.exp(row[j] - b[t, i])
-                    mean += p * (moves[t * step, i, j] + like + v[t + 1, j])
+                    mean += p * (transitions[t * step, i, j] + like + v[t + 1, j])
                 v[t, i] = mean
 
 
@@ -110,12 +110,12 @@ def log_space_block(  # type: ignore[no-untyped-def]
             continue
         first, T = offsets[m], offsets[m + 1] - offsets[m]
         rows = min(1, T) if constant else T
-        moves = np.empty((rows, L, L))
-        log_transition(trans, 0 if constant else first, rows, not constant, moves)
+        transitions = np.empty((rows, L, L))
+        log_transition(trans, 0 if constant else first, rows, not constant, transitions)
         a, u = np.empty((T + 1, L)), np.empty((T + 1, L))
         b, v = np.empty((T + 1, L)), np.empty((T + 1, L))
-        log_forward(log_init, moves, step, log_like, first, T, True, a, u)
-        log_backward(moves, step, log_like, first, T, True, b, v)
+        log_forward(log_init, transitions, step, log_like, first, T, True, a, u)
+        log_backward(transitions, step, log_like, first, T, True, b, v)
         value = logsumexp(a[T])
         # Half of LOG_ZERO separates long possible sentences from those with an impossible step.
         if value < 0.5 * LOG_ZERO:
@@ -136,13 +136,13 @@ def log_space_block(  # type: ignore[no-untyped-def]
         log_likelihood[m] = value
         entropy[m] = max(value - energies[T], 0.0)
         if mode > 0:
-            _write_transition_grad(moves, step, log_like, first, T, mode, tau, weights[m], a, u, b, v, G,
+            _write_transition_grad(transitions, step, log_like, first, T, mode, tau, weights[m], a, u, b, v, G,
                          energies, out, total)  # fmt: skip
 
 
 @jit()
 def _write_transition_grad(  # type: ignore[no-untyped-def]
-    moves, step, log_like, first, T, mode, tau, weight, a, u, b, v, G, energies, out, total
+    transitions, step, log_like, first, T, mode, tau, weight, a, u, b, v, G, energies, out, total
 ):
     """Gradients of the transitions: of logits (mode 1), xi (2), or summed for a constant matrix (3)."""
     L = a.shape[1]
@@ -151,7 +151,7 @@ def _write_transition_grad(  # type: ignore[no-untyped-def]
         k = 0
         for i in range(L):
             for j in range(L):
-                here = moves[t * step, i, j] + max(log_like[first + t, j], LOG_ZERO)
+                here = transitions[t * step, i, j] + max(log_like[first + t, j], LOG_ZERO)
                 row[k] = a[t, i] + here + b[t + 1, j]
                 gain[k] = 1.0 + tau * (u[t, i] + here + v[t + 1, j] - energies[t])
                 k += 1
@@ -161,7 +161,7 @@ def _write_transition_grad(  # type: ignore[no-untyped-def]
             for j in range(L):
                 x = math.exp(row[k] - norm) * gain[k]
                 if mode == 1:
-                    x -= math.exp(moves[t * step, i, j]) * G[t, i]
+                    x -= math.exp(transitions[t * step, i, j]) * G[t, i]
                 if mode == 3:
                     total[i, j] += weight * x
                 else:

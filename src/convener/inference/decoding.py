@@ -163,13 +163,13 @@ def _run_blocks(function: Callable[[int, int], None], inputs: ChainInputs, num_t
 
 
 @jit()
-def _first_scores(log_init, moves, log_like, n, start_cost, out):  # type: ignore[no-untyped-def]
+def _first_scores(log_init, transitions, log_like, n, start_cost, out):  # type: ignore[no-untyped-def]
     """Fill the scores of the first token's labels, z(0) summed out."""
     L = log_init.shape[0]
     row = np.empty(L)
     for j in range(L):
         for i in range(L):
-            row[i] = max(log_init[i], LOG_ZERO) + moves[0, i, j]
+            row[i] = max(log_init[i], LOG_ZERO) + transitions[0, i, j]
         out[j] = logsumexp(row) + max(log_like[n, j], LOG_ZERO) + start_cost[j]
 
 
@@ -185,22 +185,22 @@ def viterbi_block(  # type: ignore[no-untyped-def]
     for m in range(begin, end):
         longest = max(longest, offsets[m + 1] - offsets[m])
     came = np.empty((longest, L), np.int16)
-    moves = np.empty((1 if constant else longest, L, L))
+    transitions = np.empty((1 if constant else longest, L, L))
     if constant:
-        log_transition(trans, 0, 1, False, moves)
+        log_transition(trans, 0, 1, False, transitions)
     for m in range(begin, end):
         n, T = offsets[m], offsets[m + 1] - offsets[m]
         if T == 0:
             scores[m] = logsumexp(log_init)
             continue
         if not constant:
-            log_transition(trans, n, T, True, moves)
-        _first_scores(log_init, moves, log_like, n, start_cost, score)
+            log_transition(trans, n, T, True, transitions)
+        _first_scores(log_init, transitions, log_like, n, start_cost, score)
         for t in range(1, T):
             for j in range(L):
                 best, source = -np.inf, 0
                 for i in range(L):
-                    x = score[i] + moves[t * step, i, j] + cost[i, j]
+                    x = score[i] + transitions[t * step, i, j] + cost[i, j]
                     if x > best:
                         best, source = x, i
                 came[t, j] = source
@@ -224,24 +224,24 @@ def span_block(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Fill span probabilities; those of sentence m are bounds[m] to bounds[m + 1].
 
-    The posterior is itself a Markov chain: p(z(t+1) = j | z(t) = i) ~ moves(i, j) ahead(t+1, j), where `ahead` holds
-    the evidence from t+1 on. It is normalized step by step, so only ratios within one step matter; a sentence whose
-    ratios exceed the range of float64 is computed in log space.
+    The posterior is itself a Markov chain: p(z(t+1) = j | z(t) = i) ~ transitions(i, j) ahead(t+1, j), where `ahead`
+    holds the evidence from t+1 on. It is normalized step by step, so only ratios within one step matter; a sentence
+    whose ratios exceed the range of float64 is computed in log space.
     """
     L = log_init.shape[0]
     step = 0 if constant else 1
-    moves, odds = np.empty((1, L, L)), np.empty((1, L, L))
+    transitions, odds = np.empty((1, L, L)), np.empty((1, L, L))
     if constant and begin < end:
-        log_transition(trans, 0, 1, False, moves)
-        odds = np.exp(moves)
+        log_transition(trans, 0, 1, False, transitions)
+        odds = np.exp(transitions)
     for m in range(begin, end):
         if bounds[m] == bounds[m + 1]:
             continue
         n, T = offsets[m], offsets[m + 1] - offsets[m]
         if not constant:
-            moves = np.empty((T, L, L))
-            log_transition(trans, n, T, True, moves)
-            odds = np.exp(moves)
+            transitions = np.empty((T, L, L))
+            log_transition(trans, n, T, True, transitions)
+            odds = np.exp(transitions)
         ahead = np.empty((T, L))
         fine = _backward_weights(odds, step, log_like, n, T, ahead)
         for s in range(bounds[m], bounds[m + 1]):
@@ -249,7 +249,7 @@ def span_block(  # type: ignore[no-untyped-def]
                 out[s] = _span_probability(odds, step, ahead, marginals, n, T, start[s], stop[s], kind[s])
         if not fine:
             _log_space_spans(
-                log_init, moves, step, log_like, n, T, bounds[m], bounds[m + 1], start, stop, kind,
+                log_init, transitions, step, log_like, n, T, bounds[m], bounds[m + 1], start, stop, kind,
                 out,
             )  # fmt: skip
 
@@ -296,19 +296,19 @@ def _span_probability(odds, step, ahead, marginals, n, T, start, stop, kind):  #
 
 @jit()
 def _log_space_spans(  # type: ignore[no-untyped-def]
-    log_init, moves, step, log_like, n, T, first, last, start, stop, kind, out
+    log_init, transitions, step, log_like, n, T, first, last, start, stop, kind, out
 ):
     """Fill the probabilities of spans first..last of one sentence in log space."""
     L = log_init.shape[0]
     a, b = np.empty((T + 1, L)), np.empty((T + 1, L))
-    log_forward(log_init, moves, step, log_like, n, T, False, a, a)
-    log_backward(moves, step, log_like, n, T, False, b, b)
+    log_forward(log_init, transitions, step, log_like, n, T, False, a, a)
+    log_backward(transitions, step, log_like, n, T, False, b, b)
     for s in range(first, last):
         label, inside = 2 * kind[s] + 1, 2 * kind[s] + 2
         t = start[s] + 1
         log_p = a[t, label] + b[t, label] - logsumexp(a[t] + b[t])
         while t < stop[s]:
-            log_p += moves[t * step, label, inside] + max(log_like[n + t, inside], LOG_ZERO)
+            log_p += transitions[t * step, label, inside] + max(log_like[n + t, inside], LOG_ZERO)
             log_p += b[t + 1, inside] - b[t, label]
             label = inside
             t += 1
@@ -317,6 +317,6 @@ def _log_space_spans(  # type: ignore[no-untyped-def]
             leaves = 0.0
             for j in range(L):
                 if j != inside:
-                    x = moves[t * step, label, j] + max(log_like[n + t, j], LOG_ZERO)
+                    x = transitions[t * step, label, j] + max(log_like[n + t, j], LOG_ZERO)
                     leaves += math.exp(x + b[t + 1, j] - b[t, label])
         out[s] = min(math.exp(log_p) * leaves, 1.0)

@@ -171,19 +171,19 @@ def _concentration_with_rest(columns, whole, bounds, floor):  # type: ignore[no-
     for p in range(len(bounds) - 1):
         R += 0 < bounds[p + 1] - bounds[p] < L
     out = np.empty((C + R, L), columns.dtype)
-    spoken = np.empty(L)
+    explicit = np.empty(L)
     out[:C] = columns
     r = C
     for p in range(len(bounds) - 1):
         first, last = bounds[p] - bounds[0], bounds[p + 1] - bounds[0]
         if not 0 < last - first < L:
             continue
-        spoken[:] = 0
+        explicit[:] = 0
         for c in range(first, last):
             for i in range(L):
-                spoken[i] += columns[c, i]
+                explicit[i] += columns[c, i]
         for i in range(L):
-            out[r, i] = max(whole[p, i] - spoken[i], floor * whole[p, i])
+            out[r, i] = max(whole[p, i] - explicit[i], floor * whole[p, i])
         r += 1
     return out
 

@@ -173,7 +173,7 @@ def _exception_offsets(votes, usual):  # type: ignore[no-untyped-def]
 
 
 @jit()
-def _gather_exceptions(votes, usual, bounds, source, said):  # type: ignore[no-untyped-def]
+def _gather_exceptions(votes, usual, bounds, source, exception):  # type: ignore[no-untyped-def]
     for n in range(votes.shape[0]):
         s = bounds[n]
         if s == bounds[n + 1]:
@@ -181,12 +181,12 @@ def _gather_exceptions(votes, usual, bounds, source, said):  # type: ignore[no-u
         for k in range(votes.shape[1]):
             if votes[n, k] != usual[k]:
                 source[s] = k
-                said[s] = votes[n, k]
+                exception[s] = votes[n, k]
                 s += 1
 
 
 @jit(REASSOCIATE)
-def _sum_evidence(bounds, source, said, first, last, change, base, out):  # type: ignore[no-untyped-def]
+def _sum_evidence(bounds, source, exception, first, last, change, base, out):  # type: ignore[no-untyped-def]
     L = base.shape[0]
     row = np.empty(L)
     for n in range(first, last):
@@ -194,13 +194,13 @@ def _sum_evidence(bounds, source, said, first, last, change, base, out):  # type
             row[j] = base[j]
         for s in range(bounds[n], bounds[n + 1]):
             for j in range(L):
-                row[j] += change[source[s], said[s] + 1, j]
+                row[j] += change[source[s], exception[s] + 1, j]
         for j in range(L):
             out[n, j] = row[j]
 
 
 @jit()
-def _mark_impossible(bounds, source, said, first, last, barred, bars, out):  # type: ignore[no-untyped-def]
+def _mark_impossible(bounds, source, exception, first, last, barred, bars, out):  # type: ignore[no-untyped-def]
     """Write -inf where any vote is impossible; counts are needed because -inf cannot be subtracted."""
     L = bars.shape[0]
     row = np.empty(L, np.int32)
@@ -208,18 +208,18 @@ def _mark_impossible(bounds, source, said, first, last, barred, bars, out):  # t
         row[:] = bars
         for s in range(bounds[n], bounds[n + 1]):
             for j in range(L):
-                row[j] += barred[source[s], said[s] + 1, j]
+                row[j] += barred[source[s], exception[s] + 1, j]
         for j in range(L):
             if row[j] > 0:
                 out[n, j] = -np.inf
 
 
 @jit(REASSOCIATE)
-def _scatter_counts(bounds, source, said, first, last, marginals, counts, total):  # type: ignore[no-untyped-def]
+def _scatter_counts(bounds, source, exception, first, last, marginals, counts, total):  # type: ignore[no-untyped-def]
     L = marginals.shape[1]
     for n in range(first, last):
         for j in range(L):
             total[j] += marginals[n, j]
         for s in range(bounds[n], bounds[n + 1]):
             for j in range(L):
-                counts[source[s], said[s] + 1, j] += marginals[n, j]
+                counts[source[s], exception[s] + 1, j] += marginals[n, j]
