@@ -54,7 +54,7 @@ def test_scores_equal_those_of_evaluate(convener: Command, news: Path, voted: Pa
     assert own["majority_vote"]["f1"] == pytest.approx(scores["majority vote (IO)"]["f1"])
     info = json.loads((tmp_path / "t" / "model.json").read_text())
     assert info["settings"]["seed"] == 3
-    assert info["settings"]["crf"] is False
+    assert info["settings"]["use_crf"] is False
 
 
 def test_predict_writes_the_predictions_of_the_tagger(

@@ -49,13 +49,13 @@ def test_scores_are_those_of_evaluate(hmm: RunSummary, predictions: PredictionsB
         assert row[1:4] == [percent(x) for x in (found.precision, found.recall, found.f1)]
         assert row[4] == str(len(item.spans))
         assert row[5] == f"{item.spans.score.mean():.2f}"
-        assert row[6] == "no"
+        assert row[6] == "none"
     vote = evaluate(hmm.predictions, hmm.data).majority_vote.micro
     assert rows[-1][1:] == [
         *map(percent, (vote.precision, vote.recall, vote.f1)),
         str(vote.predicted),
         "-",
-        "no",
+        "none",
     ]
 
 
