@@ -55,7 +55,7 @@ def test_scores_are_those_of_evaluate(hmm: RunSummary, predictions: PredictionsB
         *map(percent, (vote.precision, vote.recall, vote.f1)),
         str(vote.predicted),
         "-",
-        "no",
+        "none",
     ]
 
 
