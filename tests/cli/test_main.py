@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 import convener as cv
 from convener.cli import main
+from convener.cli.demo import DEMO_MODELS
 
 from .conftest import Command
 
@@ -108,9 +110,11 @@ def test_demo_runs_the_pipeline(convener: Command, tmp_path: Path) -> None:
     output = convener("demo", "-o", tmp_path / "demo")
     assert output.code == 0
     assert output.err == ""
-    for name in cv.list_models():
-        assert (name in output.out) == (not cv.get_model(name).needs_features)
+    scores = json.loads((tmp_path / "demo" / "scores.json").read_text(encoding="utf-8"))
+    assert [row["model"] for row in scores] == list(DEMO_MODELS)
+    assert all(f"{row['model']} " in output.out for row in scores)
     assert "Next" in output.out
+    assert cv.load_model(tmp_path / "demo" / "run").name == "sparse-chmm"
     assert set(cv.read_corpus(tmp_path / "demo" / "corpus").splits) == {"train", "valid", "test"}
     assert cv.read_predictions(tmp_path / "demo" / "predictions.jsonl").probabilities is not None
     assert convener("demo", "-o", tmp_path / "demo").code == 0

@@ -64,7 +64,7 @@ def test_it_needs_gold_and_says_so_everywhere(toy: cv.Dataset) -> None:
     with pytest.raises(cv.DataError, match="emissions from gold need gold labels"):
         emission_from_gold(toy.without_gold())
     model = CHMMFE(**QUICK).fit(toy)
-    assert "saw gold" in str(model.reliability())
+    assert "uses gold labels" in str(model.reliability())
     assert model.predict(toy).uses_gold == "train"
 
 
