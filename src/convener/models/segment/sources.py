@@ -25,8 +25,8 @@ class SourceCounts(NamedTuple):
 
     spans      (E,) true spans
     tokens     () tokens in which they lie
-    missed     (K, E) true spans that a source looked at and did not mark
     detected   (K, E) true spans that a source marked
+    missed     (K, E) true spans that it looked at and did not mark
     types      (K, E, E) detections [source, true type, marked type]
     boundary   (K, 4) detections by boundary, EXACT to CROSSING
     pieces     (K, 2) further marks on a span, and main marks
@@ -36,8 +36,8 @@ class SourceCounts(NamedTuple):
 
     spans: Floats
     tokens: Floats
-    missed: Floats
     detected: Floats
+    missed: Floats
     types: Floats
     boundary: Floats
     pieces: Floats
@@ -48,31 +48,30 @@ class SourceCounts(NamedTuple):
         """The sum of both counts."""
         return SourceCounts(*(mine + others for mine, others in zip(self, other, strict=True)))
 
-    def scale(self, source_weights: Floats) -> SourceCounts:
-        """Counts of each source times its weight (K,); spans and tokens times the mean weight."""
-        mean = source_weights.mean()
-        return SourceCounts(
-            self.spans * mean,
-            self.tokens * mean,
-            *(counts * source_weights.reshape(-1, *[1] * (counts.ndim - 1)) for counts in self[2:]),
-        )
+    def scale(self, factor: float) -> SourceCounts:
+        """All counts times a factor."""
+        return SourceCounts(*(factor * counts for counts in self))
+
+    def without_detections(self, sources: NDArray[np.bool_]) -> SourceCounts:
+        """The counts without detected and missed spans of these sources (K,)."""
+        kept = ~sources[:, None]
+        return self._replace(detected=kept * self.detected, missed=kept * self.missed)
 
 
 def expected_counts(observed: SpanObservations, posterior: Floats, covered: Floats) -> SourceCounts:
     """Expected counts given P(candidate is true) (n,) and P(a true span overlaps the mark) (m,)."""
     num_sources, num_types, hits = observed.num_sources, observed.num_types, observed.hits
     marks, kind = observed.marks, observed.candidates.type.astype(np.int64)
-    by_pattern = _sums((observed.looked_index, kind), posterior, (len(observed.looked), num_types))
     source, weight = marks.source[hits.mark], posterior[hits.candidate]
     types = _sums((source, kind[hits.candidate], marks.type[hits.mark]), weight, (num_sources, num_types, num_types))
     detected = types.sum(axis=2)
     piece_source = marks.source[observed.pieces[:, 1]]
     pieces = np.bincount(piece_source, posterior[observed.pieces[:, 0]], num_sources)
     return SourceCounts(
-        spans=by_pattern.sum(axis=0),
+        spans=np.bincount(kind, posterior, num_types),
         tokens=np.array(float(observed.num_tokens)),
-        missed=np.maximum(observed.looked.T.astype(np.float64) @ by_pattern - detected, 0),
         detected=detected,
+        missed=np.maximum(observed.present(posterior) - detected, 0),
         types=types,
         boundary=_sums((source, hits.boundary), weight / hits.num_alike, (num_sources, 4)),
         pieces=np.stack([pieces, detected.sum(axis=1)], axis=1),
@@ -148,7 +147,7 @@ class SourceParams(NamedTuple):
 class EStep(NamedTuple):
     """Posterior of the candidates, P(a true span overlaps the mark), and the log-likelihood of the votes."""
 
-    lattice: SpanPosterior
+    posterior: SpanPosterior
     covered: Floats
     log_likelihood: float
 
@@ -179,6 +178,6 @@ def e_step(
     baseline -= observed.num_tokens * np.exp(params.span_rate).sum()
     return EStep(
         result,
-        observed.per_mark(result.spans, result.pairs),
+        observed.covered(result.spans, result.pairs),
         float(result.log_partition.sum() + baseline),
     )
