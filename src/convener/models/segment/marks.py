@@ -36,8 +36,8 @@ class Marks:
         at, kind = token_positions(data)[token], (label - 1) // 2
         begins = first_of_run(source, at - np.arange(len(at)), kind) | (label % 2 == 1)
         first = np.flatnonzero(begins)
-        last = np.append(first[1:], len(at)) - 1
-        return cls.sorted_by_position(at[first], at[last] + 1, kind[first], source[first])
+        length = np.diff(np.append(first, len(at)))
+        return cls.sorted_by_position(at[first], at[first] + length, kind[first], source[first])
 
     @classmethod
     def sorted_by_position(cls, start: Ints, end: Ints, type: Ints, source: Ints) -> Marks:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.config import check_fraction, check_min
+from convener.config import check_min, check_range, init_with
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
 from convener.data.predictions import LabelOutput
@@ -33,9 +33,10 @@ and where it has many, few spans lie between both values."""
 class SegmentConfig(EMConfig):
     """Settings of the segment model."""
 
-    miss_weight: float | None = None
-    """Weight of a missed span as evidence against it, for sources that mark only what they know, in (0, 1]: an exponent
-    of its probability. 1 takes the sources as independent. None estimates it from the marks."""
+    unmarked_weight: float | None = None
+    """Weight of a missed span as evidence against it, for sources that mark only what they know, in [0, 1]: the
+    exponent of its probability; 1 takes the sources as independent. By default estimated: see
+    `prior.lone_false_share`."""
     prior_strength: float = 5.0
     """Weight of the initial counts as a prior, as a multiple; 0 switches it off."""
     threshold: float | None = None
@@ -44,13 +45,14 @@ class SegmentConfig(EMConfig):
     family_similarity: float = 0.7
     """Jaccard similarity of the marks of two sources from which they count as one, in (0, 1]. It applies to sources
     that mark only what they know. 1 switches it off."""
-    steps: int = 30
-    tolerance: float = 1e-7
+    max_iter: int = 30
+    tol: float = 1e-7
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_fraction(self, "miss_weight", "family_similarity")
-        check_min(self, 0, "prior_strength", "threshold")
+        check_min(self, 0, "prior_strength")
+        check_range(self, "[0, 1]", "unmarked_weight", "threshold")
+        check_range(self, "(0, 1]", "family_similarity")
 
 
 class SegmentState(NamedTuple):
@@ -59,7 +61,7 @@ class SegmentState(NamedTuple):
     counts             expected and prior counts; the probabilities follow from them
     adjacency          (E,) log-weight of two touching spans of one type
     heads              (K,) the source that each source is a near copy of, or its own index
-    false_share        () share of the marks without a second source that are false
+    false_share        (1,) share of the marks without a second source that are false
     recall, precision  (K, E) of each source by span; NaN where unknown
     """
 
@@ -106,22 +108,26 @@ class Segment(LabelModel):
     The model of the lattice is a semi-Markov chain as in Sarawagi and Cohen, 2004: Semi-Markov conditional random
     fields for information extraction. NIPS 17.
 
-    >>> name, none = [(0, 2, "PER")], []
+    >>> whole, first, none = [(0, 2, "PER")], [(0, 1, "PER")], []
     >>> votes = {
-    ...     "full": [name, none] * 9,
-    ...     "also full": [name, none] * 8 + [none, none],
-    ...     "first names": [[(0, 1, "PER")], none] * 9,
-    ...     "noise": [none, [(2, 3, "PER")]] + [none, none] * 8,
+    ...     "names": [whole, none] * 8 + [first, none],
+    ...     "more names": [whole, none] * 8 + [none, none],
+    ...     "first names": [first, none] * 9,
     ... }
     >>> words = [["Ada", "Lovelace", "wrote"], ["It", "ran", "well"]] * 9
     >>> data = Dataset.from_spans(["PER"], words, votes)
-    >>> Segment().fit(data).predict(data).tags()[:2]
-    [['B-PER', 'I-PER', 'O'], ['O', 'O', 'O']]
+    >>> predictions = Segment().fit(data).predict(data)
+    >>> predictions.tags()[0], predictions.tags()[16]
+    (['B-PER', 'I-PER', 'O'], ['B-PER', 'O', 'O'])
     """
 
     Config = SegmentConfig
     config: SegmentConfig
     summary = "disjoint true spans, each detected by a source or not, as one event"
+
+    @init_with(SegmentConfig)
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
 
     def _fit(
         self, train: Dataset, valid: Dataset | None, previous: Params | None, checkpoint_dir: Path | None
@@ -140,12 +146,12 @@ class Segment(LabelModel):
 
         def step(counts: SourceCounts) -> tuple[SourceCounts, float]:
             params = SourceParams.from_counts(counts, outside)
-            result = e_step(observed, params, weights, state.adjacency)
+            result = e_step(observed, params, weights, state.adjacency, num_threads=self.config.num_threads)
             value = result.log_likelihood + params.log_likelihood(prior)
             expected = expected_counts(observed, result.posterior.spans, result.covered)
             return prior.add(expected.without_detections(~outside)), value / max(1, len(train.tokens))
 
-        best, trace = run_em(step, state.counts, name=self.name, limits=self.config)
+        best, trace = run_em(step, state.counts, name=self.name, config=self.config)
         state = state._replace(counts=best)
         recall, precision = span_reliability(observed, self._span_probabilities(state, observed), marks)
         return state._replace(recall=recall, precision=precision).to_arrays(), trace.diagnostics()
@@ -160,7 +166,7 @@ class Segment(LabelModel):
         counts = counts.add(prior_counts(counts, mark_counts, known, outside))
         unknown = np.full_like(mark_counts, np.nan)
         touching = adjacency(observed, mark_counts, counts)
-        state = SegmentState(counts, touching, observed.heads, np.array(false_share), unknown, unknown)
+        state = SegmentState(counts, touching, observed.heads, np.array([false_share]), unknown, unknown)
         weights = self._miss_weights(state, outside)
         result = e_step(observed, SourceParams.from_counts(counts, outside), weights, touching)
         first = expected_counts(observed, result.posterior.spans, result.covered)
@@ -186,12 +192,12 @@ class Segment(LabelModel):
         """Probability that each candidate is a true span.  -> (n,)"""
         params = SourceParams.from_counts(state.counts, observed.outside)
         weights = self._miss_weights(state, observed.outside)
-        result = e_step(observed, params, weights, state.adjacency)
-        return np.minimum(result.posterior.spans, highest_scores(observed, float(state.false_share)))
+        result = e_step(observed, params, weights, state.adjacency, num_threads=self.config.num_threads)
+        return np.minimum(result.posterior.spans, highest_scores(observed, float(state.false_share[0])))
 
     def _miss_weights(self, state: SegmentState, outside: NDArray[np.bool_]) -> Floats:
         """Weight of a missed span, by source.  -> (K,)"""
-        weight = float(state.false_share) if self.config.miss_weight is None else self.config.miss_weight
+        weight = float(state.false_share[0]) if self.config.unmarked_weight is None else self.config.unmarked_weight
         return np.where(outside, 1.0, weight)
 
     def _threshold(self, outside: NDArray[np.bool_]) -> float:

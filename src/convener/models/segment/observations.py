@@ -28,6 +28,11 @@ EXACT, SHORT, LONG, CROSSING = range(4)
 """How a mark lies on a candidate: the same bounds, inside it, containing it, or neither."""
 
 
+def sum_by(index: Ints, weights: Floats, size: int) -> Floats:
+    """Sums of weights by index.  -> (size,)"""
+    return np.asarray(np.bincount(index, weights, size), np.float64)
+
+
 class Hits(NamedTuple):
     """The main mark of each source on each candidate that it overlaps: the largest overlap, then the leftmost.
 
@@ -123,21 +128,24 @@ class SpanObservations:
         """
         num_marks = len(self.marks)
         candidate, mark = self.overlaps()
-        covered = np.bincount(mark, posterior[candidate], num_marks)
+        covered = sum_by(mark, posterior[candidate], num_marks)
         if pair_posterior is not None:
-            covered = covered - np.bincount(self.shared[:, 1], pair_posterior[self.shared[:, 0]], num_marks)
+            covered -= sum_by(self.shared[:, 1], pair_posterior[self.shared[:, 0]], num_marks)
         return np.clip(covered, 0, 1)
 
     def present(self, posterior: Floats) -> Floats:
         """Expected number of true spans of each type that each source looked at, from posteriors (n,).  -> (K, E)"""
         cells = self.looked_index * self.num_types + self.candidates.type
-        by_set = np.bincount(cells, posterior, len(self.looked) * self.num_types).reshape(-1, self.num_types)
+        by_set = sum_by(cells, posterior, len(self.looked) * self.num_types).reshape(-1, self.num_types)
         present: Floats = self.looked.T.astype(np.float64) @ by_set
         return present
 
 
 def _majority_labels(data: Dataset, marks: Marks, votes_o: NDArray[np.bool_]) -> NDArray[np.int16]:
-    """Majority vote by type, one vote per family; votes_o (K,): sources that vote O where they mark nothing.  -> (N,)"""
+    """Majority vote by type, one vote per family.  -> (N,)
+
+    votes_o (K,): sources that vote O where they mark nothing.
+    """
     num_types = len(data.tags.types)
     size = (len(data.tokens) + len(data) + 1) * num_types
     begins = np.bincount(marks.start * num_types + marks.type, minlength=size)

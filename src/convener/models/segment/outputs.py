@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from convener.data.dataset import Dataset
 from convener.data.ragged import concat_ranges
 from convener.models.segment.marks import Ints, Marks, first_of_run
-from convener.models.segment.observations import EXACT, Floats, SpanObservations
+from convener.models.segment.observations import EXACT, Floats, SpanObservations, sum_by
 
 
 def highest_scores(observed: SpanObservations, false_share: float) -> Floats:
@@ -50,7 +50,7 @@ def span_reliability(observed: SpanObservations, posterior: Floats, marks: Marks
     """
     num_sources, num_types = observed.num_sources, observed.num_types
     correct = np.append(posterior, 0.0)[_candidate_of_mark(observed, marks)]
-    cells = np.bincount(marks.source * num_types + marks.type, correct, num_sources * num_types)
+    cells = sum_by(marks.source * num_types + marks.type, correct, num_sources * num_types)
     hits, totals = cells.reshape(num_sources, num_types), marks.counts(num_sources, num_types)
     present = observed.present(posterior)[observed.heads]
     with np.errstate(divide="ignore", invalid="ignore"):

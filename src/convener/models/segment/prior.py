@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener.models.initialization import count_single_source_tokens
-from convener.models.segment.observations import EXACT, SHORT, Floats, SpanObservations
+from convener.models.segment.observations import EXACT, SHORT, Floats, SpanObservations, sum_by
 from convener.models.segment.sources import SourceCounts
 
 SURE = 0.95
@@ -84,12 +84,12 @@ def initial_posterior(observed: SpanObservations, known: Floats, false_share: fl
     num_sources = np.bincount(hits.candidate, minlength=n)
     expected = np.where(observed.outside[:, None], known, 0.0)
     absent = (observed.looked.astype(np.float64) @ expected)[observed.looked_index, kind]
-    absent = absent - np.bincount(hits.candidate, expected[source, kind[hits.candidate]], n)
+    absent -= sum_by(hits.candidate, expected[source, kind[hits.candidate]], n)
     share = SURE * support / np.maximum(num_sources + absent, 1)
     is_lone = (num_sources == 1) & (np.bincount(hits.candidate, observed.outside[source], n) == 0)
     share = np.where(is_lone, np.minimum(share, 1 - false_share), share)
     candidate, mark = observed.overlaps()
-    mass = np.bincount(mark, share[candidate], len(marks))
+    mass = sum_by(mark, share[candidate], len(marks))
     largest = np.zeros(n)
     np.maximum.at(largest, candidate, mass[mark])
     return share / np.maximum(largest, 1)
@@ -124,7 +124,7 @@ def prior_counts(counts: SourceCounts, mark_counts: Floats, known: Floats, outsi
     crowd_exposure = np.where(mark_counts > 0, CROWD * counts.exposure / np.maximum(mark_counts, 1), 0.0)
     return SourceCounts(
         spans=np.full(num_types, SPANS),
-        tokens=np.array(0.0),
+        tokens=np.zeros(1),
         detected=weight * mean_rate + outcome,
         missed=weight * (1 - mean_rate) + outcome,
         types=types + EVERY_TYPE + np.where(crowd[:, :, None], CROWD * pooled_types, 0.0),

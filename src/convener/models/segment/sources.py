@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener.inference.span_lattice import SpanPosterior, span_posterior
-from convener.models.segment.observations import CROSSING, EXACT, LONG, SHORT, Floats, SpanObservations
+from convener.models.segment.observations import CROSSING, EXACT, LONG, SHORT, Floats, SpanObservations, sum_by
 
 NUM_WRONG_BOUNDS = 3.0
 """A mark with wrong bounds has this many places that it could be in as well."""
@@ -24,7 +24,7 @@ class SourceCounts(NamedTuple):
     """Expected counts of spans and of what the sources do with them; also used as prior counts.
 
     spans      (E,) true spans
-    tokens     () tokens in which they lie
+    tokens     (1,) tokens in which they lie
     detected   (K, E) true spans that a source marked
     missed     (K, E) true spans that it looked at and did not mark
     types      (K, E, E) detections [source, true type, marked type]
@@ -66,10 +66,10 @@ def expected_counts(observed: SpanObservations, posterior: Floats, covered: Floa
     types = _sums((source, kind[hits.candidate], marks.type[hits.mark]), weight, (num_sources, num_types, num_types))
     detected = types.sum(axis=2)
     piece_source = marks.source[observed.pieces[:, 1]]
-    pieces = np.bincount(piece_source, posterior[observed.pieces[:, 0]], num_sources)
+    pieces = sum_by(piece_source, posterior[observed.pieces[:, 0]], num_sources)
     return SourceCounts(
-        spans=np.bincount(kind, posterior, num_types),
-        tokens=np.array(float(observed.num_tokens)),
+        spans=sum_by(kind, posterior, num_types),
+        tokens=np.array([float(observed.num_tokens)]),
         detected=detected,
         missed=np.maximum(observed.present(posterior) - detected, 0),
         types=types,
@@ -83,7 +83,7 @@ def expected_counts(observed: SpanObservations, posterior: Floats, covered: Floa
 def _sums(index: tuple[NDArray[np.int64], ...], weights: Floats, shape: tuple[int, ...]) -> Floats:
     """Sums of weights by cell of an array."""
     flat = np.ravel_multi_index(index, shape) if len(weights) else np.zeros(0, np.int64)
-    return np.bincount(flat, weights, int(np.prod(shape))).reshape(shape)
+    return sum_by(flat, weights, int(np.prod(shape))).reshape(shape)
 
 
 class SourceParams(NamedTuple):
@@ -132,7 +132,7 @@ class SourceParams(NamedTuple):
     def log_likelihood(self, counts: SourceCounts) -> float:
         """Log-likelihood of counts, complete or prior, up to a constant."""
         terms = [
-            (counts.spans * self.span_rate).sum() - counts.tokens * np.exp(self.span_rate).sum(),
+            (counts.spans * self.span_rate).sum() - counts.tokens.sum() * np.exp(self.span_rate).sum(),
             (counts.detected * self.detect).sum(),
             (counts.missed * self.miss).sum(),
             (counts.types * self.type).sum(),
@@ -153,31 +153,49 @@ class EStep(NamedTuple):
 
 
 def e_step(
-    observed: SpanObservations, params: SourceParams, miss_weight: Floats, adjacency: Floats
+    observed: SpanObservations,
+    params: SourceParams,
+    miss_weight: Floats,
+    adjacency: Floats,
+    *,
+    num_threads: int = 1,
 ) -> EStep:
     """Posterior over sets of disjoint candidates.
 
-    miss_weight (K,); adjacency (E,): log-weight of two touching spans of one type.
+    miss_weight (K,): exponent of the probability of a miss; adjacency (E,): log-weight of two touching spans of a type.
     """
-    marks, hits, kind = observed.marks, observed.hits, observed.candidates.type.astype(np.int64)
-    n, pieces = len(kind), observed.pieces
-    false = params.false_rate[marks.source, marks.type]
-    miss = miss_weight[:, None] * params.miss
-    score = params.span_rate[kind] + (observed.looked.astype(np.float64) @ miss)[observed.looked_index, kind]
-    source, true_type = marks.source[hits.mark], kind[hits.candidate]
-    boundary = params.boundary[source, hits.boundary] / hits.num_alike + (1 - 1 / hits.num_alike) * np.log(ECHO)
-    hit = (params.detect - miss + params.piece[:, 1:])[source, true_type]
-    hit = hit + params.type[source, true_type, marks.type[hits.mark]] + boundary - false[hits.mark]
-    score = score + np.bincount(hits.candidate, hit, n)
-    piece = params.piece[marks.source[pieces[:, 1]], 0] - false[pieces[:, 1]]
-    score = score + np.bincount(pieces[:, 0], piece, n)
-    pair_weight = np.bincount(observed.shared[:, 0], false[observed.shared[:, 1]], len(observed.adjacent))
-    pair_weight = pair_weight + np.where(observed.adjacent, adjacency[kind[observed.lattice.pairs[:, 1]]], 0.0)
-    result = span_posterior(observed.lattice, score, pair_weight)
-    baseline = false.sum() - (observed.exposure * np.exp(params.false_rate).sum(axis=1)).sum()
-    baseline -= observed.num_tokens * np.exp(params.span_rate).sum()
-    return EStep(
-        result,
-        observed.covered(result.spans, result.pairs),
-        float(result.log_partition.sum() + baseline),
+    marks, lattice = observed.marks, observed.lattice
+    kind = observed.candidates.type.astype(np.int64)
+    log_false = params.false_rate[marks.source, marks.type]
+    result = span_posterior(
+        lattice,
+        candidate_scores(observed, params, miss_weight, log_false),
+        sum_by(observed.shared[:, 0], log_false[observed.shared[:, 1]], len(lattice.pairs))
+        + np.where(observed.adjacent, adjacency[kind[lattice.pairs[:, 1]]], 0.0),
+        num_threads=num_threads,
     )
+    # Log-likelihood of the configuration without spans, where all marks are false.
+    baseline = log_false.sum() - observed.exposure @ np.exp(params.false_rate).sum(axis=1)
+    baseline -= observed.num_tokens * np.exp(params.span_rate).sum()
+    covered = observed.covered(result.spans, result.pairs)
+    return EStep(result, covered, float(result.log_partition.sum() + baseline))
+
+
+def candidate_scores(
+    observed: SpanObservations, params: SourceParams, miss_weight: Floats, log_false: Floats
+) -> Floats:
+    """Log-odds that each candidate is a true span rather than that its marks are false.  -> (n,)
+
+    log_false (m,): log-rate of a false mark like each mark.
+    """
+    marks, hits, pieces = observed.marks, observed.hits, observed.pieces
+    kind, num_candidates = observed.candidates.type.astype(np.int64), len(observed.candidates)
+    log_miss = miss_weight[:, None] * params.miss
+    score = params.span_rate[kind] + (observed.looked.astype(np.float64) @ log_miss)[observed.looked_index, kind]
+    source, true_type = marks.source[hits.mark], kind[hits.candidate]
+    hit = (params.detect - log_miss + params.piece[:, 1:])[source, true_type]
+    hit += params.type[source, true_type, marks.type[hits.mark]]
+    hit += params.boundary[source, hits.boundary] / hits.num_alike + (1 - 1 / hits.num_alike) * np.log(ECHO)
+    score += sum_by(hits.candidate, hit - log_false[hits.mark], num_candidates)
+    piece = params.piece[marks.source[pieces[:, 1]], 0] - log_false[pieces[:, 1]]
+    return score + sum_by(pieces[:, 0], piece, num_candidates)
