@@ -172,7 +172,12 @@ class Segment(LabelModel):
         first = expected_counts(observed, result.posterior.spans, result.covered)
         weak = prior_counts(first, mark_counts, known, outside)
         prior = first.scale(strength).add(weak.scale(1 + strength))
-        return state._replace(counts=prior.add(first)), prior
+        # Detections that EM does not count again.
+        rest = first.without_detections(~outside)
+        prior = prior._replace(
+            detected=prior.detected + first.detected - rest.detected, missed=prior.missed + first.missed - rest.missed
+        )
+        return state._replace(counts=prior.add(rest)), prior
 
     def _infer(self, params: Params, data: Dataset) -> LabelOutput:
         """The best disjoint spans with their probabilities, and the marginals of the labels."""

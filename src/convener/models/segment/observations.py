@@ -86,7 +86,7 @@ class SpanObservations:
         marks = fold_families(all_marks, heads)
         outside, num_types = votes_outside(data), len(data.tags.types)
         is_head = heads == np.arange(len(heads))
-        majority = data.tags.spans(_majority_labels(data, marks, outside & is_head), data.offsets)
+        majority = data.tags.spans(majority_labels(data, marks, outside & is_head), data.offsets)
         candidates, start, end, offsets = _candidates(data, marks, majority)
         candidate, mark = _overlaps(start, end, marks)
         hits, pieces = _main_marks(start, end, marks, candidate, mark)
@@ -141,7 +141,7 @@ class SpanObservations:
         return present
 
 
-def _majority_labels(data: Dataset, marks: Marks, votes_o: NDArray[np.bool_]) -> NDArray[np.int16]:
+def majority_labels(data: Dataset, marks: Marks, votes_o: NDArray[np.bool_]) -> NDArray[np.int16]:
     """Majority vote by type, one vote per family.  -> (N,)
 
     votes_o (K,): sources that vote O where they mark nothing.

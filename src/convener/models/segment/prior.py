@@ -24,9 +24,10 @@ BOUNDARY = np.array([8.0, 2.0, 1.0, 0.2])
 FURTHER, NOT_FURTHER = 1.0, 20.0
 """Prior further marks on a span, and spans without one."""
 FALSE_SHARE, FALSE_MARKS = 0.02, 0.003
-"""Prior false marks of a source that marks only what it knows: share of its marks, and number for each type."""
+"""Prior false marks of a source that marks only what it knows, in one token: share of its marks, and number for each
+type."""
 SPANS = 0.1
-"""Prior spans of each type."""
+"""Prior spans of each type, in one token."""
 CROWD, CROWD_BOUNDARY = 1.0, 5.0
 """Prior spans, detections and marks at the rates of the crowd."""
 UNKNOWN_TYPE = 0.02
@@ -124,14 +125,14 @@ def prior_counts(counts: SourceCounts, mark_counts: Floats, known: Floats, outsi
     crowd_exposure = np.where(mark_counts > 0, CROWD * counts.exposure / np.maximum(mark_counts, 1), 0.0)
     return SourceCounts(
         spans=np.full(num_types, SPANS),
-        tokens=np.zeros(1),
+        tokens=np.ones(1),
         detected=weight * mean_rate + outcome,
         missed=weight * (1 - mean_rate) + outcome,
         types=types + EVERY_TYPE + np.where(crowd[:, :, None], CROWD * pooled_types, 0.0),
         boundary=BOUNDARY + np.where(crowd, CROWD_BOUNDARY * pooled_boundary / pooled_boundary.sum(), 0.0),
         pieces=np.tile([FURTHER, NOT_FURTHER], (len(outside), 1)),
         false=np.where(crowd, crowd_false, FALSE_SHARE * mark_counts + FALSE_MARKS),
-        exposure=np.where(crowd, crowd_exposure, 0.0),
+        exposure=1 + np.where(crowd, crowd_exposure, 0.0),
     )
 
 
