@@ -61,7 +61,9 @@ def test_lone_marks_of_a_bad_source_are_dropped() -> None:
 
 def test_reliability_is_by_span_and_near_the_truth() -> None:
     data = worlds(1)
-    records = cv.Segment().fit(data).reliability().to_records()
+    table = cv.Segment().fit(data).reliability()
+    assert table.notes[0].endswith("by span")
+    records = table.to_records()
     gold = set(data.tags.spans(data.gold, data.offsets))
     for number, row in enumerate(records):
         marks = set(data.tags.spans(data.votes[:, number], data.offsets))
@@ -79,6 +81,15 @@ def test_a_near_copy_does_not_count_twice() -> None:
     copied = data.with_sources(names, votes, ("abstain",) * len(names))
     with pytest.warns(cv.ConvenerWarning, match="duplicate"):
         assert f1(cv.Segment(), copied) == pytest.approx(f1(cv.Segment(), data), abs=0.01)
+
+
+def test_what_was_estimated_is_explained() -> None:
+    data = worlds(2)
+    votes = np.where(np.repeat(np.arange(len(data)) % 8 > 0, data.lengths)[:, None], data.votes[:, :1], np.int16(0))
+    data = data.with_sources((*data.sources, "copy"), np.concatenate([data.votes, votes], 1), ("abstain",) * 7)
+    first, second = cv.Segment().fit(data).explain()
+    assert first.endswith("of the marks without a second source are presumed false")
+    assert second == "near copies count as one source: copy of s0"
 
 
 def test_probabilities_of_tokens_are_sums_over_spans() -> None:

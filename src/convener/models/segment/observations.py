@@ -61,6 +61,7 @@ class SpanObservations:
     looked_index  (n,) the set of each candidate
     exposure      (K,) tokens that each source looked at
     outside       (K,) sources whose unmarked tokens are votes for O
+    precision     (K,) prior precision of each source; NaN if unknown
     heads         (K,) the source whose near copy each source is, or its own index
     num_tokens, num_types
     """
@@ -76,6 +77,7 @@ class SpanObservations:
     looked_index: Ints
     exposure: Floats
     outside: NDArray[np.bool_]
+    precision: Floats
     heads: Ints
     num_tokens: int
     num_types: int
@@ -106,6 +108,7 @@ class SpanObservations:
             looked_index=index.reshape(-1),
             exposure=np.count_nonzero(data.votes >= 0, axis=0).astype(np.float64),
             outside=outside,
+            precision=data.prior_precision_or(np.nan),
             heads=heads,
             num_tokens=len(data.tokens),
             num_types=num_types,
