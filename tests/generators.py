@@ -185,7 +185,7 @@ def datasets(
         offsets=lengths_to_offsets(lengths),
         sources=tuple(sources),
         votes=draw(vote_matrices(tags, lengths, len(sources), kind)),
-        silence=tuple(draw(st.sampled_from(["O", "abstain"])) for _ in sources),
+        unmarked=tuple(draw(st.sampled_from(["abstain", "outside"])) for _ in sources),
         prior_precision=tuple(draw(st.sampled_from([None, None, 0.9, 1 / 3])) for _ in sources),
         coarse=coarse,
         gold=draw(legal_labels(fine, lengths)) if wanted(gold) else None,

@@ -153,8 +153,8 @@ def test_read_json_names_file_and_problem(tmp_path: Path) -> None:
         (None, "not a saved model"),
         (b"{", "not valid JSON"),
         (b"\xff", "not UTF-8 text"),
-        (b"[]", "expected a model of version 1, got list"),
-        (b'{"version": 9}', "expected a model of version 1, got 9"),
+        (b"[]", "expected a model of version 2, got list"),
+        (b'{"version": 9}', "expected a model of version 2, got 9"),
     ],
 )
 def test_damaged_model_metadata_is_an_error(tmp_path: Path, raw: bytes | None, problem: str) -> None:
@@ -165,10 +165,10 @@ def test_damaged_model_metadata_is_an_error(tmp_path: Path, raw: bytes | None, p
 
 
 def test_the_variable_sets_the_cache_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CONVENER_CACHE", str(tmp_path / "own"))
+    monkeypatch.setenv("CONVENER_CACHE_DIR", str(tmp_path / "own"))
     assert cache_dir() == resolve_cache_dir(True) == tmp_path / "own"
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("CONVENER_CACHE", "~/own")
+    monkeypatch.setenv("CONVENER_CACHE_DIR", "~/own")
     assert cache_dir() == tmp_path / "own"
 
 
@@ -183,7 +183,7 @@ def test_the_variable_sets_the_cache_dir(tmp_path: Path, monkeypatch: pytest.Mon
 def test_the_default_cache_dir_follows_the_operating_system(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, system: str, expected: str
 ) -> None:
-    monkeypatch.delenv("CONVENER_CACHE")
+    monkeypatch.delenv("CONVENER_CACHE_DIR")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "x"))
     monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "local"))

@@ -13,7 +13,7 @@ import numpy as np
 import convener as cv
 from convener.data.ragged import StringArray
 
-DATA = Path(os.environ.get("CONVENER_DATA", Path(__file__).parents[3] / "shared" / "data"))
+DATA = Path(os.environ.get("CONVENER_DATA_DIR", Path(__file__).parents[3] / "shared" / "data"))
 """The folder of the real data sets."""
 NAMES = ("LaptopReview", "NCBI-Disease", "BC5CDR", "CoNLL")
 """Data sets of the paper that are available here; OntoNotes is not."""
@@ -47,7 +47,7 @@ def splits(name: str, encoder: str = "") -> Splits:
         corpus = cv.demo.load_corpus()
         parts = [part[:DEMO_SENTENCES] for part in (corpus.train, corpus.valid, corpus.test)]
         return Splits(*(cv.encode(part, encoder) if encoder else part for part in parts))
-    corpus = cv.read(DATA / name)
+    corpus = cv.read_corpus(DATA / name)
     if encoder:
         corpus = cv.encode(corpus, encoder)
     if "train" in corpus:
@@ -70,7 +70,7 @@ def make_dataset(
         offsets=offsets,
         sources=tuple(f"source-{number}" for number in range(count)),
         votes=votes,
-        silence=("O",) * count,
+        unmarked=("abstain",) * count,
         gold=gold,
     )
 

@@ -30,7 +30,7 @@ from benchmarks.harness.results import (
 )
 from benchmarks.harness.timing import StepClock, epoch_costs
 from benchmarks.paper import recipes
-from convener import storage
+from convener.cache import cache_dir
 from convener.config import config_to_dict
 from convener.evaluation.calibration import span_calibration, token_calibration
 from convener.evaluation.metrics import is_correct, labels_to_spans, score_spans
@@ -106,7 +106,7 @@ class Job:
     @property
     def checkpoint_dir(self) -> Path | None:
         """Where a long fit writes checkpoints."""
-        return storage.cache_dir() / "benchmarks" / self.part / self.key if self.finetunes else None
+        return cache_dir() / "benchmarks" / self.part / self.key if self.finetunes else None
 
     @property
     def features(self) -> str:

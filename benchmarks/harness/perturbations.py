@@ -83,7 +83,7 @@ def one_of_each_kind(data: cv.Dataset) -> list[Perturbation]:
 def _with_copies(data: cv.Dataset, number: int) -> cv.Dataset:
     votes = np.concatenate([data.votes, *[data.votes[:, [number]]] * 2], axis=1)
     names = (*data.sources, "copy 1", "copy 2")
-    return data.with_sources(names, votes, (*data.silence, *[data.silence[number]] * 2))
+    return data.with_sources(names, votes, (*data.unmarked, *[data.unmarked[number]] * 2))
 
 
 def _with_random_source(data: cv.Dataset) -> cv.Dataset:
@@ -94,4 +94,4 @@ def _with_random_source(data: cv.Dataset) -> cv.Dataset:
     types = rng.integers(0, len(data.tags.types), len(hit))
     column = np.where(hit, 2 * types + 1, 0).astype(np.int16)
     votes = np.concatenate([data.votes, column[:, None]], axis=1)
-    return data.with_sources((*data.sources, "random"), votes, (*data.silence, "O"))
+    return data.with_sources((*data.sources, "random"), votes, (*data.unmarked, "abstain"))

@@ -20,7 +20,8 @@ import numpy as np
 from filelock import FileLock
 
 import convener as cv
-from convener import storage
+from convener.cache import cache_dir
+from convener.storage import atomic_write
 
 RESULTS = Path(__file__).parents[1] / "results"
 PACKAGES = ("torch", "numba", "transformers")
@@ -66,7 +67,7 @@ class ResultFile:
     def add(self, row: Row) -> None:
         """Add a row, or replace the one with the same key."""
         digest = hashlib.sha256(str(self.path.resolve()).encode()).hexdigest()[:16]
-        lock = storage.cache_dir() / "benchmarks" / f"{digest}.lock"
+        lock = cache_dir() / "benchmarks" / f"{digest}.lock"
         lock.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(lock):
             write_rows(self.path, sorted((self.read() | {row_key(row): row}).items()))
@@ -75,7 +76,7 @@ class ResultFile:
 def write_rows(path: Path, rows: Iterable[tuple[str, Row]]) -> None:
     """Write rows as JSON Lines, in the given order, whole or not at all."""
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for _, row in rows)
-    with storage.atomic_write(path) as draft:
+    with atomic_write(path) as draft:
         draft.write_text(text, encoding="utf-8")
 
 

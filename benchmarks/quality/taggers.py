@@ -28,7 +28,7 @@ class TaggerJob(Job):
 
     @property
     def estimator_class(self) -> Any:
-        return cv.taggers.get_tagger(self.variant)
+        return cv.get_tagger(self.variant)
 
     def build(self) -> Any:
         return self.estimator_class(seed=self.seed, encoder=self.encoder, **self.settings)

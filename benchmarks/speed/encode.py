@@ -24,7 +24,7 @@ from benchmarks.harness.data import DATA, DEMO, NAMES, is_available, splits
 from benchmarks.harness.results import RESULTS, save_tables
 from convener.data.ragged import StringArray, lengths_to_offsets
 from convener.data.tables import Table
-from convener.encoders import get_encoder, list_encoders
+from convener.encoders import get_encoder, installed_encoders
 from convener.storage import CACHE_DIR_VARIABLE
 
 SEED = 1
@@ -63,7 +63,7 @@ class OneAtATime:
     def __init__(self) -> None:
         from transformers import AutoModel, AutoTokenizer
 
-        folder = list_encoders()[MINILM]
+        folder = installed_encoders()[MINILM]
         self.tokenizer = AutoTokenizer.from_pretrained(folder)
         self.model = AutoModel.from_pretrained(folder).eval()
 
@@ -196,7 +196,8 @@ def second_run(size: Size) -> Table:
         subprocess.run(command, check=True, capture_output=True)
         repeats = 1 if smoke else 3
         start = _seconds([sys.executable, "-c", "import convener.cli"], repeats)
-        code = f"import convener.cli, convener as c; c.read({str(path)!r})"
+        reader = "read_corpus" if path.is_dir() else "read"
+        code = f"import convener.cli, convener as c; c.{reader}({str(path)!r})"
         read = _seconds([sys.executable, "-c", code], repeats)
         whole = _seconds(command, repeats)
     rows = [
@@ -362,7 +363,7 @@ def main(argv: Sequence[str] | None = None, *, results: Path = RESULTS) -> int:
     if unknown := sorted(set(args.parts) - set(PARTS)):
         parser.error(f"unknown parts: {', '.join(unknown)}; expected {', '.join(PARTS)}")
     names = args.parts or list(PARTS)
-    if MINILM not in list_encoders():
+    if MINILM not in installed_encoders():
         skipped = [name for name in names if name in NEEDS_MINILM]
         print(f"{MINILM}: not installed; skipped: {', '.join(skipped)}", file=sys.stderr)
         names = [name for name in names if name not in skipped]

@@ -241,7 +241,7 @@ def workers_table(tokens: int, num_phrases: int, repeats: int) -> cv.Table:
     data = replace(data, doc_ids=StringArray.from_list(str(number // 20) for number in range(len(data))))
     functions = ten_functions(7, num_phrases)
     runs = [
-        [_apply(f"{n} workers", data, functions, ApplyOptions(workers=n, cache=False)) for n in (1, 2)]
+        [_apply(f"{n} workers", data, functions, ApplyOptions(num_workers=n, cache=False)) for n in (1, 2)]
         for _ in range(repeats)
     ]
     rows = [min(same, key=lambda row: row["seconds"]) for same in zip(*runs, strict=True)]

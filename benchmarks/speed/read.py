@@ -78,7 +78,7 @@ def main(argv: Sequence[str] | None = None, *, results: Path = RESULTS) -> int:
     # Votes that abstain on part of a sentence make the Wrench writer use the matrix.
     votes = data.votes.copy()
     votes[0, 0] = -1
-    matrix = data.with_sources(data.sources, votes, data.silence)
+    matrix = data.with_sources(data.sources, votes, data.unmarked)
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for name, file in FILES.items():

@@ -4,8 +4,7 @@
 
     ConvenerError                 base of all errors that users can handle; printed as one line by the command line
     ├── DataError                 a file or an array has unexpected content
-    │   ├── FormatError           the format is unknown, or cannot represent the content
-    │   └── NoTypesError          a file neither names entity types nor contains spans
+    │   └── FormatError           the format is unknown, or cannot represent the content
     ├── ConfigError               a setting is unknown or out of range
     ├── UnknownNameError          no model, split or source has the name
     ├── NotFittedError            a model was used before it was fitted
@@ -33,10 +32,6 @@ class DataError(ConvenerError, ValueError):
 
 class FormatError(DataError):
     """The format is unknown, or cannot represent the content."""
-
-
-class NoTypesError(DataError):
-    """A file neither names entity types nor contains spans."""
 
 
 class ConfigError(ConvenerError, ValueError):

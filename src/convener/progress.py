@@ -1,9 +1,10 @@
-"""Progress bars on terminals; no output elsewhere."""
+"""Progress bars on terminals; no output elsewhere, and none if the user asked for quiet."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Protocol
 
 from rich.console import Console
@@ -18,6 +19,18 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.text import Text
+
+_QUIET = ContextVar("quiet", default=False)
+
+
+def set_quiet(quiet: bool) -> None:
+    """Show no progress bars from now on, or show them again."""
+    _QUIET.set(quiet)
+
+
+def is_quiet() -> bool:
+    """Whether progress and remarks are not to be shown."""
+    return _QUIET.get()
 
 
 class Advance(Protocol):
@@ -54,7 +67,8 @@ def progress_bar(title: str, total: int, *, unit: str = "", completed: int = 0) 
         TextColumn("{task.fields[message]}"),
     )
     console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    disable = is_quiet() or not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=disable) as progress:
         task = progress.add_task(title, total=total, message="", completed=completed)
 
         def advance(message: str = "", by: int = 1) -> None:

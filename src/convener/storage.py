@@ -1,4 +1,4 @@
-"""Files on disk: atomic writes, strict JSON, saved models, and the cache directory with its digests."""
+"""Files on disk: atomic writes, strict JSON, saved models, and digests of content."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ import hashlib
 import json
 import os
 import shutil
-import sys
 import tempfile
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,12 +23,9 @@ from convener.errors import DataError
 Arrays = Mapping[str, NDArray[Any]]
 METADATA_FILE, ARRAYS_FILE = "model.json", "params.safetensors"
 """Files of a saved model: settings and names; arrays."""
-MODEL_FILE_VERSION = 1
-CACHE_DIR_VARIABLE = "CONVENER_CACHE"
-"""Environment variable that names the cache directory."""
+MODEL_FILE_VERSION = 2
 BLOCK_SIZE = 1 << 20
 """Number of array elements hashed at a time."""
-SECONDS_PER_DAY = 24 * 3600.0
 
 
 @contextmanager
@@ -229,43 +224,6 @@ def select_prefix(prefix: str, arrays: Arrays) -> dict[str, NDArray[Any]]:
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
-class CacheEntry(Protocol):
-    """An entry of a cache, as far as pruning needs to know it."""
-
-    @property
-    def size(self) -> int:
-        """Size on disk in bytes."""
-
-    @property
-    def last_used(self) -> float:
-        """Time of the last use, in seconds since 1970."""
-
-
-EntryT = TypeVar("EntryT", bound=CacheEntry)
-
-
-def cache_dir() -> Path:
-    """Return the cache directory: `CONVENER_CACHE` if set, else the default of the operating system."""
-    if override := os.environ.get(CACHE_DIR_VARIABLE):
-        return Path(override).expanduser()
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "convener"
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home())) / "convener" / "cache"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "convener"
-
-
-def resolve_cache_dir(cache: str | Path | bool) -> Path | None:
-    """Return the folder of a setting `cache`: the default for True, None for False, else the given folder.
-
-    >>> str(resolve_cache_dir("here")), resolve_cache_dir(False)
-    ('here', None)
-    """
-    if isinstance(cache, bool):
-        return cache_dir() if cache else None
-    return Path(cache)
-
-
 def compute_digest(*parts: bytes | str | Mapping[str, Any]) -> str:
     """Return one SHA-256 digest of all parts, in order; mappings are hashed as JSON with sorted keys.
 
@@ -295,22 +253,3 @@ def arrays_digest(arrays: Iterable[NDArray[Any]]) -> bytes:
         for start in range(0, len(array), BLOCK_SIZE):
             hasher.update(array[start : start + BLOCK_SIZE].tobytes())
     return hasher.digest()
-
-
-def entries_to_prune(
-    entries: Iterable[EntryT], *, older_than: float | None = None, max_bytes: float | None = None
-) -> list[EntryT]:
-    """Return the entries to remove, the most recently used first.
-
-    older_than  remove entries unused for more than this many days
-    max_bytes   of the remaining entries, remove the least recently used until the rest fits this size
-    """
-    now, kept_bytes, to_remove = time.time(), 0, []
-    for entry in sorted(entries, key=lambda entry: -entry.last_used):
-        if older_than is not None and now - entry.last_used > older_than * SECONDS_PER_DAY:
-            to_remove.append(entry)
-            continue
-        kept_bytes += entry.size
-        if max_bytes is not None and kept_bytes > max_bytes:
-            to_remove.append(entry)
-    return to_remove

@@ -54,5 +54,5 @@ def news(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache folder for the test."""
-    monkeypatch.setenv("CONVENER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("CONVENER_CACHE_DIR", str(tmp_path / "cache"))
     return tmp_path / "cache"

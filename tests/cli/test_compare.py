@@ -62,7 +62,7 @@ def test_another_split_is_evaluated_without_a_new_fit(benchmark: Path, news: Pat
 
 def test_a_failed_model_is_reported_and_the_others_are_shown(news: Path, tmp_path: Path, convener: Command) -> None:
     folder = tmp_path / "without-gold"
-    corpus = cv.read(news)
+    corpus = cv.read_corpus(news)
     cv.write(corpus.train.without_gold(), folder / "train.jsonl")
     cv.write(corpus.test, folder / "test.jsonl")
     done = convener("compare", folder, "-o", tmp_path / "out", "--models", "chmm-fe,hmm")

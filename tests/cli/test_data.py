@@ -45,7 +45,7 @@ def test_a_folder_needs_a_split(convener: Command, news: Path) -> None:
 def test_a_corpus_converts_to_every_format(convener: Command, news: Path, tmp_path: Path, name: str) -> None:
     done = convener("convert", news, tmp_path / "out", "--to", name)
     assert done.code == 0, done.err
-    assert set(cv.read(tmp_path / "out").splits) == {"train", "valid", "test"}
+    assert set(cv.read_corpus(tmp_path / "out").splits) == {"train", "valid", "test"}
 
 
 def test_convert_writes_another_scheme(convener: Command, news: Path, tmp_path: Path) -> None:

@@ -87,7 +87,7 @@ def test_apply_to_a_corpus(convener: Command, lfs: Path, news: Path, tmp_path: P
     assert done.code == 0, done.err
     assert "train: Labeling functions on" in done.out
     assert "--split train" in done.err
-    corpus = cv.read(out)
+    corpus = cv.read_corpus(out)
     assert set(corpus.splits) == {"train", "valid", "test"}
     assert corpus.test.sources == ("places",)
     assert corpus.test.gold is not None

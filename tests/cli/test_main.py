@@ -119,8 +119,8 @@ def test_doctor_reports_encoders_and_cache(convener: Command, cache: Path) -> No
 
 
 def test_doctor_names_what_is_missing(convener: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("CONVENER_DATA", str(tmp_path / "none"))
-    assert "CONVENER_DATA" in convener("doctor").out
+    monkeypatch.setenv("CONVENER_DATA_DIR", str(tmp_path / "none"))
+    assert "CONVENER_DATA_DIR" in convener("doctor").out
 
 
 def test_demo_runs_the_pipeline(convener: Command, tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_demo_runs_the_pipeline(convener: Command, tmp_path: Path) -> None:
     for name in cv.list_models():
         assert (name in output.out) == (not cv.get_model(name).needs_features)
     assert "Next" in output.out
-    assert set(cv.read(tmp_path / "demo" / "corpus").splits) == {"train", "valid", "test"}
+    assert set(cv.read_corpus(tmp_path / "demo" / "corpus").splits) == {"train", "valid", "test"}
     assert cv.read_predictions(tmp_path / "demo" / "labels.jsonl").probabilities is not None
     assert convener("demo", "-o", tmp_path / "demo").code == 0
 

@@ -75,7 +75,7 @@ def test_without_gold_the_scores_are_null(convener: Command, fitted: Path, tmp_p
 
 def test_a_missing_train_names_the_option(convener: Command, news: Path, tmp_path: Path) -> None:
     folder = tmp_path / "part"
-    corpus = cv.read(news)
+    corpus = cv.read_corpus(news)
     cv.write(cv.Corpus(splits={"valid": corpus.valid}), folder, format="jsonl")
     refused = convener("fit", folder, *VOTE, "-o", tmp_path / "run")
     assert refused.code == 2
@@ -134,7 +134,7 @@ def test_strict_mode_drops_illegal_tags_of_a_file(convener: Command, tmp_path: P
 
 
 def test_the_run_stores_read_options(convener: Command, news: Path, tmp_path: Path) -> None:
-    arguments = ("--read", "silence=abstain")
+    arguments = ("--read", "unmarked=outside")
     assert convener("fit", news, *VOTE, "-o", tmp_path / "run", *arguments).code == 0
     again = convener("evaluate", tmp_path / "run", news, "--split", "test")
     assert again.code == 0, again.err

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from convener.data.alignment import align_to_tokens, check_token_range, drop_default_doc_ids, select_non_overlapping
+from convener.data.alignment import align_to_tokens, check_range, drop_default_doc_ids, select_non_overlapping
 from convener.data.dataset import Text
 from convener.data.issues import Issues
 from convener.data.ragged import StringArray
@@ -72,10 +72,10 @@ def test_spans_outside_the_text_are_rejected(span: tuple[int, int]) -> None:
 
 
 def test_token_spans_outside_their_sentence_are_rejected() -> None:
-    check_token_range(Spans.from_rows([(0, 0, 2, 0)]), OFFSETS, source="a", where=where)
+    check_range(Spans.from_rows([(0, 0, 2, 0)]), np.diff(OFFSETS), "sentence's {} tokens", source="a", where=where)
     message = "^f:1: span 0-1 of a is not a range of the sentence's 0 tokens$"
     with pytest.raises(DataError, match=message):
-        check_token_range(Spans.from_rows([(1, 0, 1, 0)]), OFFSETS, source="a", where=where)
+        check_range(Spans.from_rows([(1, 0, 1, 0)]), np.diff(OFFSETS), "sentence's {} tokens", source="a", where=where)
 
 
 def kept(policy: str) -> tuple[list[int], Issues]:

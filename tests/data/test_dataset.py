@@ -68,7 +68,7 @@ def test_spans_become_votes(tags: TagSet, data: st.DataObject) -> None:
     named = [[(a, b, tags.types[kind]) for a, b, kind in spans] for spans in drawn]
     unseen = [data.draw(st.booleans()) for _ in tokens]
     given_votes = [None if skip else spans for skip, spans in zip(unseen, named, strict=True)]
-    built = Dataset.from_spans(tags.types, tokens, {"s": given_votes, "quiet": [[]] * len(tokens)}, gold=named)
+    built = Dataset.from_spans(tags.types, tokens, {"s": given_votes, "nothing": [[]] * len(tokens)}, gold=named)
     expected = []
     for sentence, spans in zip(tokens, drawn, strict=True):
         labels = [0] * len(sentence)
@@ -80,7 +80,7 @@ def test_spans_become_votes(tags: TagSet, data: st.DataObject) -> None:
     for one, labels, skip in zip(built, expected, unseen, strict=True):
         assert one.votes[:, 0].tolist() == ([ABSTAIN] * len(labels) if skip else labels)
         assert not one.votes[:, 1].any()
-    assert built.silence == ("O", "O")
+    assert built.unmarked == ("abstain", "abstain")
 
 
 def test_a_dataset_may_be_empty() -> None:
@@ -88,7 +88,7 @@ def test_a_dataset_may_be_empty() -> None:
     assert (len(data), data.votes.shape, list(data)) == (0, (0, 0), [])
     assert data[:0] == data[5:] == data.take([]) == Dataset.concat([data, data]) == data
     assert data.split(0.5, seed=1) == (data, data)
-    assert data.opinions().shape == (0, 0)
+    assert data.informative_votes().shape == (0, 0)
     assert data.with_types(["LOC"]).tags.types == ("LOC",)
     assert data.select_sources([]) == data
     no_tokens = Dataset.from_spans(["PER"], [[], []], {"s": [[], None]}, gold=[[], []])
@@ -142,8 +142,8 @@ def test_gold_cannot_abstain() -> None:
         ({"gold": np.zeros(4)}, "gold must be int16, got float64"),
         ({"gold": np.full(4, -1, np.int16)}, r"gold must be labels in \[0, 5\), got -1"),
         ({"sources": ("a", "a")}, "different names, got twice: a"),
-        ({"silence": ("O",)}, r"for each of the 2 sources, got \('O',\)"),
-        ({"silence": ("O", "quiet")}, r"'O' or 'abstain'.* got \('O', 'quiet'\)"),
+        ({"unmarked": ("abstain",)}, r"for each of the 2 sources, got \('abstain',\)"),
+        ({"unmarked": ("abstain", "quiet")}, r"'abstain' or 'outside'.* got \('abstain', 'quiet'\)"),
         (
             {"doc_ids": StringArray.from_list(["a"])},
             r"doc_ids must have shape \(3,\), got \(1,\)",
@@ -168,7 +168,7 @@ def test_invalid_fields_are_rejected(small: Dataset, changes: Any, message: str)
 
 
 def test_lists_of_sources_become_tuples(small: Dataset) -> None:
-    listed: Any = {"sources": list(small.sources), "silence": list(small.silence)}
+    listed: Any = {"sources": list(small.sources), "unmarked": list(small.unmarked)}
     assert replace(small, **listed) == small
     assert replace(small, **listed).sources == ("names", "crowd")
 
@@ -179,7 +179,7 @@ def test_lists_of_sources_become_tuples(small: Dataset) -> None:
 @given(datasets(), datasets())
 def test_datasets_are_equal_if_all_fields_are(one: Dataset, two: Dataset) -> None:
     def all_of(data: Dataset) -> Any:
-        head = (data.tags, data.sources, data.silence, data.prior_precision, data.coarse)
+        head = (data.tags, data.sources, data.unmarked, data.prior_precision, data.coarse)
         holds = (data.gold is None, data.text is None, data.doc_ids is None)
         return head, holds, sentences(data)
 
@@ -198,7 +198,7 @@ def test_every_field_counts_in_equality(small: Dataset) -> None:
         {"offsets": np.array([0, 3, 4, 4])},
         {"sources": ("names", "other")},
         {"votes": np.zeros((4, 2), np.int16)},
-        {"silence": ("O", "abstain")},
+        {"unmarked": ("abstain", "outside")},
         {"prior_precision": (0.9, None)},
         {"gold": gold},
         {"gold": None},
@@ -300,7 +300,7 @@ def test_concat_reverses_slicing(data: Dataset, i: int, j: int) -> None:
     [
         ({"tags": TagSet(("PER", "ORG"))}, "tags differ, .*'LOC'.* and .*'ORG'"),
         ({"sources": ("names", "x")}, r"sources differ, \('names', 'crowd'\) and \('names', 'x'\)"),
-        ({"silence": ("O", "abstain")}, r"silence differ, .* and \('O', 'abstain'\)"),
+        ({"unmarked": ("abstain", "outside")}, r"unmarked differ, .* and \('abstain', 'outside'\)"),
         ({"gold": None}, "only some parts have gold"),
         ({"doc_ids": StringArray.from_list("xyz")}, "only some parts have doc_ids"),
     ],
@@ -394,7 +394,7 @@ def test_sources_are_selected_by_name(data: Dataset, random: Any) -> None:
         column = data.sources.index(name)
         assert data.source_index(name) == column
         assert np.array_equal(chosen.votes[:, k], data.votes[:, column])
-        assert chosen.silence[k] == data.silence[column]
+        assert chosen.unmarked[k] == data.unmarked[column]
     check(chosen)
 
 
@@ -409,20 +409,23 @@ def test_unknown_and_repeated_sources_are_rejected(small: Dataset) -> None:
 
 def test_sources_are_replaced_and_checked(small: Dataset) -> None:
     votes = np.ones((4, 1), np.int16)
-    other = small.with_sources(["new"], votes, ["abstain"])
-    assert (other.sources, other.silence) == (("new",), ("abstain",))
+    other = small.with_sources(["new"], votes, ["outside"])
+    assert (other.sources, other.unmarked) == (("new",), ("outside",))
     assert other.gold is small.gold
     with pytest.raises(DataError, match=r"votes must have shape \(4, 2\)"):
-        small.with_sources(["a", "b"], votes, ["O", "O"])
+        small.with_sources(["a", "b"], votes, ["abstain", "abstain"])
 
 
 @given(datasets())
-def test_an_opinion_is_a_vote_that_is_not_merely_unmarked(data: Dataset) -> None:
+def test_a_vote_is_informative_unless_it_is_merely_unmarked(data: Dataset) -> None:
     expected = [
-        [label > 0 or (label == 0 and silence == "abstain") for label, silence in zip(row, data.silence, strict=True)]
+        [
+            label > 0 or (label == 0 and unmarked == "outside")
+            for label, unmarked in zip(row, data.unmarked, strict=True)
+        ]
         for row in data.votes.tolist()
     ]
-    assert data.opinions().tolist() == expected
+    assert data.informative_votes().tolist() == expected
 
 
 @given(datasets(), tag_sets())
@@ -544,7 +547,7 @@ def test_changes_of_other_fields_keep_the_features(small: Dataset) -> None:
         data.with_gold(np.zeros(4, np.int16)),
         data.select_sources(["crowd"]),
         data.with_types(["LOC", "PER"]),
-        data.with_sources(("x",), np.zeros((4, 1), np.int16), ("O",)),
+        data.with_sources(("x",), np.zeros((4, 1), np.int16), ("abstain",)),
     ):
         assert same.features is data.features
     assert data.with_features(None).features is None
@@ -591,9 +594,9 @@ def test_prior_precision_stays_with_its_source() -> None:
     assert stated != data
     assert stated.select_sources(["u", "s"]).prior_precision == (0.5, 0.9)
     assert stated[1:].prior_precision == stated.take([0]).prior_precision == stated.prior_precision
-    other = stated.with_sources(["v", "s"], np.zeros((2, 2), np.int16), ["O", "O"])
+    other = stated.with_sources(["v", "s"], np.zeros((2, 2), np.int16), ["abstain", "abstain"])
     assert other.prior_precision == (None, 0.9)
-    assert stated.with_sources(stated.sources, stated.votes, stated.silence) == stated
+    assert stated.with_sources(stated.sources, stated.votes, stated.unmarked) == stated
     np.testing.assert_array_equal(stated.prior_precision_or(0.7), [0.9, 0.7, 0.5])
     with pytest.raises(MismatchError, match="precision differ"):
         Dataset.concat([stated, data])

@@ -85,7 +85,7 @@ def walk(sentences: list[list[str]], policy: RepairPolicy) -> Reading:
                 illegal.add(len(written) + first)
             if closing and not closed:
                 illegal.add(len(written) + first + size - 1)
-            if policy == "begin" or not (stray or (closing and not closed)):
+            if policy == "start" or not (stray or (closing and not closed)):
                 sentence[first : first + size] = [f"B-{kind}"] + [f"I-{kind}"] * (size - 1)
         written += sentence
     return Reading(written, sorted(illegal))
@@ -110,14 +110,14 @@ def tag_sentences(draw: st.DrawFn) -> list[list[str]]:
     ]
 
 
-@given(tag_sentences(), st.sampled_from(["begin", "drop"]))
+@given(tag_sentences(), st.sampled_from(["start", "drop"]))
 def test_repair_matches_a_token_by_token_reader(sentences: list[list[str]], policy: RepairPolicy) -> None:
     assert read(sentences, policy) == walk(sentences, policy)
 
 
 @given(tag_sentences())
 def test_the_policy_error_raises_for_illegal_tags_only(sentences: list[list[str]]) -> None:
-    expected = walk(sentences, "begin")
+    expected = walk(sentences, "start")
     if not expected.illegal:
         assert read(sentences, "error") == expected
         return
@@ -141,12 +141,12 @@ def test_the_policy_error_raises_for_illegal_tags_only(sentences: list[list[str]
     ],
 )
 def test_known_sequences(tags: str, begin: str, drop: str) -> None:
-    assert read([tags.split()], "begin").tags == begin.split()
+    assert read([tags.split()], "start").tags == begin.split()
     assert read([tags.split()], "drop").tags == drop.split()
 
 
 def test_a_span_never_crosses_a_sentence_boundary() -> None:
-    assert read([["B-PER"], [], ["I-PER"]], "begin") == (["B-PER", "B-PER"], [1])
+    assert read([["B-PER"], [], ["I-PER"]], "start") == (["B-PER", "B-PER"], [1])
     assert read([["B-PER"], ["I-PER"]], "drop") == (["B-PER", "O"], [1])
 
 

@@ -79,7 +79,7 @@ def test_repaired_labels_are_legal_and_legal_labels_are_kept(
 ) -> None:
     labels = data.draw(label_arrays(sum(lengths), len(tags), abstain=True))
     offsets = lengths_to_offsets(lengths)
-    for policy in ("begin", "drop"):
+    for policy in ("start", "drop"):
         repaired, count = tags.repair(labels, offsets, policy)
         assert (count == 0) == np.array_equal(repaired, labels)
         assert ((repaired == -1) == (labels == -1)).all()
@@ -87,7 +87,7 @@ def test_repaired_labels_are_legal_and_legal_labels_are_kept(
         for first, last in pairwise(offsets.tolist()):
             path = [0, *np.maximum(repaired[first:last], 0).tolist()]
             assert all(may_follow(tags, a, b) for a, b in pairwise(path))
-    kept = tags.repair(labels, offsets, "begin")[0]
+    kept = tags.repair(labels, offsets, "start")[0]
     assert (((kept + 1) // 2) == ((labels + 1) // 2)).all()
 
 
@@ -97,7 +97,7 @@ def test_spans_of_illegal_labels_are_those_of_repaired_labels(
 ) -> None:
     labels = data.draw(label_arrays(sum(lengths), len(tags), abstain=True))
     offsets = lengths_to_offsets(lengths)
-    for policy in ("begin", "drop"):
+    for policy in ("start", "drop"):
         expected = []
         legal = tags.repair(labels, offsets, policy)[0]
         for m, (first, last) in enumerate(pairwise(offsets.tolist())):

@@ -31,7 +31,7 @@ def test_without_duplicates_and_coarse_votes_all_votes_are_used(data: cv.Dataset
 
 def test_a_duplicate_is_dropped_and_gets_the_rates_of_its_original(toy: cv.Dataset) -> None:
     votes = toy.votes[:, [0, 1, 0]]
-    data = toy.with_sources(["a", "b", "copy"], votes, ["O"] * 3)
+    data = toy.with_sources(["a", "b", "copy"], votes, ["abstain"] * 3)
     selection = VoteSelection.from_dataset(data, keep_coarse=False, keep_duplicates=False)
     assert selection.used_sources(data.sources) == ("a", "b")
     assert selection.duplicates(data.sources) == [("copy", "a")]

@@ -18,7 +18,7 @@ from .toys import build
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache folder."""
     folder = tmp_path / "cache"
-    monkeypatch.setenv("CONVENER_CACHE", str(folder))
+    monkeypatch.setenv("CONVENER_CACHE_DIR", str(folder))
     return folder
 
 

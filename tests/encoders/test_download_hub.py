@@ -122,7 +122,7 @@ def ask(tmp_path: Path, address: str, *names: str, **more: str) -> list[str]:
 
 def test_a_model_is_downloaded_once_and_without_code(server: Hub, tmp_path: Path) -> None:
     names = ("lab/tiny", "lab/tiny", "lab/nothing", "lab/silent")
-    first, second, nothing, silent = ask(tmp_path, server.address, *names)
+    first, second, nothing, timed_out = ask(tmp_path, server.address, *names)
     name, width, folder = first.split()
     assert (name, width) == ("lab/tiny", "24")
     assert second == first
@@ -136,8 +136,8 @@ def test_a_model_is_downloaded_once_and_without_code(server: Hub, tmp_path: Path
     assert 1 <= len(weights) <= 2  # asked about, and fetched
     assert nothing.startswith("lab/nothing UnknownNameError unknown encoder 'lab/nothing': neither a ")
     assert "installed: hashing" in nothing
-    assert silent.startswith("lab/silent ConfigError encoder 'lab/silent' is not installed and the hub")
-    assert "Timeout" in silent
+    assert timed_out.startswith("lab/silent ConfigError encoder 'lab/silent' is not installed and the hub")
+    assert "Timeout" in timed_out
     asked = len(server.asked)
     assert ask(tmp_path, "http://127.0.0.1:9", "lab/tiny") == [first]  # no hub is needed any more
     assert len(server.asked) == asked

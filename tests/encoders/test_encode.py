@@ -14,7 +14,7 @@ import pytest
 
 import convener as cv
 from convener.data.features import EncoderSpec, from_float32
-from convener.encoders import encode, get_encoder, list_encoders, restore_encoder
+from convener.encoders import encode, get_encoder, installed_encoders, list_encoders, restore_encoder
 from convener.encoders.download import PACKAGED, PackagedModel
 from convener.encoders.store import entries
 from convener.encoders.transformer import TransformerEncoder
@@ -57,9 +57,11 @@ def install_mpnet(cache: Path) -> None:
 
 
 def test_installed_encoders_are_listed(cache: Path, minilm_folder: Path) -> None:
-    assert list_encoders() == {"hashing": None, "minilm": minilm_folder}
+    assert installed_encoders() == {"hashing": None, "minilm": minilm_folder}
+    assert list_encoders() == ("hashing", "minilm")
+    assert list_encoders(installed_only=False) == ("hashing", "minilm", "mpnet")
     install_mpnet(cache)
-    assert list_encoders()["mpnet"] == cache / "encoders" / "mpnet"
+    assert installed_encoders()["mpnet"] == cache / "encoders" / "mpnet"
 
 
 def test_names_find_their_encoders(cache: Path, minilm_folder: Path) -> None:
@@ -93,7 +95,7 @@ def test_a_missing_encoder_is_reported_with_its_install_command() -> None:
 
 def test_without_torch_only_hashing_is_listed(without: Callable[..., None]) -> None:
     without("torch")
-    assert list(list_encoders()) == ["hashing"]
+    assert list_encoders() == ("hashing",)
     with pytest.raises(ConfigError, match=r"pip install 'convener\[encoders\]' \(installed: hash"):
         get_encoder("minilm")
 

@@ -46,7 +46,7 @@ def test_scores_of_model_and_majority_vote_equal_the_metrics():
         scores.micro.f1,
         scores.macro_f1,
     )
-    vote = majority_vote_io(truth.votes, truth.opinions(), truth.offsets, 2)
+    vote = majority_vote_io(truth.votes, truth.informative_votes(), truth.offsets, 2)
     assert found.majority_vote == score_labels(vote, truth.gold, truth.offsets, truth.tags)
     assert found.token_accuracy == pytest.approx(2 / 6)
     assert found.error_types.counts[ErrorType.BOUNDARY] == 1

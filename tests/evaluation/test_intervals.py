@@ -78,7 +78,7 @@ def test_units_are_documents_if_there_are_several():
 
     def with_documents(names):
         return Dataset(
-            **{name: getattr(data, name) for name in ("tags", "tokens", "offsets", "sources", "votes", "silence")},
+            **{name: getattr(data, name) for name in ("tags", "tokens", "offsets", "sources", "votes", "unmarked")},
             doc_ids=StringArray.from_list(names),
         )
 

@@ -18,7 +18,7 @@ TAGS = TagSet(("PER", "LOC", "ORG"))
 
 
 def random_data(seed, *, sources=4, abstain=0.3, gold=True):
-    """Sources with random errors; half of them have silence="O", and all abstain on some sentences."""
+    """Sources with random errors; half of them have unmarked="abstain", and all abstain on some sentences."""
     rng = np.random.default_rng(seed)
     lengths = rng.integers(0, 10, size=12)
     count = int(lengths.sum())
@@ -35,7 +35,7 @@ def random_data(seed, *, sources=4, abstain=0.3, gold=True):
         offsets=lengths_to_offsets(lengths),
         sources=tuple(f"s{number}" for number in range(sources)),
         votes=votes.astype(np.int16),
-        silence=tuple("O" if number % 2 else "abstain" for number in range(sources)),
+        unmarked=tuple("abstain" if number % 2 else "outside" for number in range(sources)),
         gold=truth.astype(np.int16) if gold else None,
     )
 
@@ -73,7 +73,7 @@ def textbook_alpha(rows):
 @pytest.mark.parametrize("seed", range(8))
 def test_shares_equal_counts_token_by_token(seed):
     data = random_data(seed)
-    votes, vote_type = data.opinions(), (data.votes + 1) // 2
+    votes, vote_type = data.informative_votes(), (data.votes + 1) // 2
     found = analyze(data)
     size = len(data.tokens)
     for k, source in enumerate(found.sources):
@@ -97,7 +97,7 @@ def test_shares_equal_counts_token_by_token(seed):
 @pytest.mark.parametrize("seed", range(8))
 def test_pairwise_metrics_equal_counts_pair_by_pair(seed):
     data = random_data(seed)
-    votes, vote_type = data.opinions(), (data.votes + 1) // 2
+    votes, vote_type = data.informative_votes(), (data.votes + 1) // 2
     pairwise = analyze(data).pairwise
     rows = categories(data)
     for i, j in combinations(range(4), 2):
@@ -143,11 +143,11 @@ def test_abstaining_on_a_sentence_lowers_recall():
     assert (source.score.precision, source.score.recall) == (1.0, 0.5)
 
 
-def test_unmarked_tokens_count_as_votes_only_with_silence_abstain():
+def test_unmarked_tokens_count_as_votes_only_with_unmarked_outside():
     tokens, votes = [["a", "b"]], {"one": [[(0, 1, "X")]], "two": [[]]}
-    not_counted = analyze(Dataset.from_spans(["X"], tokens, votes, silence="O"))
+    not_counted = analyze(Dataset.from_spans(["X"], tokens, votes, unmarked="abstain"))
     assert (not_counted.coverage, not_counted.overlap, not_counted.conflict) == (0.5, 0.0, 0.0)
-    counted = analyze(Dataset.from_spans(["X"], tokens, votes, silence="abstain"))
+    counted = analyze(Dataset.from_spans(["X"], tokens, votes, unmarked="outside"))
     assert (counted.coverage, counted.overlap, counted.conflict) == (1.0, 1.0, 0.5)
 
 

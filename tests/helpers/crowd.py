@@ -81,7 +81,7 @@ def make_crowd(seed: int, config: CrowdConfig | None = None) -> Crowd:
         offsets=offsets,
         sources=tuple(f"worker-{k}" for k in range(config.workers)),
         votes=votes,
-        silence=("abstain",) * config.workers,
+        unmarked=("outside",) * config.workers,
         gold=gold,
     )
     return Crowd(data, f1, spammer)

@@ -24,7 +24,7 @@ def count_tables(draw: st.DrawFn) -> NDArray[np.int32]:
 
 
 def majority_by_hand(data: Dataset) -> list[str]:
-    """BIO tags: every non-O vote counts for its type, O votes only if silence is abstain.
+    """BIO tags: every non-O vote counts for its type, O votes only if unmarked is outside.
 
     The last type wins a tie, also against O; maximal runs of a type are spans.
     """
@@ -33,10 +33,10 @@ def majority_by_hand(data: Dataset) -> list[str]:
         before = ""
         for t in range(first, last):
             votes = dict.fromkeys(("", *data.tags.types), 0)
-            for label, silence in zip(data.votes[t].tolist(), data.silence, strict=True):
+            for label, unmarked in zip(data.votes[t].tolist(), data.unmarked, strict=True):
                 if label > 0:
                     votes[data.tags.names[label][2:]] += 1
-                elif label == 0 and silence == "abstain":
+                elif label == 0 and unmarked == "outside":
                     votes[""] += 1
             winner, most = "", 0
             for name, count in votes.items():
@@ -49,25 +49,25 @@ def majority_by_hand(data: Dataset) -> list[str]:
 
 @given(datasets())
 def test_majority_vote_equals_a_loop(data: Dataset) -> None:
-    labels = voting.majority_vote_io(data.votes, data.opinions(), data.offsets, len(data.tags.types))
+    labels = voting.majority_vote_io(data.votes, data.informative_votes(), data.offsets, len(data.tags.types))
     assert labels.dtype == np.int16
     assert [data.tags.names[label] for label in labels] == majority_by_hand(data)
 
 
-def majority(votes: list[list[int]], *, silence_is_o: bool) -> list[int]:
+def majority(votes: list[list[int]], *, unmarked_is_abstain: bool) -> list[int]:
     array = np.array(votes, np.int16)
-    opinions = array > 0 if silence_is_o else array >= 0
-    return voting.majority_vote_io(array, opinions, np.array([0, len(votes)]), 2).tolist()
+    informative = array > 0 if unmarked_is_abstain else array >= 0
+    return voting.majority_vote_io(array, informative, np.array([0, len(votes)]), 2).tolist()
 
 
 def test_ties_go_to_the_last_type() -> None:
-    assert majority([[1, 3], [3, 1], [0, 1]], silence_is_o=True) == [3, 4, 1]
+    assert majority([[1, 3], [3, 1], [0, 1]], unmarked_is_abstain=True) == [3, 4, 1]
 
 
-def test_o_votes_count_only_if_silence_is_abstain() -> None:
+def test_o_votes_count_only_if_unmarked_is_outside() -> None:
     votes = [[1, 0, 0], [2, 1, 0], [1, 0, -1]]
-    assert majority(votes, silence_is_o=True) == [1, 2, 2]
-    assert majority(votes, silence_is_o=False) == [0, 1, 2]
+    assert majority(votes, unmarked_is_abstain=True) == [1, 2, 2]
+    assert majority(votes, unmarked_is_abstain=False) == [0, 1, 2]
 
 
 @given(datasets())
@@ -75,15 +75,15 @@ def test_votes_are_counted_by_type_and_by_label(data: Dataset) -> None:
     types, labels = len(data.tags.types), len(data.tags)
     by_type = np.zeros((len(data.tokens), types + 1), int)
     by_label = np.zeros((len(data.tokens), labels), int)
-    opinions = data.opinions()
+    informative = data.informative_votes()
     for t in range(len(data.tokens)):
         for k in range(len(data.sources)):
-            if opinions[t, k]:
+            if informative[t, k]:
                 label = int(data.votes[t, k])
                 by_label[t, label] += 1
                 by_type[t, 0 if label == 0 else 1 + (label - 1) // 2] += 1
-    assert np.array_equal(voting.type_counts(data.votes, opinions, types), by_type)
-    assert np.array_equal(voting.label_counts(data.votes, opinions, labels), by_label)
+    assert np.array_equal(voting.type_counts(data.votes, informative, types), by_type)
+    assert np.array_equal(voting.label_counts(data.votes, informative, labels), by_label)
 
 
 def best_columns(row: list[int]) -> list[int]:

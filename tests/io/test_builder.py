@@ -28,21 +28,21 @@ def make_builder(**options: object) -> DatasetBuilder:
 
 
 def test_sources_are_ordered_by_first_appearance() -> None:
-    data = make_builder().build(metadata=Metadata(silence={"a": "abstain", "b": "O"}))
+    data = make_builder().build(metadata=Metadata(unmarked={"a": "outside", "b": "abstain"}))
     assert isinstance(data, Dataset)
     assert data.tags.types == ("LOC", "PER")
     assert data.sources == ("a", "b")
-    assert data.silence == ("abstain", "O")
+    assert data.unmarked == ("outside", "abstain")
     assert data.votes.tolist() == [[3, 0], [0, 0], [-1, 1], [-1, 2]]
     assert data.tokens.to_list() == ["Ada", "wrote", "東京", "🙂"]
     assert data.gold is None
     assert data.doc_ids is None
 
 
-def test_the_options_select_sources_types_and_silence() -> None:
-    selected = make_builder(sources=("b",), types=("PER", "LOC"), silence="abstain").build()
+def test_the_options_select_sources_types_and_unmarked() -> None:
+    selected = make_builder(sources=("b",), types=("PER", "LOC"), unmarked="outside").build()
     assert isinstance(selected, Dataset)
-    assert (selected.sources, selected.silence) == (("b",), ("abstain",))
+    assert (selected.sources, selected.unmarked) == (("b",), ("outside",))
     assert selected.votes[:, 0].tolist() == [0, 0, 3, 4]
     with pytest.raises(UnknownNameError, match="no source 'c'"):
         make_builder(sources=("c",)).build()

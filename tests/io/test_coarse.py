@@ -12,6 +12,7 @@ import pytest
 
 import convener as cv
 from convener.errors import ConfigError, DataError
+from tests.helpers.reading import read_content
 from tests.io.test_roundtrip import SUFFIXES, round_trip
 
 COARSE = {"ENT": ("PER", "LOC"), "NOT-PER": ("O", "LOC")}
@@ -40,7 +41,7 @@ def test_coarse_labels_can_be_given_for_any_file(coarse: dict[str, Any], types: 
     }
     tags = [data.tags.names[label] for label in data.votes[:, 0]]
     assert tags == ["B-ENT", "B-NOT-PER", "B-LOC"]
-    assert data.coarse == cv.io.read_content(path, columns=COLUMNS, coarse=coarse, types=types).coarse
+    assert data.coarse == read_content(path, columns=COLUMNS, coarse=coarse, types=types).coarse
 
 
 def test_coarse_labels_can_be_given_as_one_string(tmp_path: Path) -> None:
@@ -83,7 +84,7 @@ def test_predictions_keep_coarse_votes_but_have_only_fine_labels(suffix: str, tm
     assert result.tags() == [["B-PER", "O", "B-LOC"]]
     if predictions.probabilities is not None:
         np.testing.assert_array_equal(result.probabilities, rows)
-    selected = cv.io.read_content(tmp_path / f"x{suffix}", types=("LOC", "PER"))
+    selected = read_content(tmp_path / f"x{suffix}", types=("LOC", "PER"))
     assert isinstance(selected, cv.Predictions)
     assert selected.data.tags.types == ("LOC", "PER", "ENT", "NOT-PER")
     assert selected.tags() == result.tags()

@@ -22,6 +22,7 @@ from convener.io import conll, conll_lines
 from convener.io.conll import UNSUPPORTED_CHARACTERS
 from convener.io.formats import LabeledData
 from tests.generators import Kind, contents, returned, same
+from tests.helpers.reading import read_content
 
 FAST = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -63,7 +64,7 @@ def test_every_scheme_round_trips(scheme: Scheme, content: LabeledData) -> None:
                 cio.write(content, file, scheme=scheme)
             return
         cio.write(content, file, scheme=scheme)
-        assert same(cio.read_content(file), content)
+        assert same(read_content(file), content)
 
 
 def has_adjacent_spans(content: LabeledData) -> bool:
@@ -89,7 +90,7 @@ def test_the_exact_text_of_a_native_file(tmp_path: Path) -> None:
     data = replace(data, doc_ids=StringArray.from_list(["d\t1", "é"]))
     cio.write(data, tmp_path / "x.conll", scheme="iobes")
     assert (tmp_path / "x.conll").read_text(encoding="utf-8") == (
-        '# convener = {"types": ["PER"], "silence": {"a b": "O", "c": "O"}, '
+        '# convener = {"version": 2, "types": ["PER"], "unmarked": {"a b": "abstain", "c": "abstain"}, '
         '"columns": ["token", "source:a b", "source:c", "gold"], "scheme": "iobes"}\n\n'
         '# doc_id = "d\\t1"\n#\tO\t-\tB-PER\nAda Lovelace\tS-PER\t-\tE-PER\n\n'
         '# doc_id = "é"\n# empty\n\n'
@@ -117,7 +118,7 @@ def test_scores_are_written_for_each_token_of_a_span(tmp_path: Path) -> None:
     cio.write(predictions, tmp_path / "x.conll")
     lines = (tmp_path / "x.conll").read_text().splitlines()
     assert lines[2:5] == ["Ada\tB-PER\t0.1", "Lovelace\tI-PER\t0.1", "wrote\tO\t-"]
-    assert same(cio.read_content(tmp_path / "x.conll"), predictions)
+    assert same(read_content(tmp_path / "x.conll"), predictions)
 
 
 EXTERNAL = """\ufeff-DOCSTART- -X- -X- O
@@ -156,12 +157,12 @@ def test_columns_can_be_named(tmp_path: Path) -> None:
     assert data.sources == ("a", "b")
     assert data.votes.tolist() == [[1, -1], [0, 0]]
     assert data.tokens.to_list() == ["EU", "ran"]
-    selected = cio.read(file, columns=columns, sources=("b",), silence="abstain", types=("X", "ORG"))
-    assert (selected.sources, selected.silence) == (("b",), ("abstain",))
+    selected = cio.read(file, columns=columns, sources=("b",), unmarked="outside", types=("X", "ORG"))
+    assert (selected.sources, selected.unmarked) == (("b",), ("outside",))
     assert selected.gold.tolist() == [3, 0]
     with pytest.raises(UnknownNameError, match=r"x\.conll: no source 'z'"):
         cio.read(file, columns=columns, sources=("z",))
-    predictions = cio.read_content(file, columns=("_", "token", "_", "_", "_", "label"))
+    predictions = read_content(file, columns=("_", "token", "_", "_", "_", "label"))
     assert isinstance(predictions, Predictions)
 
 
@@ -196,7 +197,7 @@ def test_illegal_tags_are_reported_with_their_line(tmp_path: Path) -> None:
     assert str(caught.value) == f"{file}:4: illegal tag 'I-X' (gold; 2 in total)"
 
 
-@pytest.mark.parametrize("policy", ["begin", "drop", "error"])
+@pytest.mark.parametrize("policy", ["start", "drop", "error"])
 def test_spans_of_io_and_iob1_may_start_with_i(tmp_path: Path, policy: str) -> None:
     """The scheme is detected for each column of an external file."""
     rows = "a I-X O\nb I-X I-X\nc B-X I-X\n\nd O I-Y\n"
@@ -289,9 +290,10 @@ def test_the_io_scheme_merges_adjacent_spans_only_if_lossy(tmp_path: Path) -> No
     with pytest.raises(FormatError) as caught:
         cio.write(data, tmp_path / "x.conll", scheme="io")
     assert str(caught.value) == (
-        "x.conll: sentence 1: scheme 'io' would merge two adjacent spans; choose another scheme or pass lossy=True"
+        "x.conll: sentence 1: scheme 'io' would merge two adjacent spans; "
+        "choose another scheme or pass allow_lossy=True"
     )
-    cio.write(data, tmp_path / "x.conll", scheme="io", lossy=True)
+    cio.write(data, tmp_path / "x.conll", scheme="io", allow_lossy=True)
     assert cio.read(tmp_path / "x.conll").gold.tolist() == [0, 1, 2]
 
 

@@ -96,7 +96,7 @@ def test_a_corpus_is_a_dataset_dict(tmp_path: Path) -> None:
     assert all(corpus_again[name] == split for name, split in corpus.splits.items())
     loaded.save_to_disk(str(tmp_path / "external"))  # without convener.json
     external = cio.read(tmp_path / "external", "train")
-    assert external == data.with_sources(data.sources, data.votes, ("abstain",))
+    assert external == data.with_sources(data.sources, data.votes, ("outside",))
 
 
 def external_dataset() -> datasets.Dataset:
@@ -176,10 +176,10 @@ def test_votes_of_external_files(tmp_path: Path) -> None:
     pq.write_table(table(ner_tags=None, **votes), path)
     data = cio.read(path)
     assert data.sources == ("a", "b")
-    assert data.silence == ("abstain", "abstain")
+    assert data.unmarked == ("outside", "outside")
     assert data.votes.tolist() == [[0, 0], [3, 0], [0, 1]]
-    selected = cio.read(path, sources="b", silence="O")
-    assert (selected.sources, selected.silence) == (("b",), ("O",))
+    selected = cio.read(path, sources="b", unmarked="abstain")
+    assert (selected.sources, selected.unmarked) == (("b",), ("abstain",))
     with pytest.raises(UnknownNameError, match="no source 'c'"):
         cio.read(path, sources="c")
     numbers = {"votes:a": [[-1, 1], [], [0]]}

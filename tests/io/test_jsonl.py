@@ -20,6 +20,7 @@ from convener.errors import DataError, FormatError, UnknownNameError
 from convener.io import jsonl
 from convener.io.formats import LabeledData
 from tests.generators import Kind, contents, returned, same
+from tests.helpers.reading import read_content
 
 
 def save(folder: Path, *records: Any) -> Path:
@@ -43,7 +44,7 @@ def test_the_exact_text_of_a_native_file(tmp_path: Path) -> None:
         offsets=np.array([0, 2]),
         sources=("a", "b"),
         votes=np.array([[1, -1], [0, -1]], np.int16),
-        silence=("O", "abstain"),
+        unmarked=("abstain", "outside"),
         text=Text(StringArray.from_list(["Zoë  ran"]), np.array([[0, 3], [5, 8]], np.int32), np.array([7])),
         doc_ids=StringArray.from_list(["d"]),
     )
@@ -55,13 +56,13 @@ def test_the_exact_text_of_a_native_file(tmp_path: Path) -> None:
     )
     cio.write(predictions, tmp_path / "x.jsonl")
     assert (tmp_path / "x.jsonl").read_text(encoding="utf-8") == (
-        '{"corpus": {"types": ["PER"], "sources": ["a", "b"], '
-        '"silence": {"a": "O", "b": "abstain"}, "model": "m", "settings": {}}, '
+        '{"corpus": {"version": 2, "types": ["PER"], "sources": ["a", "b"], '
+        '"unmarked": {"a": "abstain", "b": "outside"}, "model": "m", "settings": {}}, '
         '"text": "Zoë  ran", "tokens": ["Zoë", "ran"], "chars": [[0, 3], [5, 8]], '
         '"char_start": 7, "doc_id": "d", "votes": {"a": [[0, 3, "PER"]], "b": null}, '
         '"labels": [[0, 8, "PER", 0.1]]}\n'
     )
-    assert same(cio.read_content(tmp_path / "x.jsonl"), predictions)
+    assert same(read_content(tmp_path / "x.jsonl"), predictions)
 
 
 EXTERNAL: dict[str, dict[str, Any]] = {
@@ -134,14 +135,14 @@ def test_tags_of_the_io_scheme_are_legal(tmp_path: Path) -> None:
 
 
 def test_a_source_without_votes_in_a_record(tmp_path: Path) -> None:
-    corpus = {"types": ["PER"], "sources": ["a"], "silence": {"a": "abstain", "c": "abstain"}}
+    corpus = {"types": ["PER"], "sources": ["a"], "unmarked": {"a": "outside", "c": "outside"}}
     first = {"corpus": corpus, "tokens": ["x"], "votes": {}}
     second = {"tokens": ["y"], "votes": {"b": [[0, 1, "PER"]], "c": []}}
     third = {"tokens": ["z"], "votes": {"a": [], "b": None}}
     data = cio.read(save(tmp_path, first, second, third))
     assert data.sources == ("a", "b", "c")
     assert data.votes.tolist() == [[-1, 0, -1], [-1, 1, 0], [0, -1, -1]]
-    assert cio.read(tmp_path / "x.jsonl", silence="abstain").votes[0].tolist() == [-1, -1, -1]
+    assert cio.read(tmp_path / "x.jsonl", unmarked="outside").votes[0].tolist() == [-1, -1, -1]
     selected = cio.read(tmp_path / "x.jsonl", sources=("b",))
     assert selected.votes[:, 0].tolist() == [0, 1, -1]
     with pytest.raises(UnknownNameError, match=r"x\.jsonl: no source 'd'; available: a, b, c"):
@@ -261,10 +262,10 @@ def test_a_moved_or_missing_first_line_is_detected(tmp_path: Path) -> None:
     first, second = path.read_text().splitlines()
     path.write_text(f"{second}\n{first}\n")
     with pytest.raises(DataError, match=r"is the first line missing|must be the first line"):
-        cio.read_content(path)
+        read_content(path)
     path.write_text(f"{second}\n")
     with pytest.raises(DataError, match="is the first line missing"):
-        cio.read_content(path)
+        read_content(path)
 
 
 def test_records_rejected_in_prodigy_are_skipped_with_an_issue(tmp_path: Path) -> None:

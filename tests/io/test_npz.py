@@ -53,7 +53,7 @@ def test_a_vote_matrix_alone(tmp_path: Path) -> None:
     data = read_arrays(tmp_path, votes=VOTES)
     assert data.votes.tolist() == [[1, -1], [1, 0], [0, 1]]  # each row is its own sentence
     assert data.sources == ("source-0", "source-1")
-    assert data.silence == ("abstain", "abstain")
+    assert data.unmarked == ("outside", "outside")
     assert data.tags.types == ("TYPE-0",)
     assert data.tokens.to_list() == ["_", "_", "_"]
     assert len(data) == 3
@@ -112,9 +112,9 @@ def test_many_illegal_labels_are_counted(tmp_path: Path) -> None:
 
 
 def test_options_select_sources_and_types(tmp_path: Path) -> None:
-    options = {"sources": ("source-1",), "types": ("X", "Y"), "silence": "O"}
+    options = {"sources": ("source-1",), "types": ("X", "Y"), "unmarked": "abstain"}
     data = read_arrays(tmp_path, L=VOTES, options=options)
-    assert (data.sources, data.tags.types, data.silence) == (("source-1",), ("X", "Y"), ("O",))
+    assert (data.sources, data.tags.types, data.unmarked) == (("source-1",), ("X", "Y"), ("abstain",))
     reordered = read_arrays(tmp_path, L=VOTES, types=np.array(["X"]), options={"types": ("W", "X")})
     assert reordered.votes.max() == 3
     with pytest.raises(UnknownNameError, match="no source 'source-9'"):

@@ -135,7 +135,7 @@ def test_documents_are_lines_or_blocks_between_blank_lines(tmp_path: Path) -> No
 
 
 def test_files_can_be_split_with_spacy(tmp_path: Path) -> None:
-    data = cv.read(write_text(tmp_path, "She can't."), spacy="en")
+    data = cv.read(write_text(tmp_path, "She can't."), spacy_pipeline="en")
     assert data[0].tokens == ["She", "ca", "n't", "."]
 
 

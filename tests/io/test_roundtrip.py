@@ -14,9 +14,9 @@ from hypothesis import HealthCheck, given, settings
 import convener as cv
 from convener.data.ragged import StringArray, lengths_to_offsets
 from convener.io import formats
-from convener.io.api import read_content
 from convener.io.formats import LabeledData
 from tests.generators import Kind, contents, same
+from tests.helpers.reading import read_content
 
 SUFFIXES = {
     ".json": "wrench",
@@ -84,7 +84,7 @@ def test_a_sentence_of_5000_tokens_survives(suffix: str, tmp_path: Path) -> None
         offsets=offsets,
         sources=("a", "b"),
         votes=np.stack([labels(), labels()], axis=1),
-        silence=("O", "abstain"),
+        unmarked=("abstain", "outside"),
         gold=labels(),
     )
     assert round_trip(data, tmp_path / f"long{suffix}") == data

@@ -86,7 +86,7 @@ def test_spacy_sees_entities_groups_and_scores(tmp_path: Path, predictions: Pred
     assert list(docs[0].spans) == ["names", "crowd", "convener"]
     assert docs[0].spans["convener"].attrs["scores"] == [0.75]
     assert [span.text for span in docs[0].spans["crowd"]] == ["Ada"]
-    assert docs[1].spans["crowd"].attrs == {"silence": "O", "abstains": True}
+    assert docs[1].spans["crowd"].attrs == {"unmarked": "abstain", "abstains": True}
     assert docs[1].has_annotation("ENT_IOB")
 
 
@@ -125,7 +125,7 @@ def test_external_groups_are_sources_and_entities_are_gold(tmp_path: Path) -> No
     assert data.votes.tolist() == [[1, 0], [2, 0], [0, 0], [0, -1]]
     assert data.gold is not None
     assert data.gold.tolist() == [1, 2, 0, 0]
-    assert data.silence == ("O", "O")
+    assert data.unmarked == ("abstain", "abstain")
     assert data.text is not None
     assert data.text.sentences.to_list() == ["Ada Lovelace wrote ", "Nobody "]
     assert [str(issue) for issue in issues] == [
@@ -148,13 +148,13 @@ def test_overlaps_scores_and_options_of_external_files(tmp_path: Path) -> None:
         spacy_format.read(path, ReadOptions(types=("X",)), Issues())
 
 
-def test_a_missing_group_is_o_if_silence_is_o(tmp_path: Path) -> None:
+def test_a_missing_group_is_o_if_unmarked_is_abstain(tmp_path: Path) -> None:
     path = save(tmp_path, make_doc("a", groups={"s": [(0, 1, "X")]}), make_doc("b"))
     default = spacy_format.read(path, ReadOptions(), Issues())
-    silent_o = spacy_format.read(path, ReadOptions(silence="O"), Issues())
+    unmarked_abstains = spacy_format.read(path, ReadOptions(unmarked="abstain"), Issues())
     assert isinstance(default, Dataset)
-    assert isinstance(silent_o, Dataset)
-    assert (default.votes[1, 0], silent_o.votes[1, 0]) == (-1, 0)
+    assert isinstance(unmarked_abstains, Dataset)
+    assert (default.votes[1, 0], unmarked_abstains.votes[1, 0]) == (-1, 0)
 
 
 def test_content_that_spacy_cannot_store_is_an_error(tmp_path: Path, predictions: Predictions) -> None:
@@ -162,7 +162,9 @@ def test_content_that_spacy_cannot_store_is_an_error(tmp_path: Path, predictions
         cio.write(Dataset.from_spans(["A"], [["x"], ["y", ""]], {}), tmp_path / "d.spacy")
     with pytest.raises(FormatError, match="token 0 is not valid Unicode"):
         cio.write(Dataset.from_spans(["A"], [["\ud800"]], {}), tmp_path / "d.spacy")
-    data = predictions.data.select_sources(["names"]).with_sources(("convener",), predictions.data.votes[:, :1], ("O",))
+    data = predictions.data.select_sources(["names"]).with_sources(
+        ("convener",), predictions.data.votes[:, :1], ("abstain",)
+    )
     with pytest.raises(FormatError, match="cannot store a source named 'convener'"):
         cio.write(replace(predictions, data=data), tmp_path / "d.spacy")
     assert returned(data, spacy_format.FORMAT, tmp_path / "d.spacy") == data  # allowed in a dataset

@@ -57,7 +57,7 @@ def test_content_round_trips(suffix: str, content: LabeledData, tmp_path_factory
 def test_crowdsourced_annotations_as_csv(tmp_path: Path) -> None:
     data = read_text(tmp_path, CROWD)
     assert data.sources == ("ann", "bob")
-    assert data.silence == ("abstain", "abstain")
+    assert data.unmarked == ("outside", "outside")
     assert data.doc_ids.to_list() == ["d1", "d2"]
     assert data.tokens.to_list() == ["Ada", "Lovelace", "wrote", "it", "Nobody", "did"]
     # ann has no row for d2 and abstains; bob has one without a span: he marked nothing.
@@ -65,9 +65,9 @@ def test_crowdsourced_annotations_as_csv(tmp_path: Path) -> None:
     assert data.gold is None
 
 
-def test_with_silence_o_a_missing_row_is_o(tmp_path: Path) -> None:
-    data = read_text(tmp_path, CROWD, silence="O")
-    assert data.silence == ("O", "O")
+def test_with_unmarked_abstain_a_missing_row_is_o(tmp_path: Path) -> None:
+    data = read_text(tmp_path, CROWD, unmarked="abstain")
+    assert data.unmarked == ("abstain", "abstain")
     assert data.votes[4:].tolist() == [[0, 0], [0, 0]]
 
 
@@ -138,11 +138,11 @@ def test_options_select_sources_and_types(tmp_path: Path) -> None:
 
 def test_options_apply_to_native_files(tmp_path: Path) -> None:
     data = Dataset.from_spans(["A", "B"], [["x"]], {"a": [[(0, 1, "B")]], "b": [[]]})
-    result = returned(data, table.FORMAT, tmp_path / "t.csv", sources=("a",), types=("B", "A"), silence="abstain")
+    result = returned(data, table.FORMAT, tmp_path / "t.csv", sources=("a",), types=("B", "A"), unmarked="outside")
     assert isinstance(result, Dataset)
     assert result.sources == ("a",)
     assert result.votes.tolist() == [[1]]
-    assert result.silence == ("abstain",)
+    assert result.unmarked == ("outside",)
 
 
 def test_overlaps_and_misaligned_spans_are_reported(tmp_path: Path) -> None:
@@ -369,7 +369,7 @@ def test_content_that_a_table_cannot_store_is_an_error(tmp_path: Path) -> None:
         with pytest.raises(FormatError, match=f"cannot store a source named '{name}'"):
             cio.write(data, tmp_path / "t.csv")
     illegal = Dataset.from_spans(["A"], [["x"]], {"a": [[]]})
-    illegal = illegal.with_sources(("a",), np.array([[2]], np.int16), ("O",))
+    illegal = illegal.with_sources(("a",), np.array([[2]], np.int16), ("abstain",))
     with pytest.raises(FormatError, match="illegal I- labels"):
         cio.write(illegal, tmp_path / "t.csv")
     invalid = Dataset.from_spans(["A"], [["\ud800"]], {})
@@ -387,16 +387,17 @@ def test_content_that_a_table_cannot_store_is_an_error(tmp_path: Path) -> None:
 
 def test_metadata_is_checked(tmp_path: Path) -> None:
     metadata = {
-        "version": 1,
+        "version": 2,
         "types": ["X"],
         "sources": ["a"],
-        "silence": {"a": "O"},
+        "unmarked": {"a": "abstain"},
         "holds": ["text"],
     }
     for changes, message in (
-        ({"version": 2}, "expected version 1"),
+        ({"version": 3}, "expected version 1 or 2, got 3"),
         ({"types": [1]}, "'types' must be a list of names"),
-        ({"silence": {"a": "?"}}, "expected 'silence' as O or abstain by source"),
+        ({"unmarked": {"a": "O"}}, "'unmarked' must map sources to 'abstain' or 'outside', got {'a': 'O'}"),
+        ({"version": 1, "silence": {"a": "outside"}}, "'silence' must map sources to 'O' or 'abstain'"),
         ({"sources": None}, "expected 'types' and 'sources'"),
         ({"settings": 1}, "'settings' must be an object"),
         ({"sees_all": 1}, "'sees_all' must be a list of sources"),

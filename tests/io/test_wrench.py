@@ -71,7 +71,7 @@ def test_spans_and_tags_are_equivalent(tmp_path: Path, items: Any) -> None:
     data = cio.read(save(tmp_path, items), sources="all")
     assert data.tags.types == ("PER", "LOC")
     assert data.sources == ("a", "b", "c")
-    assert data.silence == ("O", "O", "O")
+    assert data.unmarked == ("abstain", "abstain", "abstain")
     assert data.votes.tolist() == [[1, -1, 3], [0, -1, 4], [0, -1, 0]]
     assert data.gold.tolist() == [1, 2, 0]
     assert data.lengths.tolist() == [3, 0]
@@ -109,12 +109,12 @@ def test_without_meta_sources_are_numbered_and_types_observed(tmp_path: Path) ->
 
 def test_the_meta_file_of_the_split_takes_precedence(tmp_path: Path) -> None:
     file = save(tmp_path, SPANS)
-    split_meta = {"entity_types": ["LOC", "PER"], "lf": ["x", "y", "z"], "silence": {"y": "abstain"}}
+    split_meta = {"entity_types": ["LOC", "PER"], "lf": ["x", "y", "z"], "unmarked": {"y": "outside"}}
     (tmp_path / "train.meta.json").write_text(json.dumps(split_meta))
     data = cio.read(file)
     assert data.sources == ("x", "y", "z")
-    assert data.silence == ("O", "abstain", "O")
-    assert cio.read(file, silence="abstain").silence == ("abstain",) * 3
+    assert data.unmarked == ("abstain", "outside", "abstain")
+    assert cio.read(file, unmarked="outside").unmarked == ("outside",) * 3
 
 
 def test_ids_that_are_not_numbers_are_documents(tmp_path: Path) -> None:
@@ -265,8 +265,8 @@ def test_a_malformed_file_is_a_one_line_error(tmp_path: Path, items: Any, messag
         ({"entity_types": [""]}, "'entity_types' must be a list of names, got ['']"),
         ({"lf": ["a"], "lf_rec": ["b"]}, "'lf_rec' contains 'b', which is not in 'lf'"),
         (
-            {"silence": {"a": "loud"}},
-            "expected 'silence' as O or abstain by source, got {'a': 'loud'}",
+            {"unmarked": {"a": "loud"}},
+            "'unmarked' must map sources to 'abstain' or 'outside', got {'a': 'loud'}",
         ),
         ({"settings": 4}, "'settings' must be an object, got 4"),
         ({"model": 4}, "'model' must be a string, got 4"),
@@ -338,11 +338,11 @@ def test_writing_a_split_keeps_the_meta_file_of_others(tmp_path: Path) -> None:
 
 
 def test_illegal_votes_are_an_error_unless_lossy(tmp_path: Path) -> None:
-    illegal = data_with_sources("a").with_sources(["a"], np.array([[2]], np.int16), ["O"])
+    illegal = data_with_sources("a").with_sources(["a"], np.array([[2]], np.int16), ["abstain"])
     with pytest.raises(FormatError, match="illegal I- labels"):
         cio.write(illegal, tmp_path / "x.json")
     with pytest.warns(match="illegal I- labels"):
-        cio.write(illegal, tmp_path / "x.json", lossy=True)
+        cio.write(illegal, tmp_path / "x.json", allow_lossy=True)
     issues = Issues()
     assert cio.read(tmp_path / "x.json", issues=issues).votes.tolist() == [[1]]
     assert issues.counts() == {"illegal tag": 1}

@@ -53,7 +53,7 @@ def ada(words: Doc) -> Iterator[Span]:
             yield number, number + 1, "PER"
 
 
-oslo = gazetteer(["Oslo"], "LOC", name="oslo", on_silence="abstain")
+oslo = gazetteer(["Oslo"], "LOC", name="oslo", unmarked="outside")
 
 
 @labeling_function(["PER"])
@@ -112,7 +112,7 @@ def run(functions: list[LabelingFunction], data: Dataset, **settings: Any) -> Ap
 def test_votes_are_the_spans(text: Dataset) -> None:
     data = cv.apply_lfs([ada, oslo], text, cache=False)
     assert data.sources == ("ada", "oslo")
-    assert data.silence == ("O", "abstain")
+    assert data.unmarked == ("abstain", "outside")
     for sentence in data:
         expected = [[int(w == "Ada"), 3 * int(w == "Oslo")] for w in sentence.tokens]
         assert sentence.votes.tolist() == expected
@@ -121,7 +121,7 @@ def test_votes_are_the_spans(text: Dataset) -> None:
 @pytest.mark.parametrize("workers", SIZES)
 def test_a_failing_function_loses_only_its_own_votes_on_that_text(text: Dataset, workers: int) -> None:
     functions = [ada, raises, leaves, wild, cuts, hangs, dies, abstains, propagate(ada), oslo]
-    result = run(functions, text, workers=workers, seconds=0.4)
+    result = run(functions, text, num_workers=workers, timeout=0.4)
     told = rows(result)
     assert told == [
         ("raises", "error", "document d5, sentence 5"),
@@ -162,7 +162,7 @@ def test_the_report_is_a_table(text: Dataset) -> None:
     assert records["raises"] | {"seconds": 0} == {
         "function": "raises",
         "spans": 39,
-        "abstains": 1,
+        "abstained texts": 1,
         "invalid": 0,
         "misaligned": 0,
         "overlap": 0,
@@ -170,10 +170,10 @@ def test_the_report_is_a_table(text: Dataset) -> None:
         "timeout": 0,
         "crash": 0,
         "seconds": 0,
-        "how": "ran, not cached (failures)",
+        "status": "ran, not cached (failures)",
     }
     assert (records["wild"]["invalid"], records["wild"]["overlap"]) == (4, 1)
-    assert (records["abstains"]["abstains"], records["abstains"]["error"]) == (1, 0)
+    assert (records["abstains"]["abstained texts"], records["abstains"]["error"]) == (1, 0)
     assert "Labeling functions on 40 sentences" in str(result)
 
 
@@ -192,7 +192,7 @@ def test_the_same_bytes_for_any_number_of_workers(text: Dataset, tmp_path: Path)
     functions = [ada, oslo, wild, cuts, raises, propagate(ada)]
     written = []
     for workers in SIZES:
-        result = run(functions, text, workers=workers)
+        result = run(functions, text, num_workers=workers)
         cv.write(result.data, tmp_path / f"{workers}.npz")
         told = "\n".join(map(str, result.issues))
         written.append(((tmp_path / f"{workers}.npz").read_bytes(), told))
@@ -230,7 +230,7 @@ def test_a_failing_batch_is_run_text_by_text(text: Dataset) -> None:
 
 def test_a_combination_that_hangs_is_stopped_in_time(text: Dataset) -> None:
     start_time = time.monotonic()
-    result = run([union(hangs, ada, name="both")], text, seconds=0.5)
+    result = run([union(hangs, ada, name="both")], text, timeout=0.5)
     assert rows(result) == [("both", "timeout", "document d2, sentence 9")]
     assert time.monotonic() - start_time < 10
 
@@ -242,7 +242,7 @@ def test_a_crashing_batch_is_run_text_by_text(text: Dataset) -> None:
         return [[(0, 1, "LOC")] for _ in docs]
 
     batch = LabelingFunction(name="batch", labels=("LOC",), batch_func=die_all)
-    result = run([batch], text, workers=2)
+    result = run([batch], text, num_workers=2)
     assert rows(result) == [("batch", "crash", "document d4, sentence 4")]
 
 
@@ -256,7 +256,7 @@ def test_functions_of_the_main_process_are_not_sent_to_workers(text: Dataset) ->
             return [(0, 1, "PER")] if os.getpid() == here else None
 
         elsewhere.append(where)
-    result = run(elsewhere, text, workers=2)
+    result = run(elsewhere, text, num_workers=2)
     assert [row.num_spans for row in result.stats] == [40, 0]
 
 
@@ -265,7 +265,7 @@ def test_on_error_raise_stops_the_run(text: Dataset) -> None:
     for workers in (1, 2):
         before = len(multiprocessing.active_children())
         with pytest.raises(DataError, match=message):
-            run([ada, raises], text, workers=workers, on_error="raise")
+            run([ada, raises], text, num_workers=workers, on_error="raise")
         assert len(multiprocessing.active_children()) == before
 
 
@@ -320,7 +320,7 @@ def test_a_label_unknown_to_the_data_is_an_error(text: Dataset) -> None:
 def test_existing_sources_can_be_kept(text: Dataset) -> None:
     voted = cv.apply_lfs([ada], text, cache=False)
     both = cv.apply_lfs([oslo], voted, cache=False, keep_sources=True)
-    assert (both.sources, both.silence) == (("ada", "oslo"), ("O", "abstain"))
+    assert (both.sources, both.unmarked) == (("ada", "oslo"), ("abstain", "outside"))
     np.testing.assert_array_equal(both.votes[:, 0], voted.votes[:, 0])
     with pytest.raises(DataError, match="got twice: ada"):
         cv.apply_lfs([ada], voted, cache=False, keep_sources=True)
@@ -330,7 +330,7 @@ def test_existing_sources_can_be_kept(text: Dataset) -> None:
 def test_empty_sentences_and_empty_datasets(sentences: list[list[str]]) -> None:
     data = Dataset.from_spans(["PER", "LOC"], sentences, {})
     for workers in (1, 2):
-        votes = run([ada, oslo], data, workers=workers).data.votes
+        votes = run([ada, oslo], data, num_workers=workers).data.votes
         assert votes.tolist() == [[1, 0]] * sum(map(len, sentences))
 
 
@@ -353,7 +353,7 @@ def test_options_are_validated(text: Dataset, functions: Any, settings: dict[str
 def test_platforms_without_fork_get_a_warning(text: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers_module, "can_fork", lambda: False)
     with pytest.warns(ConvenerWarning, match="process forking is unavailable"):
-        data = run([ada], text, workers=2).data
+        data = run([ada], text, num_workers=2).data
     assert data == run([ada], text).data
 
 
@@ -472,7 +472,7 @@ def test_votes_are_cached_before_functions_of_the_main_process_run(text: Dataset
 
     for workers in (1, 2):
         with pytest.raises(KeyboardInterrupt):
-            run([dear, ada], text, cache=tmp_path / str(workers), workers=workers)
+            run([dear, ada], text, cache=tmp_path / str(workers), num_workers=workers)
         result = run([ada], text, cache=tmp_path / str(workers))
         assert result.stats[0].status == "cached"
 
@@ -492,19 +492,19 @@ def test_votes_without_a_fingerprint_are_not_cached(text: Dataset, tmp_path: Pat
 
 
 def test_the_default_cache_is_used(text: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CONVENER_CACHE", str(tmp_path / "usual"))
+    monkeypatch.setenv("CONVENER_CACHE_DIR", str(tmp_path / "usual"))
     cv.apply_lfs([ada], text)
     assert list((tmp_path / "usual" / "votes").glob("*.safetensors"))
 
 
-def test_prior_precision_and_silence_of_functions_are_passed_to_sources() -> None:
+def test_prior_precision_and_unmarked_of_functions_are_passed_to_sources() -> None:
     sure = gazetteer(["Oslo"], "LOC", name="sure", prior_precision=0.9)
-    unsure = gazetteer(["Rome"], "LOC", name="unsure", on_silence="abstain")
+    unsure = gazetteer(["Rome"], "LOC", name="unsure", unmarked="outside")
     data = Dataset.from_spans(["LOC"], [["Oslo"]], {"old": [[]]})
     data = replace(data, prior_precision=(0.2,))
     assert cv.apply_lfs([sure, unsure], data, cache=False).prior_precision == (0.9, None)
     kept = cv.apply_lfs([sure, unsure], data, cache=False, keep_sources=True)
-    assert (kept.prior_precision, kept.silence) == ((0.2, 0.9, None), ("O", "O", "abstain"))
+    assert (kept.prior_precision, kept.unmarked) == ((0.2, 0.9, None), ("abstain", "abstain", "outside"))
 
 
 def test_coarse_labels_are_added_to_the_types_of_the_data() -> None:

@@ -119,10 +119,10 @@ def test_only_if_calls_the_function_only_where_the_condition_holds() -> None:
 
 
 def test_a_combination_inherits_the_settings_of_its_parts() -> None:
-    quiet = fixed([], on_silence="abstain", in_main_process=True, scope="document")
-    made = union(quiet, fixed([]), name="u")
-    assert (made.on_silence, made.in_main_process, made.scope) == ("abstain", True, "document")
-    assert union(fixed([]), quiet, name="u", on_silence="abstain").on_silence == "abstain"
+    reads_all = fixed([], unmarked="outside", in_main_process=True, scope="document")
+    made = union(reads_all, fixed([]), name="u")
+    assert (made.unmarked, made.in_main_process, made.scope) == ("outside", True, "document")
+    assert union(fixed([]), reads_all, name="u", unmarked="outside").unmarked == "outside"
     assert union(fixed([]), name="u").scope == "sentence"
     assert difference(fixed([], labels=("PER",)), fixed([])).labels == ("PER",)
     with pytest.raises(ConfigError, match="at least one labeling function"):

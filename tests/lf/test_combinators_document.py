@@ -53,8 +53,8 @@ def test_the_most_frequent_label_wins_then_the_first() -> None:
 
 
 def test_abstaining_is_propagated() -> None:
-    silent = LabelingFunction(name="s", labels=("A",), func=lambda doc: ABSTAIN)
-    assert propagate(silent).label(document("a", "b")) is None
+    abstaining = LabelingFunction(name="s", labels=("A",), func=lambda doc: ABSTAIN)
+    assert propagate(abstaining).label(document("a", "b")) is None
 
 
 @given(

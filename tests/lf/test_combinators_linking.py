@@ -37,8 +37,8 @@ def test_names_get_the_link_prefix() -> None:
 
 
 def test_abstaining_is_propagated() -> None:
-    silent = cv.labeling_function(["LOC"], name="s")(lambda doc: cv.ABSTAIN)
-    assert as_linking(silent)(["a"]) is None
+    abstaining = cv.labeling_function(["LOC"], name="s")(lambda doc: cv.ABSTAIN)
+    assert as_linking(abstaining)(["a"]) is None
 
 
 def test_linked_hmm_uses_linking_functions() -> None:

@@ -13,7 +13,7 @@ from convener.lf.doc import Doc
 from convener.lf.function import LabelingFunction, labeling_function
 
 
-@labeling_function(["ORG"], prior_precision=0.8, on_silence="abstain")
+@labeling_function(["ORG"], prior_precision=0.8, unmarked="outside")
 def acronym(words: Doc) -> Any:
     if not len(words):
         return ABSTAIN
@@ -23,7 +23,7 @@ def acronym(words: Doc) -> Any:
 def test_the_decorator_sets_name_and_settings() -> None:
     assert isinstance(acronym, cv.LabelingFunction)
     assert (acronym.name, acronym.labels) == ("acronym", ("ORG",))
-    assert (acronym.prior_precision, acronym.on_silence) == (0.8, "abstain")
+    assert (acronym.prior_precision, acronym.unmarked) == (0.8, "outside")
     assert repr(acronym) == "LabelingFunction('acronym', labels=ORG)"
     assert labeling_function(["A"], name="b")(lambda doc: None).name == "b"
 
@@ -60,7 +60,7 @@ def test_batch_func_must_return_one_output_per_text() -> None:
         ({"name": ""}, "needs a name"),
         ({"offsets": "bytes"}, "offsets must be one of tokens, chars; got 'bytes'"),
         ({"scope": "corpus"}, "scope must be one of"),
-        ({"on_silence": "o"}, "on_silence must be one of"),
+        ({"unmarked": "o"}, "unmarked must be one of"),
         ({"on_overlap": "shortest"}, "on_overlap must be one of"),
         ({"on_misaligned": "grow"}, "on_misaligned must be one of"),
         ({"prior_precision": 1.0}, r"prior_precision must be in \(0, 1\), got 1.0"),
@@ -83,7 +83,7 @@ def test_the_fingerprint_covers_what_determines_the_spans() -> None:
         return labeling_function(["A"], **settings)(lambda doc: [(0, 1, "A")]).fingerprint()
 
     same = make(name="f")
-    assert make(name="g", prior_precision=0.5, on_silence="abstain") == same
+    assert make(name="g", prior_precision=0.5, unmarked="outside") == same
     for settings in ({"offsets": "chars"}, {"scope": "document"}, {"on_overlap": "first"}):
         assert make(name="f", **settings) != same
     assert make(name="f", version="1") == make(name="f", version="1") != make(name="f", version="2")

@@ -48,8 +48,8 @@ def test_the_longest_match_wins_then_the_first(words: list[str]) -> None:
 
 
 def test_texts_are_processed_in_batches() -> None:
-    function = spacy_matcher(DOSE, name="dose", on_silence="abstain")
-    assert (function.name, function.on_silence) == ("dose", "abstain")
+    function = spacy_matcher(DOSE, name="dose", unmarked="outside")
+    assert (function.name, function.unmarked) == ("dose", "outside")
     assert function.batch_func is not None
     docs = [Doc.from_input(text) for text in ("5 mg", "", "no", "3 ml or 4 mg")]
     assert list(function.batch_func(docs)) == [

@@ -55,7 +55,7 @@ def test_character_spans_are_aligned_as_by_the_readers(
         offsets=np.array([0, len(doc)]),
         sources=(),
         votes=np.zeros((len(doc), 0), np.int16),
-        silence=(),
+        unmarked=(),
         text=Text(
             StringArray.from_list([text]),
             np.array(doc.token_offsets, np.int32).reshape(-1, 2),

@@ -11,7 +11,7 @@ import convener as cv
 from convener.models import auto
 from convener.models.auto import Auto, VoteSummary
 
-# The toy data hold a silent source, of which some models rightly warn.
+# The toy data hold a source without votes, of which some models rightly warn.
 pytestmark = pytest.mark.filterwarnings("ignore:.*sources without votes")
 
 
@@ -19,7 +19,7 @@ def words(count: int) -> list[list[str]]:
     return [["Ada", "Lovelace", "wrote", "to", "Bo", "."]] * count
 
 
-def corpus(count: int = 40, **silence: str) -> cv.Dataset:
+def corpus(count: int = 40, **unmarked: str) -> cv.Dataset:
     return cv.Dataset.from_spans(
         ["PER"],
         words(count),
@@ -27,7 +27,7 @@ def corpus(count: int = 40, **silence: str) -> cv.Dataset:
             "names": [[(0, 2, "PER")]] * count,
             "first": [[(0, 2, "PER"), (4, 5, "PER")]] * (count // 2) + [[]] * (count - count // 2),
         },
-        **silence,  # type: ignore[arg-type]
+        **unmarked,  # type: ignore[arg-type]
     )
 
 
@@ -41,7 +41,7 @@ def test_a_network_reads_the_text_and_is_itself() -> None:
 
 
 def test_people_are_a_crowd() -> None:
-    model = Auto(encoder="hashing").fit(corpus(silence="abstain"))
+    model = Auto(encoder="hashing").fit(corpus(unmarked="outside"))
     assert model.selected_model == "bsc"
     assert "as annotators do" in model.explain()[1]
 
@@ -77,7 +77,7 @@ def test_thin_evidence_is_said_aloud() -> None:
     with pytest.warns(cv.ConvenerWarning, match="only one source"):
         Auto(encoder="hashing").fit(data.select_sources(["names"]))
     votes = np.where(np.arange(len(data.tokens))[:, None] % 6 < 3, data.votes * [1, 0], [[0, 1]])
-    apart = data.with_sources(data.sources, votes.astype(np.int16), data.silence)
+    apart = data.with_sources(data.sources, votes.astype(np.int16), data.unmarked)
     with pytest.warns(cv.ConvenerWarning, match="no token is marked by two sources"):
         Auto(encoder="hashing").fit(apart)
 

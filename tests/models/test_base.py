@@ -60,10 +60,10 @@ def test_extra_sources_are_left_out(toy: cv.Dataset) -> None:
     assert model.predict(toy).data.sources == ("good", "fair")
 
 
-def test_another_meaning_of_silence_is_refused(toy: cv.Dataset) -> None:
+def test_another_meaning_of_unmarked_tokens_is_refused(toy: cv.Dataset) -> None:
     model = cv.MajorityVote().fit(toy)
-    other = toy.with_sources(toy.sources, toy.votes, ("abstain",) * len(toy.sources))
-    with pytest.raises(cv.MismatchError, match="silence of good meaning O; here it is abstain"):
+    other = toy.with_sources(toy.sources, toy.votes, ("outside",) * len(toy.sources))
+    with pytest.raises(cv.MismatchError, match="unmarked=abstain for source good; the data has outside"):
         model.predict(other)
 
 
@@ -83,9 +83,9 @@ def test_an_unknown_model_is_named_with_a_suggestion() -> None:
     [
         (lambda f: (f / "model.json").unlink(), "not a saved model"),
         (lambda f: (f / "model.json").write_text("{"), "not valid JSON"),
-        (lambda f: (f / "model.json").write_text("[]"), "expected a model of version 1, got list"),
-        (lambda f: (f / "model.json").write_text('{"version": 99}'), "version 1, got 99"),
-        (lambda f: (f / "model.json").write_text('{"version": 1}'), "incomplete: 'model'"),
+        (lambda f: (f / "model.json").write_text("[]"), "expected a model of version 2, got list"),
+        (lambda f: (f / "model.json").write_text('{"version": 99}'), "version 2, got 99"),
+        (lambda f: (f / "model.json").write_text('{"version": 2}'), "incomplete: 'model'"),
         (lambda f: (f / "params.safetensors").write_bytes(b"junk"), "params.safetensors: damaged"),
     ],
 )
@@ -119,7 +119,7 @@ def doubled(toy: cv.Dataset) -> cv.Dataset:
     """A source stands there twice, under another name and first of all."""
     toy = toy.select_sources(["good", "fair"])
     votes = np.concatenate([toy.votes[:, :1], toy.votes], axis=1)
-    return toy.with_sources(("echo", *toy.sources), votes, ("O", *toy.silence))
+    return toy.with_sources(("echo", *toy.sources), votes, ("abstain", *toy.unmarked))
 
 
 def test_a_source_that_repeats_another_is_heard_once(toy: cv.Dataset, doubled: cv.Dataset, tmp_path: Path) -> None:

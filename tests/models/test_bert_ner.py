@@ -20,7 +20,7 @@ QUICK: dict[str, Any] = {"epochs": 5, "lr": 0.01}
 def voted(count: int, seed: int = 0) -> cv.Dataset:
     """Text that decides its labels, and a source that says nothing of use."""
     data = toys.sentences(count, seed, longest=1)
-    return data.with_sources(("dumb",), np.zeros((len(data.tokens), 1), np.int16), ("O",))
+    return data.with_sources(("dumb",), np.zeros((len(data.tokens), 1), np.int16), ("abstain",))
 
 
 @pytest.fixture(scope="module")
@@ -39,14 +39,14 @@ def test_it_learns_from_gold_what_no_source_says() -> None:
     test = voted(60, seed=2)
     assert f1(model, test) > 0.97
     assert not model.fine_tunes
-    assert model.predict(test).settings["saw_gold"]
+    assert model.predict(test).uses_gold == "train"
 
 
 def test_in_prediction_it_reads_text_alone() -> None:
     model = BertNER(encoder="hashing", **QUICK).fit(voted(60))
     data = voted(20, seed=2)
     other = data.with_gold(np.zeros(len(data.tokens), np.int16))
-    loud = data.with_sources(("dumb",), np.ones((len(data.tokens), 1), np.int16), ("O",))
+    loud = data.with_sources(("dumb",), np.ones((len(data.tokens), 1), np.int16), ("abstain",))
     expected = model.predict(data).labels.tobytes()
     assert model.predict(other).labels.tobytes() == expected
     assert model.predict(loud).labels.tobytes() == expected

@@ -23,7 +23,7 @@ SIZE = 3
 def counts_of(model: cv.LabelModel) -> BSCCounts:
     """What it has counted."""
     params = model.fitted.params
-    return BSCCounts(params["moves"], params["votes"])
+    return BSCCounts(params["transitions"], params["votes"])
 
 
 def true_worker(hit: float, false: float, overrun: float) -> np.ndarray:
@@ -67,7 +67,7 @@ def generated_chain(sentences: int, seed: int, length: int = 20) -> cv.Dataset:
         offsets=lengths_to_offsets([length] * sentences),
         sources=tuple(f"worker-{k}" for k in range(len(WORKERS))),
         votes=votes.reshape(-1, len(WORKERS)),
-        silence=("abstain",) * len(WORKERS),
+        unmarked=("outside",) * len(WORKERS),
         gold=truth.reshape(-1),
     )
 
@@ -150,7 +150,7 @@ def test_a_step_is_that_of_enumeration(monkeypatch: pytest.MonkeyPatch) -> None:
     votes = prior.emission + history_counts(pairs, np.concatenate([m for m, _, _ in each]))
     traces = watched(monkeypatch)
     params = model.fit(data).fitted.params
-    np.testing.assert_allclose(params["moves"], np.where(data.tags.legal_transitions, moves, 0), atol=1e-9)
+    np.testing.assert_allclose(params["transitions"], np.where(data.tags.legal_transitions, moves, 0), atol=1e-9)
     np.testing.assert_allclose(params["votes"], votes, atol=1e-9)
     logs = prior.add(first).log_probs()
     beforehand = (prior.emission * logs.emission).sum() + logs.transition[data.tags.legal_transitions].sum()
@@ -229,19 +229,19 @@ def test_fitting_goes_on_from_what_was_counted(chain: cv.Dataset) -> None:
     votes = chain[:60].votes.copy()
     votes[:, 2] = -1
     with pytest.warns(cv.ConvenerWarning, match="worker-2"):
-        model.fit(chain[:60].with_sources(chain.sources, votes, chain.silence))
+        model.fit(chain[:60].with_sources(chain.sources, votes, chain.unmarked))
     np.testing.assert_allclose(counts_of(model).log_probs().emission[2], known, atol=1e-12)
 
 
 @pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
-@pytest.mark.parametrize("silence", ["O", "abstain"])
-def test_hundreds_of_sources_that_hardly_ever_speak(silence: str) -> None:
+@pytest.mark.parametrize("unmarked", ["abstain", "outside"])
+def test_hundreds_of_sources_that_hardly_ever_speak(unmarked: str) -> None:
     rng = np.random.default_rng(8)
     gold = generated_chain(30, seed=8)
     sees = (rng.random((30, 1, 300)) < 0.05).repeat(20, axis=1).reshape(600, 300)
-    votes = np.where(sees, gold.gold[:, None], 0 if silence == "O" else -1).astype(np.int16)
+    votes = np.where(sees, gold.gold[:, None], 0 if unmarked == "abstain" else -1).astype(np.int16)
     names = tuple(f"s{k}" for k in range(300))
-    many = gold.with_sources(names, votes, (silence,) * 300)
+    many = gold.with_sources(names, votes, (unmarked,) * 300)
     labels = BSC().fit(many).predict(many)
     assert labels.probabilities is not None
     assert np.isfinite(labels.probabilities).all()
@@ -263,8 +263,8 @@ def test_spammers_are_found_and_majority_vote_is_beaten() -> None:
 
 
 @pytest.mark.parametrize(("name", "least"), [("LaptopReview", 73.4), ("NCBI-Disease", 78.3), ("BC5CDR", 83.5)])
-def test_silence_does_not_outvote_on_real_data(real_data: Path, name: str, least: float) -> None:
-    corpus = cv.read(real_data / name)
+def test_unmarked_tokens_do_not_outvote_on_real_data(real_data: Path, name: str, least: float) -> None:
+    corpus = cv.read_corpus(real_data / name)
     found = cv.evaluate(BSC().fit(corpus.train).predict(corpus.test), corpus.test).f1
     assert 100 * found >= least
 

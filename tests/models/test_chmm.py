@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import convener as cv
+from convener.data.ragged import StringArray
 from convener.models.chmm import CHMM
 from convener.models.initialization import emission_counts, paper_emission
 from convener.models.majority_vote import initial_labels
@@ -34,7 +35,7 @@ def planted(seed: int = 0, sentences: int = 300) -> tuple[cv.Dataset, np.ndarray
     rng = np.random.default_rng(seed)
     assert data.gold is not None
     shown = np.where(rng.random(len(data.gold)) < 0.9, data.gold, 0)
-    words = cv.StringArray.from_list(str(rng.choice(VOCABULARY[label])) for label in shown)
+    words = StringArray.from_list(str(rng.choice(VOCABULARY[label])) for label in shown)
     return replace(data, tokens=words), emissions
 
 
@@ -90,7 +91,7 @@ def test_words_help_where_no_source_speaks() -> None:
     rng = np.random.default_rng(0)
     votes = data.votes.copy()
     votes[rng.random(len(votes)) < 0.3] = -1
-    fewer = data.with_sources(data.sources, votes, data.silence)
+    fewer = data.with_sources(data.sources, votes, data.unmarked)
     labels = model.predict(fewer).labels
     unheard = (votes == -1).all(axis=1) & (data.gold > 0)
     assert np.mean(labels[unheard] > 0) > 0.5
@@ -127,10 +128,10 @@ def test_abstaining_is_no_evidence(toy: cv.Dataset) -> None:
     model = CHMM(**QUICK).fit(toy, toy)
     mute = toy.votes.copy()
     mute[:, toy.sources.index("poor")] = -1
-    quiet = toy.with_sources(toy.sources, mute, toy.silence)
-    with_all, without = (model.predict(data).probabilities for data in (toy, quiet))
+    without_votes = toy.with_sources(toy.sources, mute, toy.unmarked)
+    with_all, without = (model.predict(data).probabilities for data in (toy, without_votes))
     assert not np.array_equal(with_all, without)
-    nobody = toy.with_sources(toy.sources, np.full_like(toy.votes, -1), toy.silence)
+    nobody = toy.with_sources(toy.sources, np.full_like(toy.votes, -1), toy.unmarked)
     guessed = model.predict(nobody).probabilities
     assert guessed is not None
     assert np.isfinite(guessed).all()

@@ -69,7 +69,7 @@ def test_it_needs_gold_and_says_so_everywhere(toy: cv.Dataset) -> None:
         emission_from_gold(toy.without_gold(), smoothing=1)
     model = CHMMFE(**QUICK).fit(toy)
     assert "saw gold" in str(model.reliability())
-    assert model.predict(toy).settings["saw_gold"]
+    assert model.predict(toy).uses_gold == "train"
 
 
 def test_a_single_source(toy: cv.Dataset) -> None:

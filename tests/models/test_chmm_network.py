@@ -75,7 +75,7 @@ def test_a_sentence_on_which_all_abstain_has_no_evidence(
     encoded: cv.Dataset,
     kind: Any,
 ) -> None:
-    mute = encoded.with_sources(encoded.sources, np.full_like(encoded.votes, -1), encoded.silence)
+    mute = encoded.with_sources(encoded.sources, np.full_like(encoded.votes, -1), encoded.unmarked)
     found = net_for(mute, kind).log_evidence(batch_of(mute))
     assert not found.any()
 

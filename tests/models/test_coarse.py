@@ -118,7 +118,7 @@ def coarse(toy: cv.Dataset) -> cv.Dataset:
     votes[:, 1] = np.where((fair > 0) & (rng.random(len(fair)) < 0.5), 5 + (fair % 2 == 0), fair)
     only = np.where(rng.random(len(fair)) < 0.2, 7, 0) * (toy.gold == 0)
     votes = np.column_stack([votes, only]).astype(np.int16)
-    return data.with_sources((*data.sources, "only"), votes, (*data.silence, "O"))
+    return data.with_sources((*data.sources, "only"), votes, (*data.unmarked, "abstain"))
 
 
 @pytest.mark.parametrize("name", cv.list_models())
@@ -163,9 +163,9 @@ def test_coarse_labels_may_be_others_when_predicting(coarse: cv.Dataset) -> None
     model = fresh("hmm").fit(coarse)
     renamed = coarse.without_coarse().with_coarse({"SOMETHING": "any"})
     votes = np.where((coarse.votes == 5) | (coarse.votes == 6), coarse.votes, renamed.votes)
-    quiet = np.where(coarse.votes > 6, np.int16(-1), coarse.votes)
-    found = model.predict(renamed.with_sources(renamed.sources, votes, renamed.silence))
-    same = model.predict(coarse.with_sources(coarse.sources, quiet, coarse.silence))
+    fine_votes = np.where(coarse.votes > 6, np.int16(-1), coarse.votes)
+    found = model.predict(renamed.with_sources(renamed.sources, votes, renamed.unmarked))
+    same = model.predict(coarse.with_sources(coarse.sources, fine_votes, coarse.unmarked))
     assert bytes_of(found) == bytes_of(same)
 
 
@@ -174,15 +174,15 @@ def test_what_a_source_denies_it_says(coarse: cv.Dataset) -> None:
     assert model.fitted.selection.negative_sources == ("only",)
     votes = coarse.votes.copy()
     votes[votes[:, -1] == 0, -1] = -1
-    quiet = coarse.with_sources(coarse.sources, votes, coarse.silence)
-    assert bytes_of(model.predict(coarse)) == bytes_of(model.predict(quiet))
+    without_o = coarse.with_sources(coarse.sources, votes, coarse.unmarked)
+    assert bytes_of(model.predict(coarse)) == bytes_of(model.predict(without_o))
 
 
 def test_the_objective_of_hmm_never_falls(coarse: cv.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     traces, loop = [], em.run_em
     monkeypatch.setattr(hmm, "run_em", lambda *given, **how: traces.append(loop(*given, **how)) or traces[-1])
-    for silence in ("O", "abstain"):
-        data = coarse.with_sources(coarse.sources, coarse.votes, (silence,) * 6)
+    for unmarked in ("abstain", "outside"):
+        data = coarse.with_sources(coarse.sources, coarse.votes, (unmarked,) * 6)
         cv.get_model("hmm")(steps=20, tolerance=0).fit(data)
     for _, trace in traces:
         assert len(trace.objective) > 3

@@ -24,7 +24,7 @@ from tests.models.test_chmm import f1, planted
 pytestmark = pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
 
 
-def test_silence_is_open_where_another_source_marks() -> None:
+def test_unmarked_tokens_are_open_where_another_source_marks() -> None:
     words = [["Ada", "Lovelace", "sang", "here"]]
     votes = {"a": [[(0, 1, "PER")]], "b": [[(0, 2, "PER")]], "c": [[]]}
     data = cv.Dataset.from_spans(["PER"], words, votes)
@@ -32,8 +32,8 @@ def test_silence_is_open_where_another_source_marks() -> None:
     assert told.votes.tolist() == [[1, 1, -1, 1], [-1, 2, -1, 2], [0, 0, 0, 0], [0, 0, 0, 0]]
     as_said = ConNet(partial=False)._training_votes(data)
     assert as_said.votes[:, :3].tolist() == data.votes.tolist()
-    opinions = replace(data, silence=("abstain",) * 3)
-    assert ConNet()._training_votes(opinions).votes[:, :3].tolist() == data.votes.tolist()
+    explicit = replace(data, unmarked=("outside",) * 3)
+    assert ConNet()._training_votes(explicit).votes[:, :3].tolist() == data.votes.tolist()
 
 
 def test_the_consensus_is_that_of_a_simple_vote(toy: cv.Dataset) -> None:
@@ -67,7 +67,7 @@ def test_attention_alone_is_trained_in_aggregation_unless_thawed(toy: cv.Dataset
 def test_features_find_what_sources_taught_without_hearing_votes() -> None:
     data, _ = planted()
     model = ConNet(encoder="hashing", lr=1e-2, hear=False).fit(data, data)
-    nobody = data.with_sources(data.sources, np.full_like(data.votes, -1), data.silence)
+    nobody = data.with_sources(data.sources, np.full_like(data.votes, -1), data.unmarked)
     heard, unheard = (model.predict(part) for part in (data, nobody))
     np.testing.assert_array_equal(heard.labels, unheard.labels)
     assert cv.evaluate(unheard, data).f1 > 0.5

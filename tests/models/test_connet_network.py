@@ -72,7 +72,7 @@ def test_decoupling_is_the_likelihood_of_every_sources_labels(short: cv.Dataset)
 
 
 def test_a_source_that_abstains_teaches_nothing(short: cv.Dataset) -> None:
-    mute = short.with_sources(short.sources, np.full_like(short.votes, -1), short.silence)
+    mute = short.with_sources(short.sources, np.full_like(short.votes, -1), short.unmarked)
     loss = sources_loss(net_for(mute), batch_of(mute), None)
     np.testing.assert_allclose(loss.item(), 0, atol=1e-12)
 

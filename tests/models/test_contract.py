@@ -11,7 +11,7 @@ import pytest
 
 import convener as cv
 
-# The toy data hold a silent source, of which some models rightly warn.
+# The toy data hold a source without votes, of which some models rightly warn.
 pytestmark = pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
 # Of models that learn nothing of toys in three epochs.
 ENOUGH: dict[str, dict[str, Any]] = {"bert-ner": {"epochs": 20, "lr": 0.01}}
@@ -127,7 +127,7 @@ def test_saving_the_same_fit_twice_gives_the_same_bytes(model: cv.LabelModel, to
 
 def test_empty_and_all_abstain_sentences_work(model: cv.LabelModel, toy: cv.Dataset) -> None:
     model.fit(toy)
-    mute = toy.with_sources(toy.sources, np.full_like(toy.votes, -1), toy.silence)
+    mute = toy.with_sources(toy.sources, np.full_like(toy.votes, -1), toy.unmarked)
     for data in (mute, toy[:0], toy.take([5])):
         labels = model.predict(seen(model, data))
         assert labels.probabilities is not None
@@ -137,7 +137,7 @@ def test_empty_and_all_abstain_sentences_work(model: cv.LabelModel, toy: cv.Data
 
 def test_renamed_and_missing_sources_are_refused_by_name(model: cv.LabelModel, toy: cv.Dataset) -> None:
     model.fit(toy)
-    renamed = toy.with_sources(("great", *toy.sources[1:]), toy.votes, toy.silence)
+    renamed = toy.with_sources(("great", *toy.sources[1:]), toy.votes, toy.unmarked)
     with pytest.raises(cv.MismatchError, match=r"missing here: good"):
         model.predict(renamed)
     with pytest.raises(cv.MismatchError, match=r"missing here: poor"):
@@ -198,7 +198,7 @@ def test_duplicate_sources(model: cv.LabelModel, toy: cv.Dataset) -> None:
     doubled = toy.with_sources(
         (*toy.sources, *(f"{name}-again" for name in toy.sources)),
         np.concatenate([toy.votes, toy.votes], axis=1),
-        toy.silence * 2,
+        toy.unmarked * 2,
     )
     labels = model.fit(doubled).predict(doubled)
     assert labels.probabilities is not None

@@ -40,7 +40,7 @@ def independent_tokens(tokens: int, seed: int, abstains: float = 0.2) -> cv.Data
         offsets=np.arange(tokens + 1),
         sources=("careful", "fair", "muddled", "spammer"),
         votes=votes.astype(np.int16),
-        silence=("abstain",) * 4,
+        unmarked=("outside",) * 4,
         gold=np.maximum(2 * truth - 1, 0).astype(np.int16),
     )
 
@@ -175,14 +175,14 @@ def test_fitting_goes_on_from_what_was_counted() -> None:
     # A source that is absent from the new data keeps what was learned of it.
     votes = data.votes[:100].copy()
     votes[:, 2] = -1
-    absent = data[:100].with_sources(data.sources, votes, data.silence)
+    absent = data[:100].with_sources(data.sources, votes, data.unmarked)
     model = DawidSkene().fit(data[:3000])
     with pytest.warns(cv.ConvenerWarning, match="muddled"):
         model.fit(absent)
     np.testing.assert_allclose(confusion(model)[2], half[2], atol=1e-9)
 
 
-def test_a_silent_source_is_named() -> None:
+def test_a_source_without_votes_is_named() -> None:
     data = cv.Dataset.from_spans(["PER"], [["a", "b"]], {"x": [[(0, 1, "PER")]], "mute": [[]]})
     with pytest.warns(cv.ConvenerWarning, match="mute"):
         model = DawidSkene().fit(data)
@@ -195,13 +195,13 @@ def test_hundreds_of_sources_that_hardly_ever_speak() -> None:
     data = independent_tokens(400, seed=8)
     votes = np.where(rng.random((400, 300)) < 0.01, data.gold[:, None], np.int16(0))
     names = tuple(f"s{k}" for k in range(300))
-    for silence in ("O", "abstain"):
-        many = data.with_sources(names, votes.astype(np.int16), (silence,) * 300)
+    for unmarked in ("abstain", "outside"):
+        many = data.with_sources(names, votes.astype(np.int16), (unmarked,) * 300)
         labels = DawidSkene().fit(many).predict(many)
         assert labels.probabilities is not None
         assert np.isfinite(labels.probabilities).all()
         heard = (votes > 0).sum(axis=1) > 1
-        assert silence == "abstain" or (labels.labels == data.gold)[heard].all()
+        assert unmarked == "outside" or (labels.labels == data.gold)[heard].all()
 
 
 def test_spammers_are_found_and_majority_vote_is_beaten() -> None:
@@ -212,8 +212,8 @@ def test_spammers_are_found_and_majority_vote_is_beaten() -> None:
 
 
 @pytest.mark.parametrize(("name", "least"), [("LaptopReview", 73.27), ("NCBI-Disease", 78.44), ("BC5CDR", 83.4)])
-def test_silence_does_not_outvote_on_real_data(real_data: Path, name: str, least: float) -> None:
-    corpus = cv.read(real_data / name)
+def test_unmarked_tokens_do_not_outvote_on_real_data(real_data: Path, name: str, least: float) -> None:
+    corpus = cv.read_corpus(real_data / name)
     found = cv.evaluate(DawidSkene().fit(corpus.train).predict(corpus.test), corpus.test).f1
     assert round(100 * found, 2) >= least
 

@@ -48,7 +48,7 @@ def test_it_recovers_planted_emissions_and_beats_majority_vote() -> None:
 def test_words_help_where_no_source_speaks() -> None:
     data, _ = planted(1)
     model = DWS(encoder="hashing", lr=1e-2, epochs=10).fit(data, data)
-    nobody = data.with_sources(data.sources, np.full_like(data.votes, -1), data.silence)
+    nobody = data.with_sources(data.sources, np.full_like(data.votes, -1), data.unmarked)
     labels = model.predict(nobody).labels
     assert data.gold is not None
     assert np.mean(labels[data.gold > 0] > 0) > 0.5

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import convener as cv
+from convener.data.ragged import StringArray
 from convener.inference.chain import P_INITIAL_O
 from convener.inference.evidence import sparsify_votes
 from convener.models import em, hmm
@@ -41,11 +42,11 @@ def drawn(seed: int, sentences: int = 300) -> tuple[cv.Dataset, np.ndarray]:
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     data = cv.Dataset(
         tags=cv.TagSet(("X",)),
-        tokens=cv.StringArray.from_list("w" for _ in truth),
+        tokens=StringArray.from_list("w" for _ in truth),
         offsets=offsets,
         sources=("a", "b", "c"),
         votes=np.array(votes, np.int16),
-        silence=("abstain",) * 3,
+        unmarked=("outside",) * 3,
         gold=np.array(truth, np.int16),
     )
     return data, emissions
@@ -90,14 +91,14 @@ def test_one_step_equals_a_step_over_all_paths() -> None:
     params = model.fit(data).fitted.params
     moves = np.where(data.tags.legal_transitions, xi + 1, 0)
     emissions = seen + 2 * start.emission
-    np.testing.assert_allclose(params["moves"], moves / moves.sum(axis=1, keepdims=True), atol=1e-5)
+    np.testing.assert_allclose(params["transitions"], moves / moves.sum(axis=1, keepdims=True), atol=1e-5)
     np.testing.assert_allclose(params["emissions"], emissions / emissions.sum(axis=2, keepdims=True), atol=1e-5)
 
 
-@pytest.mark.parametrize("silence", ["O", "abstain"])
-def test_the_objective_never_falls(monkeypatch: pytest.MonkeyPatch, silence: str) -> None:
+@pytest.mark.parametrize("unmarked", ["abstain", "outside"])
+def test_the_objective_never_falls(monkeypatch: pytest.MonkeyPatch, unmarked: str) -> None:
     data, _ = drawn(2, sentences=100)
-    data = data.with_sources(data.sources, data.votes, (silence,) * 3)
+    data = data.with_sources(data.sources, data.votes, (unmarked,) * 3)
     traces, loop = [], em.run_em
     monkeypatch.setattr(hmm, "run_em", lambda *given, **how: traces.append(loop(*given, **how)) or traces[-1])
     HMM(steps=30, tolerance=0).fit(data)
@@ -171,10 +172,10 @@ def test_order_of_sentences_and_sources_does_not_change_labels() -> None:
 
 def test_illegal_moves_are_forbidden_or_repaired() -> None:
     data, _ = drawn(12)
-    strict = HMM().fit(data).fitted.params["moves"]
+    strict = HMM().fit(data).fitted.params["transitions"]
     assert (strict[~data.tags.legal_transitions] == 0).all()
     free = HMM(legal=False).fit(data)
-    assert free.fitted.params["moves"][0, 2] > 0
+    assert free.fitted.params["transitions"][0, 2] > 0
     assert free.predict(data).tags() is not None
 
 
@@ -187,7 +188,7 @@ def test_hundreds_of_sources_that_mostly_abstain() -> None:
         seen = rng.choice(len(data), size=3, replace=False)
         rows = np.isin(data.sentence_of_token(), seen)
         votes[rows, source] = data.votes[rows, source % 3]
-    many = data.with_sources([f"worker-{n}" for n in range(300)], votes, ("abstain",) * 300)
+    many = data.with_sources([f"worker-{n}" for n in range(300)], votes, ("outside",) * 300)
     labels = HMM().fit(many).predict(many)
     assert np.isfinite(labels.probabilities).all()
     assert cv.evaluate(labels, data).f1 > 0.5
@@ -214,24 +215,24 @@ def test_settings_out_of_range_are_refused(setting: str, value: float) -> None:
 
 
 @pytest.mark.parametrize(("name", "least"), [("LaptopReview", 73.6), ("NCBI-Disease", 78.5), ("BC5CDR", 83.5)])
-def test_silent_sources_do_not_outvote_the_rest(real_data: Path, name: str, least: float) -> None:
-    corpus = cv.read(real_data / name)
+def test_unmarked_tokens_do_not_outvote_the_rest(real_data: Path, name: str, least: float) -> None:
+    corpus = cv.read_corpus(real_data / name)
     score = cv.evaluate(HMM().fit(corpus.train).predict(corpus.test), corpus.test)
     assert 100 * score.f1 > least
 
 
 def test_entities_that_nobody_marks_are_warned_of() -> None:
-    """Dense single tokens: the chain takes silence for missed entities."""
+    """Dense single tokens: the chain takes unmarked tokens for missed entities."""
     rng = np.random.default_rng(0)
     truth = rng.random((6000, 1)) < 0.3
     votes = np.where(truth, rng.random((6000, 3)) < 0.7, rng.random((6000, 3)) < 0.05)
     data = cv.Dataset(
         tags=cv.TagSet(("PER",)),
-        tokens=cv.StringArray.from_list("w" for _ in range(6000)),
+        tokens=StringArray.from_list("w" for _ in range(6000)),
         offsets=np.arange(0, 6001, 20),
         sources=("a", "b", "c"),
         votes=votes.astype(np.int16),
-        silence=("O",) * 3,
+        unmarked=("abstain",) * 3,
     )
     with pytest.warns(cv.ConvenerWarning, match="do not trust this fit"):
         HMM().fit(data)

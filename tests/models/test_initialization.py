@@ -51,7 +51,7 @@ def test_a_rare_source_is_charged_by_its_votes() -> None:
     assert charged.sum() == pytest.approx(2)
 
 
-def test_every_row_has_something_even_for_a_silent_source() -> None:
+def test_every_row_has_something_even_for_a_source_without_votes() -> None:
     counts = np.zeros((2, 3, 3))
     counts[0, 0, 0] = 5
     start = smoothed_emission_counts(counts, false_votes=10)
@@ -81,13 +81,13 @@ def ever_falser(seed: int, recall: float) -> list[NDArray[np.int16]]:
     return [(right | (~truth & (rng.random((50_000, 6)) < share))).astype(np.int16) for share in (0, 0.003, 0.01)]
 
 
-def test_false_votes_raise_the_weight_of_silence() -> None:
+def test_false_votes_raise_the_weight_of_unmarked_tokens() -> None:
     weights = [estimate_unmarked_weight(votes, votes.max(axis=1), 1) for votes in ever_falser(2, 0.6)]
     assert weights[0] < weights[1] < weights[2]
     assert weights[2] > 0.5
 
 
-def test_sources_that_miss_much_leave_silence_little_weight() -> None:
+def test_sources_that_miss_much_leave_unmarked_tokens_little_weight() -> None:
     rng = np.random.default_rng(3)
     truth = rng.random(50_000) < 0.1
     votes = (truth[:, None] & (rng.random((50_000, 3)) < [0.5, 0.3, 0.2])).astype(np.int16)
@@ -95,7 +95,7 @@ def test_sources_that_miss_much_leave_silence_little_weight() -> None:
     assert estimate_unmarked_weight(votes, labels, 1) < 0.35
 
 
-def test_one_source_has_no_others_to_be_silent() -> None:
+def test_one_source_has_no_others_to_leave_tokens_unmarked() -> None:
     votes = np.array([[1], [0]], np.int16)
     assert estimate_unmarked_weight(votes, votes[:, 0], 1) == 1
     assert estimate_unmarked_weight(np.zeros((4, 3), np.int16), np.zeros(4, np.int16), 1) == 1

@@ -21,7 +21,7 @@ def linked(accuracy: float, seed: int = 0) -> cv.Dataset:
     right = rng.random(len(together)) < accuracy
     column = np.where(said & (together == right), 2, -1).astype(np.int16)
     votes = np.concatenate([data.votes, column[:, None]], axis=1)
-    return data.with_sources((*data.sources, "link-phrase"), votes, ("abstain",) * 4)
+    return data.with_sources((*data.sources, "link-phrase"), votes, ("outside",) * 4)
 
 
 def phrases() -> cv.Dataset:
@@ -77,7 +77,7 @@ def test_only_links_is_an_error() -> None:
 
 def test_another_prefix_may_mark_links() -> None:
     data = linked(0.95)
-    renamed = data.with_sources((*data.sources[:3], "chunk"), data.votes, data.silence)
+    renamed = data.with_sources((*data.sources[:3], "chunk"), data.votes, data.unmarked)
     labels = LinkedHMM(prefix="chunk").fit(renamed).predict(renamed)
     assert labels.tags() == LinkedHMM().fit(data).predict(data).tags()
 

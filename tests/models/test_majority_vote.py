@@ -45,16 +45,16 @@ def test_types_are_counted_whether_they_begin_or_go_on() -> None:
     assert vote(said) == ["B-PER", "I-PER", "O", "O"]
 
 
-def test_o_does_not_vote_where_silence_is_o() -> None:
+def test_o_does_not_vote_where_unmarked_is_abstain() -> None:
     assert vote({"x": [(0, 1, "PER")], "y": [], "z": []}) == ["B-PER", "O", "O", "O"]
 
 
-def test_o_votes_where_silence_is_abstain() -> None:
+def test_o_votes_where_unmarked_is_outside() -> None:
     data = cv.Dataset.from_spans(
         ["PER"],
         [["a"], ["b"]],
         {"x": [[(0, 1, "PER")], [(0, 1, "PER")]], "y": [[], None], "z": [[], None]},
-        silence="abstain",
+        unmarked="outside",
     )
     assert cv.MajorityVote().fit(data).predict(data).tags() == [["O"], ["B-PER"]]
 

@@ -69,8 +69,8 @@ def test_types_that_somebody_denies_are_what_the_definition_says(data: cv.Datase
         assert not found[token, 0]
 
 
-def test_an_opinion_of_o_stays_and_mere_silence_does_not(toy: cv.Dataset) -> None:
-    mixed = toy.with_sources(toy.sources, toy.votes, ("abstain", *["O"] * (len(toy.sources) - 1)))
+def test_a_vote_for_o_stays_and_a_merely_unmarked_token_does_not(toy: cv.Dataset) -> None:
+    mixed = toy.with_sources(toy.sources, toy.votes, ("outside", *["abstain"] * (len(toy.sources) - 1)))
     votes = explicit_votes(mixed)
     np.testing.assert_array_equal(votes[:, 0], toy.votes[:, 0])
     assert not (votes[:, 1:] == 0).any()
@@ -91,7 +91,7 @@ def test_the_plain_reading_is_the_plain_chain(encoded: cv.Dataset, net: SparseCH
     np.testing.assert_allclose(plain.probabilities, expected, atol=1e-5)
 
 
-def test_silence_is_weighed_between_all_and_none(encoded: cv.Dataset, net: SparseCHMMNetwork) -> None:
+def test_unmarked_tokens_are_weighed_between_all_and_none(encoded: cv.Dataset, net: SparseCHMMNetwork) -> None:
     mute = predict_all(net, encoded, VoteEvidence(0.0)).probabilities
     half = predict_all(net, encoded, VoteEvidence(0.5)).probabilities
     full = predict_all(net, encoded, VoteEvidence(1.0)).probabilities

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import convener as cv
+from convener.data.validation import Unmarked
 from convener.models.majority_vote import baseline_labels, initial_labels
 
 MODELS = (
@@ -25,7 +26,7 @@ MODELS = (
 pytestmark = pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
 
 
-def contradictions(precision: tuple[float | None, float | None], silence: cv.data.Silence = "O") -> cv.Dataset:
+def contradictions(precision: tuple[float | None, float | None], unmarked: Unmarked = "abstain") -> cv.Dataset:
     """Sentences that only a marks, that both mark, with different types, and that only b marks."""
     rng = np.random.default_rng(0)
     words = [[f"w{rng.integers(150)}" for _ in range(10)] for _ in range(160)]
@@ -36,7 +37,7 @@ def contradictions(precision: tuple[float | None, float | None], silence: cv.dat
             words[number][start] = f"name{rng.integers(20)}"
         marks["a"].append([(start, start + 1, "PER")] if number % 4 in (1, 2) else [])
         marks["b"].append([(start, start + 1, "LOC")] if number % 4 in (2, 3) else [])
-    data = cv.Dataset.from_spans(["PER", "LOC"], words, marks, silence=silence)
+    data = cv.Dataset.from_spans(["PER", "LOC"], words, marks, unmarked=unmarked)
     return replace(data, prior_precision=precision)
 
 
@@ -68,8 +69,8 @@ def test_the_start_prefers_the_more_precise(
 
 
 def test_precision_known_of_none_changes_nothing() -> None:
-    plain = contradictions((None, None), "abstain")
-    alike = contradictions((0.95, 0.95), "abstain")
+    plain = contradictions((None, None), "outside")
+    alike = contradictions((0.95, 0.95), "outside")
     for kind in ("union", "majority"):
         np.testing.assert_array_equal(baseline_labels(plain, kind), baseline_labels(alike, kind))
 

@@ -30,7 +30,7 @@ def one_coin(tokens: int, seed: int, accuracy: np.ndarray = ACCURACY, speaks: fl
         offsets=np.arange(tokens + 1),
         sources=tuple(f"s{k}" for k in range(len(accuracy))),
         votes=votes.astype(np.int16),
-        silence=("abstain",) * len(accuracy),
+        unmarked=("outside",) * len(accuracy),
         gold=np.maximum(2 * truth - 1, 0).astype(np.int16),
     )
 
@@ -116,8 +116,8 @@ def test_where_one_type_is_voted_it_wins() -> None:
     rng = np.random.default_rng(7)
     data = one_coin(2000, seed=7)
     votes = np.where(rng.random(data.votes.shape) < 0.3, np.maximum(data.votes, 0), 0)
-    quiet = data.with_sources(data.sources, votes.astype(np.int16), ("O",) * 5)
-    labels = Snorkel().fit(quiet).predict(quiet).labels
+    marks_only = data.with_sources(data.sources, votes.astype(np.int16), ("abstain",) * 5)
+    labels = Snorkel().fit(marks_only).predict(marks_only).labels
     kinds = np.sort(votes, axis=1)
     alone = (kinds[:, -1] > 0) & (kinds[:, -1] == np.where(kinds > 0, kinds, 99).min(axis=1))
     assert (labels[alone] == kinds[alone, -1]).all()
@@ -127,14 +127,14 @@ def test_where_one_type_is_voted_it_wins() -> None:
 def test_a_source_worse_than_chance_does_not_count_against_what_it_says() -> None:
     data = one_coin(5000, seed=8, accuracy=np.array([0.9, 0.9, 0.9, 0.02]))
     model = Snorkel().fit(data)
-    only = data.with_sources(data.sources, np.where([[0, 0, 0, 1]], data.votes, -1).astype(np.int16), data.silence)
+    only = data.with_sources(data.sources, np.where([[0, 0, 0, 1]], data.votes, -1).astype(np.int16), data.unmarked)
     said = only.votes[:, 3]
     assert (model.predict(only).labels[said >= 0] == said[said >= 0]).all()
 
 
 def test_sources_that_cannot_disagree_are_named() -> None:
     data = cv.Dataset.from_spans(["PER"], [["a", "b"]], {"x": [[(0, 1, "PER")]]})
-    with pytest.warns(cv.ConvenerWarning, match="every opinion is PER"):
+    with pytest.warns(cv.ConvenerWarning, match="every vote is for PER"):
         model = Snorkel().fit(data)
     assert model.predict(data).tags() == [["B-PER", "O"]]
 
@@ -144,7 +144,7 @@ def test_hundreds_of_sources_that_hardly_ever_speak() -> None:
     data = one_coin(400, seed=9, accuracy=np.full(300, 0.8), speaks=0.02)
     mute = data.votes.copy()
     mute[:, ::10] = -1
-    data = data.with_sources(data.sources, mute, data.silence)
+    data = data.with_sources(data.sources, mute, data.unmarked)
     labels = Snorkel().fit(data).predict(data)
     assert labels.probabilities is not None
     assert np.isfinite(labels.probabilities).all()
@@ -173,7 +173,7 @@ def test_fitting_goes_on_from_what_was_counted() -> None:
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize(("name", "least"), [("LaptopReview", 73.27), ("NCBI-Disease", 78.44), ("BC5CDR", 83.45)])
 def test_figures_on_real_data(real_data: Path, name: str, least: float, seed: int) -> None:
-    corpus = cv.read(real_data / name)
+    corpus = cv.read_corpus(real_data / name)
     model = Snorkel(seed=seed).fit(corpus.train)
     assert round(100 * cv.evaluate(model.predict(corpus.test), corpus.test).f1, 2) >= least
 

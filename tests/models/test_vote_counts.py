@@ -18,17 +18,17 @@ from tests.generators import datasets
 
 
 @given(datasets())
-def test_marks_negations_and_silence(data: cv.Dataset) -> None:
+def test_marks_negations_and_unmarked_tokens(data: cv.Dataset) -> None:
     vague = {name for name, allowed in data.coarse.items() if "O" in allowed}
     found, negates = entity_votes(data), negative_sources(data)
     heard = o_to_abstain(data, negates)
     for k, name in enumerate(data.sources):
         kinds = [data.tags.types[(vote - 1) // 2] if vote > 0 else "" for vote in data.votes[:, k]]
         assert found[:, k].tolist() == [bool(kind) and kind not in vague for kind in kinds]
-        says_not = data.silence[k] == "O" and bool(vague & set(kinds))
+        says_not = data.unmarked[k] == "abstain" and bool(vague & set(kinds))
         assert (name in negates) == says_not
-        quiet = np.where(data.votes[:, k] == 0, -1, data.votes[:, k])
-        expected = quiet if says_not else data.votes[:, k]
+        without_o = np.where(data.votes[:, k] == 0, -1, data.votes[:, k])
+        expected = without_o if says_not else data.votes[:, k]
         np.testing.assert_array_equal(heard.votes[:, k], expected)
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import convener as cv
 from convener.data.diagnostics import Diagnostics
-from convener.data.predictions import Predictions
+from convener.data.predictions import GoldUse, Predictions
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -25,6 +25,7 @@ class FakeModel:
     """Used instead of `confidence`."""
     name: str = "fake"
     settings: Mapping[str, Any] = field(default_factory=dict)
+    uses_gold: GoldUse = "none"
     stored_diagnostics: Diagnostics = field(default_factory=Diagnostics)
     explanation: tuple[str, ...] = ()
 
@@ -40,6 +41,7 @@ class FakeModel:
             probabilities=probabilities,
             model=self.name,
             settings=self.settings,
+            uses_gold=self.uses_gold,
         )
 
     def diagnostics(self) -> Diagnostics:

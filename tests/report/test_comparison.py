@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import convener as cv
-from convener.data.predictions import USED_GOLD, Predictions
+from convener.data.predictions import Predictions
 from convener.errors import ConfigError
 from convener.evaluation.evaluation import compare_predictions, evaluate
 from convener.evaluation.metrics import score_spans
@@ -115,11 +115,11 @@ def test_without_gold(hmm: RunSummary, predictions: PredictionsByName) -> None:
 
 def test_models_that_use_gold_or_predict_nothing(hmm: RunSummary) -> None:
     nothing = Predictions(data=hmm.data, labels=np.zeros(len(hmm.data.tokens), np.int16))
-    oracle = replace(hmm.predictions, settings={USED_GOLD: True})
+    oracle = replace(hmm.predictions, uses_gold="train")
     found = parse_page(render_comparison(hmm.data, {"nothing": nothing, "oracle": oracle}))
     rows = {row[0]: row for row in found.tables["Models"][1:]}
-    assert rows["nothing"][4:] == ["0", "-", "no"]
-    assert rows["oracle"][6] == "yes"
+    assert rows["nothing"][4:] == ["0", "-", "none"]
+    assert rows["oracle"][6] == "train"
 
 
 def test_fewer_than_two_models_are_refused(hmm: RunSummary) -> None:

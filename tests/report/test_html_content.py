@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import convener as cv
-from convener.data.predictions import USED_GOLD
 from convener.evaluation.evaluation import evaluate
 from convener.report.html import MAX_RECOMMENDATIONS, estimate_table, recommendation_table, render_report
 from convener.report.recommendations import Recommendation
@@ -172,7 +171,7 @@ def test_without_recommendations(no_gold: RunSummary) -> None:
 
 
 def test_configuration(toy: cv.Dataset) -> None:
-    run_info = {"split": "test", "versions": {"numpy": "2"}, "sources": ["x"], "why": ["y"]}
+    run_info = {"split": "test", "versions": {"numpy": "2"}, "sources": ["x"], "explanation": ["y"]}
     model = FakeModel(labels=np.zeros(len(toy.tokens), np.int16), settings={"seed": 3}, explanation=("so be it",))
     found = page(summarize_run(model, toy, run_info=run_info))
     rows = dict(found.tables["Settings"][1:])
@@ -195,7 +194,7 @@ def test_similar_sources_are_listed() -> None:
 
 
 def test_a_model_that_uses_gold_is_flagged(vote: RunSummary) -> None:
-    predictions = replace(vote.predictions, settings={USED_GOLD: True})
+    predictions = replace(vote.predictions, uses_gold="train")
     summary = replace(vote, predictions=predictions, evaluation=evaluate(predictions, vote.data))
     assert any("uses gold labels: an upper bound" in line for line in page(summary).texts("li", "warning"))
 
@@ -211,7 +210,7 @@ KINDS: dict[str, cv.Dataset] = {
         ["X", "Y"], WORDS, {"s": [[X], [X], [], [Y]], "t": [None, [X], None, None]}
     ),
     "one whose O is a vote": cv.Dataset.from_spans(
-        ["X"], WORDS, {"s": [[X], [X], [], []], "t": [None, [], [], [X]]}, silence="abstain"
+        ["X"], WORDS, {"s": [[X], [X], [], []], "t": [None, [], [], [X]]}, unmarked="outside"
     ),
     "one that marks nothing": cv.Dataset.from_spans(["X"], WORDS, {"s": [[X], [X], [], []], "t": [[]] * 4}),
     "no span": cv.Dataset.from_spans(["X", "Y"], WORDS, {"s": [[]] * 4, "t": [[]] * 4}),

@@ -120,7 +120,7 @@ def test_gold_gains_against_loops_over_sets_of_spans(data: st.DataObject) -> Non
     assert [item.f1_gain for item in found] == sorted((item.f1_gain for item in found), reverse=True)
     assert {item.type for item in found if item.source == NEW_SOURCE} == set(tags.types)
     fine = corpus.without_coarse()
-    marks = [set(tags.spans(column, corpus.offsets, on_illegal="begin")) for column in fine.votes.T]
+    marks = [set(tags.spans(column, corpus.offsets, on_illegal="start")) for column in fine.votes.T]
     gold, ours = (set(tags.spans(x, corpus.offsets)) for x in (corpus.gold, predictions.labels))
     right, size = len(gold & ours), len(gold) + len(ours)
     base = 2 * right / size if size else 0.0

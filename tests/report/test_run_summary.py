@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import convener as cv
-from convener.data.predictions import USED_GOLD
+from convener.data.predictions import GoldUse
 from convener.report.run_summary import alerts, summarize_run
 from tests.report.fake_model import FakeModel
 
@@ -28,37 +28,31 @@ def alerts_for(
     predicted: range = range(NUM_SENTENCES),
     confidence: float = 0.99,
     types: tuple[str, ...] = ("X",),
-    settings: dict[str, Any] | None = None,
-    run_info: dict[str, Any] | None = None,
+    uses_gold: GoldUse = "none",
 ) -> list[tuple[str, str]]:
     """Alerts for two overlapping sources and a model that predicts an entity everywhere."""
     given = {"a": marks(range(70)), "b": marks(range(40, 100))} if votes is None else votes
     data = cv.Dataset.from_spans(list(types), [["w"]] * NUM_SENTENCES, given, gold=gold)
     labels = np.zeros(NUM_SENTENCES, np.int16)
     labels[list(predicted)] = 1
-    model = FakeModel(labels=labels, confidence=confidence, settings=settings or {})
-    return [tuple(alert) for alert in alerts(summarize_run(model, data, run_info=run_info))]
+    model = FakeModel(labels=labels, confidence=confidence, uses_gold=uses_gold)
+    return [tuple(alert) for alert in alerts(summarize_run(model, data))]
 
 
 def test_no_alerts_without_problems() -> None:
     assert alerts_for() == []
     assert alerts_for(gold=marks(range(NUM_SENTENCES))) == []
-    assert alerts_for(run_info={"used_valid_gold": False}) == []
 
 
 ALL = marks(range(NUM_SENTENCES))
 CASES: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
     "uses gold": (
-        {"settings": {USED_GOLD: True}},
+        {"uses_gold": "train"},
         [("warning", "fake uses gold labels: an upper bound, not a weakly supervised result.")],
     ),
     "used validation gold": (
-        {"run_info": {"used_valid_gold": True}},
+        {"uses_gold": "valid"},
         [("note", "Gold labels of the validation split were used for early stopping.")],
-    ),
-    "uses gold, which makes early stopping irrelevant": (
-        {"settings": {USED_GOLD: True}, "run_info": {"used_valid_gold": True}},
-        [("warning", "fake uses gold labels: an upper bound, not a weakly supervised result.")],
     ),
     "below majority vote": (
         {"gold": ALL, "predicted": range(80)},
@@ -140,7 +134,7 @@ def test_warnings_come_before_notes() -> None:
     found = alerts_for(
         votes={"a": marks(range(10)), "b": marks()},
         gold=ALL,
-        run_info={"used_valid_gold": True},
+        uses_gold="valid",
         types=("X", "Y"),
         confidence=0.6,
     )

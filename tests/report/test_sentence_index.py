@@ -89,8 +89,8 @@ def conflicts(data: cv.Dataset, votes: Sequence[int]) -> bool:
     """Whether two votes on a token have no allowed type in common."""
     allowed = [
         allowed_types(data, label)
-        for label, silence in zip(votes, data.silence, strict=True)
-        if label > 0 or (label == 0 and silence == "abstain")
+        for label, unmarked in zip(votes, data.unmarked, strict=True)
+        if label > 0 or (label == 0 and unmarked == "outside")
     ]
     return any(not one & other for one, other in combinations(allowed, 2))
 

@@ -72,7 +72,7 @@ LEGAL = Kind()
 @given(st.data())
 def test_f1_equals_source_f1(data: st.DataObject) -> None:
     corpus = data.draw(datasets(kind=LEGAL, gold=True).filter(lambda d: not d.coarse))
-    corpus = corpus.with_sources(corpus.sources, np.maximum(corpus.votes, 0), corpus.silence)
+    corpus = corpus.with_sources(corpus.sources, np.maximum(corpus.votes, 0), corpus.unmarked)
     tags = corpus.tags
     predictions = Predictions(
         data=corpus,
@@ -129,7 +129,7 @@ def simulated(seed: int, sentences: int) -> tuple[cv.Dataset, Predictions]:
     noisy = [kinds**power * rng.gamma(2.0, 1.0, kinds.shape) for power in (2.0, 1.0, 0.4)]
     votes = np.stack([label[weights.argmax(axis=1)] for weights in noisy], axis=1)
     data = cv.Dataset.from_spans(["X", "Y"], [["w"]] * sentences, {})
-    data = data.with_sources(("good", "fair", "poor"), votes, ("O",) * 3).with_gold(gold)
+    data = data.with_sources(("good", "fair", "poor"), votes, ("abstain",) * 3).with_gold(gold)
     labels = label[kinds.argmax(axis=1)]
     return data, Predictions(data=data, labels=labels, probabilities=probs, model="true")
 

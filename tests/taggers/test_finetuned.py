@@ -42,7 +42,7 @@ def test_it_learns_labels_that_depend_on_the_text(tiny: Tiny, architecture: str,
     targets = getattr(Targets, source)(soft_predictions(sentences(150)))
     tagger = make_tagger(tiny(architecture)).fit(targets)
     assert f1(tagger, sentences(60, seed=1)) > 0.9
-    assert "saw_gold" not in tagger.predict(unlabeled(UNUSUAL_SENTENCES)).settings
+    assert tagger.predict(unlabeled(UNUSUAL_SENTENCES)).uses_gold == "none"
 
 
 def test_all_weights_of_the_encoder_are_trained(tiny: Tiny) -> None:
@@ -157,7 +157,7 @@ def test_saving_and_loading_changes_nothing(tiny: Tiny, tmp_path: Path) -> None:
     data = unlabeled(UNUSUAL_SENTENCES)
     assert loaded.predict(data).labels.tobytes() == tagger.predict(data).labels.tobytes()
     np.testing.assert_array_equal(loaded.predict(data).probabilities, tagger.predict(data).probabilities)
-    assert loaded.predict(data).settings["saw_gold"]
+    assert loaded.predict(data).uses_gold == "train"
 
 
 def test_an_encoder_without_weights_is_rejected() -> None:
@@ -233,6 +233,6 @@ def test_a_saved_tagger_is_an_encoder(tiny: Tiny, tmp_path: Path) -> None:
     )
     assert before.dim == after.dim
     assert not np.array_equal(before.tokens, after.tokens)
-    voted = data.with_sources(("list",), data.gold[:, None], ("O",))
+    voted = data.with_sources(("list",), data.gold[:, None], ("abstain",))
     model = cv.ConNet(encoder=str(tmp_path / "tagger"), epochs=1).fit(voted)
     assert f1(model, voted) > 0.9

@@ -33,7 +33,7 @@ def test_it_learns_labels_that_depend_on_the_text(crf: bool, source: str) -> Non
     assert f1(tagger, test) > 0.95
     predictions = tagger.predict(test)
     assert predictions.model == "frozen tagger"
-    assert predictions.settings.get("saw_gold", False) is (source == "from_gold")
+    assert predictions.uses_gold == ("train" if source == "from_gold" else "none")
     assert predictions.probabilities is not None
     np.testing.assert_allclose(predictions.probabilities.sum(1), 1, atol=1e-5)
 
@@ -66,7 +66,7 @@ def test_class_weights_raise_recall() -> None:
 def test_predictions_do_not_depend_on_votes(toy: cv.Dataset) -> None:
     labels = cv.MajorityVote().fit(toy).predict(toy)
     tagger = FrozenTagger(**QUICK).fit(labels)
-    abstaining = toy.with_sources(toy.sources, np.full_like(toy.votes, -1), toy.silence)
+    abstaining = toy.with_sources(toy.sources, np.full_like(toy.votes, -1), toy.unmarked)
     for data in (toy, abstaining, toy.select_sources(()), toy.without_gold()):
         predictions = tagger.predict(data)
         assert predictions.labels.tobytes() == tagger.predict(toy).labels.tobytes()
@@ -97,7 +97,7 @@ def test_saving_and_loading_changes_nothing(tmp_path: Path) -> None:
     assert loaded.config == tagger.config
     data = unlabeled(UNUSUAL_SENTENCES)
     assert loaded.predict(data).labels.tobytes() == tagger.predict(data).labels.tobytes()
-    assert loaded.predict(data).settings["saw_gold"]
+    assert loaded.predict(data).uses_gold == "train"
     assert "fitted" in repr(loaded)
 
 

@@ -34,7 +34,7 @@ def test_loading_distinguishes_models_and_taggers(toy: cv.Dataset, tmp_path: Pat
         cv.load_tagger(tmp_path / "nothing")
 
 
-@pytest.mark.parametrize("text", ['{"version": 1, "tagger": "frozen"}', "[", '{"version": 7}'])
+@pytest.mark.parametrize("text", ['{"version": 2, "tagger": "frozen"}', "[", '{"version": 7}'])
 def test_a_damaged_folder_is_an_error_with_the_file(tmp_path: Path, text: str) -> None:
     (tmp_path / "model.json").write_text(text)
     with pytest.raises(cv.DataError, match=r"model\.json"):

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from convener import __version__
+from convener import __version__, progress
 from convener.cli import cache, compare, data, demo, doctor, encoders, lf, models, report, taggers
 from convener.cli.console import STDERR, print_message
 from convener.errors import ConvenerError, ConvenerWarning
@@ -25,6 +25,7 @@ app = typer.Typer(
 # Some versions of typer bundle click, others use the installed one: take the class from typer itself.
 UsageError: Any = typer.BadParameter.__bases__[0]
 BAD_INPUT, INTERRUPTED = 2, 130
+GLOBAL_OPTIONS = ("--debug", "--quiet")
 
 
 def _print_version(wanted: bool) -> None:
@@ -42,13 +43,15 @@ def _options(
     debug: Annotated[
         bool, typer.Option("--debug", help="Show tracebacks; accepted anywhere on the command line.")
     ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Print no remarks and no progress; accepted anywhere on the command line.")
+    ] = False,
 ) -> None:
-    """Options of every command; `main` removes --debug before parsing."""
+    """Options of every command; `main` removes --debug and --quiet before parsing."""
 
 
 app.command()(demo.demo)
 app.command()(data.convert)
-app.command()(lf.apply)
 app.command()(data.analyze)
 app.command()(encoders.encode)
 app.command()(models.fit)
@@ -56,12 +59,14 @@ app.command()(models.predict)
 app.command()(taggers.train_tagger)
 app.command()(models.evaluate)
 app.command()(compare.compare)
+app.command()(compare.benchmark)
 app.command()(report.report)
 app.command()(report.view)
 app.command()(report.plot)
-app.command()(models.models)
 app.command()(doctor.doctor)
 app.add_typer(lf.lf_app, name="lf", no_args_is_help=True)
+app.add_typer(models.model_app, name="model", no_args_is_help=True)
+app.add_typer(data.format_app, name="format", no_args_is_help=True)
 app.add_typer(encoders.encoder_app, name="encoder", no_args_is_help=True)
 app.add_typer(cache.cache_app, name="cache", no_args_is_help=True)
 
@@ -70,10 +75,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; bad input gives one line on standard error and exit code 2, a traceback only with --debug."""
     argv = list(sys.argv[1:] if arguments is None else arguments)
     debug = "--debug" in argv
+    progress.set_quiet("--quiet" in argv)
     with warnings.catch_warnings():
         warnings.simplefilter("default", ConvenerWarning)
         warnings.showwarning = _show_warning
-        sys.exit(_run([argument for argument in argv if argument != "--debug"], debug=debug))
+        sys.exit(_run([argument for argument in argv if argument not in GLOBAL_OPTIONS], debug=debug))
 
 
 def _run(arguments: list[str], *, debug: bool) -> int:

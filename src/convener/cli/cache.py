@@ -2,123 +2,82 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from convener import storage
+from convener.cache import CacheEntry, cache_dir, entries_to_prune, list_cache, remove_entries
 from convener.cli import console, options
 from convener.data.tables import Table
-from convener.encoders import store as features
 from convener.errors import ConfigError
-from convener.lf import cache as votes
-from convener.report import viewer
 
 cache_app = typer.Typer(help="Manage cached features, votes and prepared reports.")
 BYTES_PER_MB, BYTES_PER_GB = 1e6, 1e9
+DETAILS = ("sentences", "tokens", "dim", "dtype")
+"""Columns that only some kinds of entries have."""
 
 
 @cache_app.command("list")
-def list_cache(as_json: options.Json = False) -> None:
+def list_entries(as_json: options.Json = False) -> None:
     """List cached features, votes and prepared reports, most recently used first."""
-    folder = storage.cache_dir()
-    entries = (features.entries(folder), votes.entries(folder), viewer.entries(folder))
-    _show_entries(folder, "in", *entries, as_json=as_json)
+    folder = cache_dir()
+    _show_entries(folder, "in", list_cache(folder), as_json=as_json)
 
 
 @cache_app.command("prune")
-def prune_cache(
+def prune(
     older_than: Annotated[float | None, typer.Option(metavar="DAYS", min=0, help="Unused for DAYS days.")] = None,
-    keep: Annotated[
+    max_size: Annotated[
         float | None, typer.Option(metavar="GB", min=0, help="Least recently used entries beyond GB.")
     ] = None,
-    encoder: Annotated[str | None, typer.Option(help="Features computed by this encoder.")] = None,
-    unfinished: Annotated[bool, typer.Option("--unfinished", help="Leftovers of interrupted runs.")] = False,
+    encoder: Annotated[str | None, typer.Option(metavar="NAME", help="Features computed by this encoder.")] = None,
+    incomplete: Annotated[bool, typer.Option("--incomplete", help="Leftovers of interrupted runs.")] = False,
     everything: Annotated[bool, typer.Option("--all", help="Everything.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be removed.")] = False,
     as_json: options.Json = False,
 ) -> None:
     """Remove features, votes and prepared reports from the cache; installed encoders stay."""
-    if not (everything or unfinished or any(x is not None for x in (older_than, keep, encoder))):
-        raise ConfigError("nothing selected; use --older-than, --keep, --encoder, --unfinished or --all")
-    folder = storage.cache_dir()
+    if not (everything or incomplete or any(x is not None for x in (older_than, max_size, encoder))):
+        raise ConfigError("nothing selected; use --older-than, --max-size, --encoder, --incomplete or --all")
+    folder = cache_dir()
     # A negative limit also removes empty folders.
-    max_bytes = -1 if everything else None if keep is None else keep * BYTES_PER_GB
-    incomplete = unfinished or everything
-    feature_entries = features.entries_to_prune(
-        features.entries(folder), encoder=encoder, older_than=older_than, max_bytes=max_bytes, incomplete=incomplete
-    )
-    vote_entries = storage.entries_to_prune(votes.entries(folder), older_than=older_than, max_bytes=max_bytes)
-    view_entries = viewer.entries_to_prune(
-        viewer.entries(folder), older_than=older_than, max_bytes=max_bytes, incomplete=incomplete
+    max_bytes = -1 if everything else None if max_size is None else max_size * BYTES_PER_GB
+    selected = entries_to_prune(
+        list_cache(folder),
+        encoder=encoder,
+        older_than=older_than,
+        max_bytes=max_bytes,
+        incomplete=incomplete or everything,
     )
     if not dry_run:
-        features.remove(feature_entries)
-        votes.remove(vote_entries)
-        viewer.remove(view_entries)
-    action = "would be removed from" if dry_run else "removed from"
-    _show_entries(folder, action, feature_entries, vote_entries, view_entries, as_json=as_json)
+        remove_entries(selected)
+    _show_entries(folder, "would be removed from" if dry_run else "removed from", selected, as_json=as_json)
 
 
-def _show_entries(
-    folder: Path,
-    action: str,
-    feature_entries: list[features.FeatureEntry],
-    vote_entries: list[votes.VoteEntry],
-    view_entries: list[viewer.ViewEntry],
-    *,
-    as_json: bool,
-) -> None:
-    feature_table = _entry_table(
-        f"Features {action} {folder}",
-        ("key", "encoder", "sentences", "tokens", "width", "stored as", "MB", "last used", "whole"),
-        [
+def _show_entries(folder: Path, action: str, entries: Sequence[CacheEntry], *, as_json: bool) -> None:
+    total = sum(entry.size for entry in entries)
+    table = Table(
+        title=f"Cache entries {action} {folder}: {len(entries)}, {total / BYTES_PER_MB:,.1f} MB",
+        columns=("kind", "key", "label", *DETAILS, "size MB", "last used", "complete"),
+        rows=[
             (
+                entry.kind,
                 entry.key,
-                entry.encoder,
-                entry.sentences,
-                entry.tokens,
-                entry.dim,
-                entry.dtype,
+                entry.label,
+                *(entry.details.get(name) for name in DETAILS),
                 entry.size / BYTES_PER_MB,
-                _format_time(entry.last_used),
-                "yes" if entry.complete else "no",
+                datetime.fromtimestamp(entry.last_used).astimezone().isoformat(" ", "minutes"),
+                entry.complete,
             )
-            for entry in feature_entries
+            for entry in entries
         ],
-    )
-    vote_table = _entry_table(
-        f"Votes {action} {folder}",
-        ("key", "function", "MB", "last used"),
-        [
-            (entry.path.stem, entry.name, entry.size / BYTES_PER_MB, _format_time(entry.last_used))
-            for entry in vote_entries
-        ],
-    )
-    view_table = _entry_table(
-        f"Prepared reports {action} {folder}",
-        ("key", "run", "sentences", "MB", "last used"),
-        [
-            (entry.key, entry.title, entry.sentences, entry.size / BYTES_PER_MB, _format_time(entry.last_used))
-            for entry in view_entries
-        ],
+        formats={"size MB": ".1f"},
+        notes=("label: the encoder of features, the labeling function of votes, the model of a report",),
     )
     if as_json:
-        tables = {"features": feature_table, "votes": vote_table, "views": view_table}
-        console.print_json({name: table.to_records() for name, table in tables.items()})
-        return
-    console.print_result(feature_table)
-    for table in (vote_table, view_table):
-        if table.rows:
-            console.print_result(table)
-
-
-def _entry_table(title: str, columns: tuple[str, ...], rows: list[tuple[Any, ...]]) -> Table:
-    total = sum(row[columns.index("MB")] for row in rows)
-    return Table(title=f"{title}: {len(rows)}, {total:,.1f} MB", columns=columns, rows=rows, formats={"MB": ".1f"})
-
-
-def _format_time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds).astimezone().isoformat(" ", "minutes")
+        console.print_json({"entries": console.to_records(table)})
+    else:
+        console.print_result(table)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,9 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from convener import progress
 from convener.data.issues import Issues
+from convener.data.tables import Table
 from convener.storage import atomic_write
 
 STDERR = Console(stderr=True, soft_wrap=True)
@@ -28,8 +30,9 @@ def print_message(kind: str, message: str) -> None:
 
 
 def print_note(message: str) -> None:
-    """Print a remark on standard error."""
-    STDERR.print(Text(message, style="dim"))
+    """Print a remark on standard error, unless the user asked for quiet."""
+    if not progress.is_quiet():
+        STDERR.print(Text(message, style="dim"))
 
 
 def print_result(result: Any) -> None:
@@ -44,10 +47,19 @@ def print_json(document: Mapping[str, Any]) -> None:
 
 def spinner(message: str) -> AbstractContextManager[Any]:
     """Show a spinner on a terminal while something runs; prints nothing elsewhere."""
-    return STDERR.status(message)
+    return nullcontext() if progress.is_quiet() else STDERR.status(message)
 
 
-def print_issues(issues: Issues, *, list_hint: str = "convener convert --cases FILE") -> None:
+def to_records(table: Table) -> list[dict[str, Any]]:
+    """The rows of a table for --json: the keys are the column names in snake case.
+
+    >>> to_records(Table(title="", columns=("last used", "size MB"), rows=[("today", 1.5)]))
+    [{'last_used': 'today', 'size_mb': 1.5}]
+    """
+    return [{name.lower().replace(" ", "_"): value for name, value in row.items()} for row in table.to_records()]
+
+
+def print_issues(issues: Issues, *, list_hint: str = "convener convert --issues FILE") -> None:
     """Print the number of issues by kind and the first few; `list_hint` names the option that writes all."""
     for kind, count in issues.counts().items():
         print_message("warning", f"{kind}: {count:,} issue{'s' if count > 1 else ''}")

@@ -1,53 +1,41 @@
-"""Commands that read data: convert, analyze."""
+"""Commands about data: convert, analyze, format list."""
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from convener import io
 from convener.cli import console, options
-from convener.cli.options import ReadArgs, parse_read_options
-from convener.data.dataset import Dataset
-from convener.errors import DataError
+from convener.cli.field_docs import field_docs
+from convener.cli.options import ReadingOptions, with_reading_options
+from convener.cli.reading import TRAIN_FIRST, choose_split, read_content, read_dataset
+from convener.data.issues import Issues
+from convener.data.tables import Table
 from convener.evaluation.source_analysis import PairwiseMetric
 from convener.evaluation.source_analysis import analyze as analyze_sources
+from convener.io.formats import CAPABILITIES, ReadOptions
+
+format_app = typer.Typer(help="List data formats.")
 
 
-def read_data(args: ReadArgs) -> Any:
-    """Read a Dataset, or a Corpus from a folder without a split, and print the issues of the reader."""
-    issues = io.Issues()
-    with console.spinner(f"reading {args.path}"):
-        data = io.read(args.path, args.split, format=args.format, issues=issues, **args.options)
-    console.print_issues(issues)
-    return data
-
-
-def read_split(args: ReadArgs) -> Dataset:
-    """Read one Dataset; a folder needs the name of a split."""
-    files = io.find_split_files(args.path)
-    if files and args.split is None:
-        raise DataError(f"{args.path}: is a folder of splits; choose one with --split {{{','.join(files)}}}")
-    data: Dataset = read_data(args)
-    return data
-
-
+@with_reading_options
 def analyze(
     data: options.DataArgument,
-    split: options.Split = None,
-    sources: options.Sources = None,
-    format: options.InputFormat = None,
-    read: options.ReadOptions = None,
+    *,
+    split: options.TrainFirstSplit = None,
+    source: options.Sources = None,
     pairwise: Annotated[
         PairwiseMetric | None, typer.Option(help="Also print this metric for pairs of sources.")
     ] = None,
     as_json: options.Json = False,
+    reading: ReadingOptions,
 ) -> None:
     """Coverage, overlap, conflict and quality of every source."""
-    read_args = ReadArgs(path=data, split=split, format=format, options=parse_read_options(sources, read))
-    dataset = read_split(read_args)
+    dataset = read_dataset(choose_split(reading.args(data, split, source), TRAIN_FIRST))
     with console.spinner("analysing"):
         analysis = analyze_sources(dataset)
     if as_json:
@@ -58,38 +46,65 @@ def analyze(
         console.print_result(analysis.pairwise_table(pairwise))
 
 
+@with_reading_options
 def convert(
-    source: Annotated[Path, typer.Argument(metavar="IN", help="A file or a folder of splits.")],
-    target: Annotated[Path, typer.Argument(metavar="OUT", help="A file, or a folder for splits.")],
+    source_path: Annotated[Path, typer.Argument(metavar="INPUT", help="A file or a folder of splits.")],
+    target_path: Annotated[Path, typer.Argument(metavar="OUTPUT", help="A file, or a folder for splits.")],
+    *,
     split: options.Split = None,
-    format: options.InputFormat = None,
-    to: options.OutputFormat = None,
+    output_format: options.OutputFormat = None,
     scheme: options.Scheme = "bio",
-    lossy: Annotated[
-        bool, typer.Option("--lossy", help="Allow changes to votes that the output format cannot represent.")
-    ] = False,
-    sources: options.Sources = None,
-    read: options.ReadOptions = None,
-    cases: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write every issue (overlaps, misaligned spans, repaired tags) to FILE."),
-    ] = None,
+    allow_lossy: options.AllowLossy = False,
+    source: options.Sources = None,
+    issues: options.Issues = None,
     as_json: options.Json = False,
+    reading: ReadingOptions,
 ) -> None:
-    """Convert between formats; warns about information the target drops."""
-    read_options = parse_read_options(sources or ["all"], read)
-    issues = io.Issues()
-    with console.spinner(f"reading {source}"):
-        if io.find_split_files(source):
-            content = io.read(source, split, format=format, issues=issues, **read_options)
-        else:
-            content = io.read_content(source, format=format, issues=issues, **read_options)
-    console.print_issues(issues)
-    if cases is not None:
-        console.write_issues(issues, cases)
-    with console.spinner(f"writing {target}"):
-        io.write(content, target, format=to, scheme=scheme, lossy=lossy)
+    """Convert between formats; warns about information the target drops.
+
+    Formats: wrench, jsonl, conll, huggingface, table, npz, spacy, and raw text as input; see `convener format list`.
+    All sources are kept unless --source is given.
+    """
+    found = Issues()
+    content = read_content(reading.args(source_path, split, source or ["all"]), found)
+    console.print_issues(found)
+    if issues is not None:
+        console.write_issues(found, issues)
+    with console.spinner(f"writing {target_path}"):
+        io.write(content, target_path, format=output_format, scheme=scheme, allow_lossy=allow_lossy)
     if as_json:
-        console.print_json({"output": str(target), "cases": issues.counts()})
+        console.print_json({"output": str(target_path), "issues": found.counts()})
         return
-    console.print_note(f"{source} -> {target}: {content!r}")
+    console.print_note(f"{source_path} -> {target_path}: {content!r}")
+
+
+@format_app.command("list")
+def list_formats(as_json: options.Json = False) -> None:
+    """List data formats, what each cannot store, and the reader options."""
+    docs = field_docs(ReadOptions)
+    table = Table(
+        title="Data formats",
+        columns=("format", "suffixes", "description", "cannot store"),
+        rows=[(item.name, item.suffixes, item.summary, _cannot_store(item)) for item in io.list_formats()],
+    )
+    if as_json:
+        console.print_json({"formats": console.to_records(table), "read_options": docs})
+        return
+    console.print_result(f"{table}\n")
+    console.print_result(
+        Table(
+            title="Reader options, for --read-option KEY=VALUE",
+            columns=("option", "default", "meaning"),
+            rows=[
+                (item.name, "none" if item.default is None else item.default, docs[item.name])
+                for item in fields(ReadOptions)
+            ],
+        )
+    )
+
+
+def _cannot_store(file_format: io.Format) -> list[str]:
+    """What is lost, or refused, when a dataset or predictions are written in a format."""
+    if not file_format.capabilities:
+        return ["anything: it is only read"]
+    return [text for name, text in CAPABILITIES.items() if name not in file_format.capabilities]

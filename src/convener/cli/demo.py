@@ -14,6 +14,7 @@ from convener import demo as embedded
 from convener import io
 from convener.cli import console, options
 from convener.data.corpus import Corpus
+from convener.data.predictions import UPPER_BOUND
 from convener.data.tables import PERCENT, Table
 from convener.errors import ConvenerWarning, DataError
 from convener.evaluation.evaluation import evaluate
@@ -24,18 +25,18 @@ from convener.models.base import LabelModel
 from convener.storage import atomic_write
 
 README = """Files written by `convener demo`
-corpus/       the demo corpus with the votes of its sources, in Wrench format
-run/          fitted majority vote: the model, config.toml and run.json
-labels.jsonl  its predictions for the test sentences, with probabilities
-labels.conll  the same, one token per line, without text and probabilities
-labels.spacy  the same as spaCy DocBin, if spaCy is installed
-scores.json   the table of scores
+corpus/            the demo corpus with the votes of its sources, in Wrench format
+run/               fitted majority vote: the model, config.toml and run.json
+predictions.jsonl  its predictions for the test sentences, with probabilities
+predictions.conll  the same, one token per line, without text and probabilities
+predictions.spacy  the same as spaCy DocBin, if spaCy is installed
+scores.json        the table of scores
 """
 NEXT_STEPS = """Next
-  convener analyze {0}/corpus --split train          quality of the sources
-  convener fit {0}/corpus -o my-run                   select and fit a model
-  convener evaluate my-run {0}/corpus --split test   quality of the predictions
-  convener models                                    all label models
+  convener analyze {0}/corpus              quality of the sources
+  convener fit {0}/corpus -o my-run        select and fit a model
+  convener evaluate my-run {0}/corpus      quality of the predictions
+  convener model list                     all label models
 Your own data: see docs/quickstart.md and docs/data-formats.md."""
 
 VOTE_MODEL, SELECTOR_MODEL = "majority-vote", "auto"
@@ -77,7 +78,7 @@ def _evaluate_model(model_class: type[LabelModel], corpus: Corpus) -> dict[str, 
         result = evaluate(model.fit(corpus.train).predict(corpus.test), corpus.test)
     return {
         "model": model.name,
-        "sees_gold": model.supervised,
+        "uses_gold": model.fitted.uses_gold,
         "precision": result.precision,
         "recall": result.recall,
         "f1": result.f1,
@@ -96,13 +97,13 @@ def _score_table(scores: list[dict[str, Any]]) -> Table:
                 row["precision"],
                 row["recall"],
                 row["f1"],
-                "yes" if row["sees_gold"] else "no",
+                row["uses_gold"],
             )
             for row in ordered
         ),
         formats=dict.fromkeys(("precision", "recall", "F1"), PERCENT),
         notes=(
-            "a model that uses gold labels is an upper bound, not a weakly supervised result",
+            f"a model that uses gold labels is {UPPER_BOUND}",
             f"entity level, {ordered[0]['mode']} mode",
         ),
     )
@@ -130,11 +131,11 @@ def _write_files(corpus: Corpus, scores: list[dict[str, Any]], folder: Path) -> 
     model = config.build()
     fit_run(model, corpus.train, corpus.valid, config, folder / "run")
     predictions = model.predict(corpus.test)
-    io.write(predictions, folder / "labels.jsonl")
+    io.write(predictions, folder / "predictions.jsonl")
     with warnings.catch_warnings():  # the README lists what a CoNLL file drops
         warnings.simplefilter("ignore", ConvenerWarning)
-        io.write(predictions, folder / "labels.conll")
+        io.write(predictions, folder / "predictions.conll")
     if find_spec("spacy") is not None:
-        io.write(predictions, folder / "labels.spacy")
+        io.write(predictions, folder / "predictions.spacy")
     (folder / "scores.json").write_text(json.dumps(scores, indent=2) + "\n", encoding="utf-8")
     (folder / "README.txt").write_text(README, encoding="utf-8")

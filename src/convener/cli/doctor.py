@@ -9,15 +9,14 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Any
 
-from convener import storage
+from convener.cache import FEATURES_DIR, cache_dir, list_cache
 from convener.cli import console, options
 from convener.data.tables import Table
-from convener.encoders import list_encoders
+from convener.encoders import installed_encoders, list_encoders
 from convener.encoders.download import PACKAGED
-from convener.encoders.store import entries as feature_entries
-from convener.io.api import find_split_files
+from convener.io.splits import find_split_files
 
-DATA_DIR_ENV, DEFAULT_DATA_DIR = "CONVENER_DATA", Path("..") / "shared" / "data"
+DATA_DIR_ENV, DEFAULT_DATA_DIR = "CONVENER_DATA_DIR", Path("..") / "shared" / "data"
 DEV_EXTRA = "dev"
 NOT_INSTALLED, NOT_SET = "not installed", "not set"
 
@@ -43,7 +42,7 @@ def doctor(as_json: options.Json = False) -> None:
             **{name: os.environ.get(name) for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS")},
         },
         "data": _data_sets(),
-        "mend": _suggestions(),
+        "suggestions": _suggestions(),
     }
     if as_json:
         console.print_json(findings)
@@ -51,7 +50,7 @@ def doctor(as_json: options.Json = False) -> None:
     rows = [
         (group, name, (NOT_SET if group == "threads" else NOT_INSTALLED) if value is None else str(value))
         for group, found in findings.items()
-        if group != "mend"
+        if group != "suggestions"
         for name, value in _flatten(found)
     ]
     console.print_result(Table(title="convener doctor", columns=("", "item", "value"), rows=tuple(rows)))
@@ -81,21 +80,24 @@ def _version(name: str) -> str | None:
 
 def _encoders() -> dict[str, str | None]:
     """Named encoders and the folders of their models; None if not installed."""
-    installed = list_encoders()
-    return {name: str(installed[name] or "built in") if name in installed else None for name in ("hashing", *PACKAGED)}
+    installed = installed_encoders()
+    return {
+        name: str(installed[name] or "built in") if name in installed else None
+        for name in list_encoders(installed_only=False)
+    }
 
 
 def _cache_info() -> dict[str, Any]:
     """Folder, number of cached features and total size of the cache."""
-    folder = storage.cache_dir()
+    folder = cache_dir()
     size = 0
     for file in folder.rglob("*"):
         with suppress(FileNotFoundError):  # another process may remove files meanwhile
             size += file.stat().st_size if file.is_file() else 0
     return {
         "folder": str(folder),
-        "features": len(feature_entries(folder)),
-        "megabytes": round(size / 1e6, 1),
+        "features": sum(entry.kind == FEATURES_DIR for entry in list_cache(folder)),
+        "size_mb": round(size / 1e6, 1),
     }
 
 

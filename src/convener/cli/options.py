@@ -2,46 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+import csv
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from convener.data.schemes import Scheme as SchemeName
+from convener.data.validation import Unmarked
 from convener.errors import ConfigError
 
 DataArgument = Annotated[
     Path, typer.Argument(metavar="DATA", help="A file, or a folder with train, valid and test files.")
 ]
+ModelDir = Annotated[
+    Path, typer.Argument(metavar="MODEL_DIR", help="Folder of a fitted model, written by `convener fit`.")
+]
+DataPath = Annotated[
+    Path | None,
+    typer.Option("--data", metavar="DATA", help="Data to describe (default: the training data of the model)."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
-Split = Annotated[str | None, typer.Option(help="Split of a folder: train, valid or test.")]
+Split = Annotated[str | None, typer.Option(metavar="SPLIT", help="Split of a folder: train, valid or test.")]
+TrainFirstSplit = Annotated[str | None, typer.Option(metavar="SPLIT", help="Split of a folder (default: train).")]
+TestFirstSplit = Annotated[
+    str | None, typer.Option(metavar="SPLIT", help="Split of a folder (default: test, else valid).")
+]
 Sources = Annotated[
     list[str] | None,
-    typer.Option(help="all, recommended (default), or the name of a source; repeatable."),
+    typer.Option(
+        "--source",
+        metavar="NAME,...",
+        help="Sources to read: names, all, or recommended (default). Repeatable, or separated by commas.",
+    ),
 ]
-InputFormat = Annotated[str | None, typer.Option("--format", help="Input format (default: from the file suffix).")]
-OutputFormat = Annotated[str | None, typer.Option("--to", help="Output format (default: from the file suffix).")]
-ReadOptions = Annotated[
-    list[str] | None,
-    typer.Option("--read", metavar="KEY=VALUE", help="Reader option, e.g. on_overlap=first; repeatable."),
+OutputFormat = Annotated[
+    str | None, typer.Option(metavar="FORMAT", help="Output format (default: from the file suffix).")
 ]
-Scheme = Annotated[str, typer.Option(help="Tagging scheme to write: bio, io, iobes or biluo.")]
-Seed = Annotated[int | None, typer.Option(help="Random seed.")]
-FeatureEncoder = Annotated[str | None, typer.Option(help="Encoder for models that use features.")]
-UseGold = Annotated[
-    bool | None, typer.Option("--use-gold", help="Use gold labels of the validation split for early stopping.")
+Scheme = Annotated[SchemeName, typer.Option(help="Tagging scheme, for formats that write tags.")]
+AllowLossy = Annotated[
+    bool,
+    typer.Option("--allow-lossy", help="Allow changes to votes and spans that the output format cannot represent."),
 ]
-TrainFrom = Annotated[
+Issues = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Write every issue (overlaps, misaligned spans, repaired tags) to FILE."),
+]
+Seed = Annotated[int | None, typer.Option(metavar="N", help="Random seed.")]
+FeatureEncoder = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Encoder for models that use features; see `convener encoder list`.")
+]
+UseValidGold = Annotated[
+    bool | None, typer.Option("--use-valid-gold", help="Use gold labels of the validation split for early stopping.")
+]
+TrainSplit = Annotated[
     str | None,
     typer.Option(metavar="SPLIT:SHARE", help="Train on the first SHARE of SPLIT if there is no train split."),
 ]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", "-S", metavar="KEY=VALUE", help="Setting of the model, tagger or encoder; repeatable."),
+]
 Resume = Annotated[bool, typer.Option("--resume", help="Skip a finished run; resume an interrupted one.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing run.")]
+READING = "Reading"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadArgs:
-    """What to read and how: the arguments of `convener.read` as given on the command line."""
+    """What to read and how; `options` are keywords of `convener.read`, as values or as strings."""
 
     path: Path
     split: str | None = None
@@ -49,9 +82,74 @@ class ReadArgs:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-def parse_settings(pairs: Iterable[str] | None) -> dict[str, str]:
+@dataclass(frozen=True, kw_only=True)
+class ReadingOptions:
+    """The options of every command that reads data, in the help panel "Reading"."""
+
+    input_format: Annotated[
+        str | None,
+        typer.Option(metavar="FORMAT", help="Input format (default: from the file suffix).", rich_help_panel=READING),
+    ] = None
+    types: Annotated[
+        str | None,
+        typer.Option(metavar="TYPE,...", help="Entity types (default: those of the data).", rich_help_panel=READING),
+    ] = None
+    unmarked: Annotated[
+        Unmarked | None,
+        typer.Option(
+            help="What unmarked tokens mean: no opinion, or a vote for O (default: as the data states).",
+            rich_help_panel=READING,
+        ),
+    ] = None
+    read_option: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE",
+            help="Another reader option, e.g. on_overlap=first; see `convener format list`. Repeatable.",
+            rich_help_panel=READING,
+        ),
+    ] = None
+
+    def to_dict(self, sources: Sequence[str] | None = None) -> dict[str, Any]:
+        """Keywords of `convener.read`, with --source if the command has it."""
+        options: dict[str, Any] = {"types": self.types, "unmarked": self.unmarked}
+        options = {name: value for name, value in options.items() if value is not None}
+        if names := split_names(sources):
+            options["sources"] = names[0] if names in (["all"], ["recommended"]) else tuple(names)
+        return parse_settings(self.read_option) | options
+
+    def args(self, path: Path, split: str | None = None, sources: Sequence[str] | None = None) -> ReadArgs:
+        """The options together with what to read."""
+        return ReadArgs(path=path, split=split, format=self.input_format, options=self.to_dict(sources))
+
+
+def with_reading_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Replace the parameter `reading` of a command by the fields of `ReadingOptions`, which typer then parses."""
+    hints = get_type_hints(ReadingOptions, include_extras=True)
+    added = [
+        inspect.Parameter(item.name, inspect.Parameter.KEYWORD_ONLY, default=item.default, annotation=hints[item.name])
+        for item in fields(ReadingOptions)
+    ]
+
+    @functools.wraps(command)
+    def wrapper(**arguments: Any) -> None:
+        given = {item.name: arguments.pop(item.name) for item in added}
+        command(**arguments, reading=ReadingOptions(**given))
+
+    signature = inspect.signature(command, eval_str=True)
+    own = [
+        item.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for item in signature.parameters.values()
+        if item.name != "reading"
+    ]
+    wrapper.__signature__ = signature.replace(parameters=[*own, *added])  # type: ignore[attr-defined]
+    wrapper.__annotations__ = {}
+    return wrapper
+
+
+def parse_settings(pairs: Iterable[str] | None) -> dict[str, Any]:
     """KEY=VALUE arguments as a mapping."""
-    result = {}
+    result: dict[str, Any] = {}
     for pair in pairs or ():
         key, equals, value = pair.partition("=")
         if not equals or not key.strip():
@@ -60,10 +158,11 @@ def parse_settings(pairs: Iterable[str] | None) -> dict[str, str]:
     return result
 
 
-def parse_read_options(sources: list[str] | None, pairs: list[str] | None) -> dict[str, Any]:
-    """Options of `convener.read` from --sources and --read."""
-    options: dict[str, Any] = dict(parse_settings(pairs))
-    if sources:
-        keyword = sources[0] if len(sources) == 1 else None
-        options["sources"] = keyword if keyword in ("all", "recommended") else tuple(sources)
-    return options
+def split_names(values: Iterable[str] | None) -> list[str]:
+    """The names in repeated and comma-separated values; a name that contains a comma stands in double quotes.
+
+    >>> split_names(["names,places", '"Mr, Mrs"'])
+    ['names', 'places', 'Mr, Mrs']
+    """
+    rows = csv.reader(values or (), skipinitialspace=True)
+    return [name.strip() for row in rows for name in row if name.strip()]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from convener.data.dataset import Dataset, Text
 from convener.data.issues import Issues
-from convener.data.ragged import StringArray, lengths_to_offsets
+from convener.data.ragged import StringArray, concat_ranges, lengths_to_offsets
 from convener.data.schemes import is_sentence_start
 from convener.data.spans import Spans
 from convener.data.tags import TagSet
@@ -50,7 +50,7 @@ def resolve_overlaps(sentence: Ints, start: Ints, end: Ints, order: NDArray[np.i
     first, last = start[candidates].astype(np.int64), end[candidates].astype(np.int64)
     group_length = np.zeros(int(group.max()) + 1, np.int64)
     np.maximum.at(group_length, group, last)
-    base = (np.cumsum(group_length) - group_length)[group]
+    base = lengths_to_offsets(group_length)[group]
     winner = _resolve_greedily(base + first, last - first, int(group_length.sum()))
     result[candidates] = np.where(winner >= 0, candidates[winner], -1)
     return result
@@ -66,27 +66,21 @@ def _resolve_greedily(start: NDArray[np.int64], length: NDArray[np.int64], num_c
     owner = np.full(num_cells, no_owner, np.int64)
     remaining = np.arange(no_owner)
     while len(remaining):
-        cells, bounds = _span_cells(start[remaining], length[remaining])
+        cells = concat_ranges(start[remaining], length[remaining])
+        bounds = lengths_to_offsets(length[remaining])[:-1]
         best = np.full(num_cells, no_owner, np.int64)
         np.minimum.at(best, cells, np.repeat(remaining, length[remaining]))
         taken = np.minimum.reduceat(best[cells], bounds) == remaining
         owner[cells[np.repeat(taken, length[remaining])]] = np.repeat(remaining[taken], length[remaining][taken])
         free = np.minimum.reduceat(owner[cells], bounds) == no_owner
         remaining = remaining[free]
-    cells, bounds = _span_cells(start, length)
+    cells = concat_ranges(start, length)
     span_of_cell = np.repeat(np.arange(no_owner), length)
     better = np.flatnonzero(owner[cells] < span_of_cell)
     result = np.full(no_owner, -1, np.int64)
     # Assigned in reverse, so that the first such cell of a span decides.
     result[span_of_cell[better[::-1]]] = owner[cells[better[::-1]]]
     return result
-
-
-def _span_cells(start: NDArray[np.int64], length: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The cells of all spans, concatenated, and the offset of each span in them."""
-    bounds = np.cumsum(length) - length
-    steps = np.arange(int(length.sum()), dtype=np.int64)
-    return steps + np.repeat(start - bounds, length), bounds
 
 
 def select_non_overlapping(
@@ -137,7 +131,7 @@ def align_to_tokens(
     the numbers of characters of the texts, may be passed to avoid computing them for every source.
     """
     lengths = text.sentences.character_lengths() if lengths is None else lengths
-    _check_range(spans, lengths, "text's {} characters", source=source, where=where)
+    check_range(spans, lengths, "text's {} characters", source=source, where=where)
     # One axis for all sentences: sentence m begins at base[m].
     base = lengths_to_offsets(lengths + 1)
     token_bounds = text.token_offsets + np.repeat(base[:-1], np.diff(offsets))[:, None]
@@ -164,19 +158,12 @@ def align_to_tokens(
         issues.add("misaligned", location, source, action)
     kept = np.flatnonzero(keep)
     sentence_start = offsets[spans.sentence[kept]]
-    start, end = (
-        (first[kept] - sentence_start).astype(np.int32),
-        (last[kept] - sentence_start).astype(np.int32),
-    )
+    start, end = ((bound[kept] - sentence_start).astype(np.int32) for bound in (first, last))
     return Spans(spans.sentence[kept], start, end, spans.type[kept]), kept
 
 
-def check_token_range(spans: Spans, offsets: NDArray[np.int64], *, source: str, where: Locator) -> None:
-    """Check that token spans lie inside their sentences."""
-    _check_range(spans, np.diff(offsets), "sentence's {} tokens", source=source, where=where)
-
-
-def _check_range(spans: Spans, lengths: NDArray[np.int64], limit_format: str, *, source: str, where: Locator) -> None:
+def check_range(spans: Spans, lengths: NDArray[np.int64], limit_format: str, *, source: str, where: Locator) -> None:
+    """Check that spans lie inside texts or sentences of these lengths (M,)."""
     outside = (spans.start < 0) | (spans.start >= spans.end)
     outside |= spans.end > lengths[spans.sentence]
     if outside.any():
@@ -208,7 +195,7 @@ class SpanAligner:
         data, where, issues = self.data, self.where, self.issues
         kept = np.arange(len(spans))
         if data.text is None or self.in_tokens:
-            check_token_range(spans, data.offsets, source=source, where=where)
+            check_range(spans, data.lengths, "sentence's {} tokens", source=source, where=where)
         else:
             spans, kept = align_to_tokens(
                 spans,

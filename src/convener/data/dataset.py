@@ -14,7 +14,7 @@ from convener.data.coarse import CoarseSpec, allowed_labels, fine_types, resolve
 from convener.data.features import Features
 from convener.data.ragged import SentenceIndexed, StringArray, lengths_to_offsets
 from convener.data.tags import ABSTAIN, SpanList, TagSet, labels_from_lists
-from convener.data.validation import Silence, check_sources
+from convener.data.validation import Unmarked, check_sources
 from convener.errors import DataError, UnknownNameError, unknown_name_message
 
 
@@ -56,7 +56,7 @@ class Text:
         )
 
 
-_SHARED_FIELDS = ("tags", "sources", "silence", "prior_precision", "coarse")
+_SHARED_FIELDS = ("tags", "sources", "unmarked", "prior_precision", "coarse")
 """Fields that describe the complete dataset; they must be equal in parts that are concatenated."""
 
 
@@ -78,7 +78,8 @@ class Dataset(SentenceIndexed):
     offsets          (M+1,) token offsets of the sentences, starting at 0
     sources          (K,) names
     votes            (N, K) int16 label ids, 0 = O, -1 = abstain
-    silence          (K,) meaning of an O vote: "O" (mostly an unmarked token, not an opinion) or "abstain" (an opinion)
+    unmarked         (K,) meaning of unmarked tokens, whose vote is 0: "abstain" (they tell little: the source marks
+                     only what it knows) or "outside" (they are votes for O: the source read the text)
     prior_precision  (K,) prior probability that an entity vote of a source is correct, or None if unknown: initial
                      value of models; () is None for all sources
     coarse           the types or "O" that each coarse label allows; coarse labels are the last types and never occur
@@ -106,7 +107,7 @@ class Dataset(SentenceIndexed):
     offsets: NDArray[np.int64]
     sources: tuple[str, ...]
     votes: NDArray[np.int16]
-    silence: tuple[Silence, ...]
+    unmarked: tuple[Unmarked, ...]
     prior_precision: tuple[float | None, ...] = ()
     coarse: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     gold: NDArray[np.int16] | None = None
@@ -115,7 +116,7 @@ class Dataset(SentenceIndexed):
     features: Features | None = None
 
     def __post_init__(self) -> None:
-        for name in ("sources", "silence", "prior_precision"):
+        for name in ("sources", "unmarked", "prior_precision"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         precision = self.prior_precision or (None,) * len(self.sources)
         float_precision = tuple(None if value is None else float(value) for value in precision)
@@ -125,7 +126,7 @@ class Dataset(SentenceIndexed):
             object.__setattr__(self, "coarse", resolve_coarse_labels(self.coarse, self.tags.types))
         num_tokens, num_labels = len(self.tokens), len(self.tags)
         validation.check_offsets(self.offsets, num_tokens)
-        check_sources(self.sources, self.silence, self.prior_precision)
+        check_sources(self.sources, self.unmarked, self.prior_precision)
         validation.check_shape("votes", self.votes.shape, (num_tokens, len(self.sources)))
         validation.check_labels("votes", self.votes, ABSTAIN, num_labels)
         if self.gold is not None:
@@ -157,9 +158,12 @@ class Dataset(SentenceIndexed):
         votes: Mapping[str, Sequence[SpanList | None]],
         *,
         gold: Sequence[SpanList] | None = None,
-        silence: Silence = "O",
+        unmarked: Unmarked = "abstain",
     ) -> Self:
-        """Build a dataset from lists of (start, end, type) per source and sentence; None where a source abstains."""
+        """Build a dataset from lists of (start, end, type) per source and sentence; None where a source abstains.
+
+        `unmarked` is the meaning of unmarked tokens of every source.
+        """
         tags = TagSet(types)  # type: ignore[arg-type]
         for words in tokens:
             validation.check(not isinstance(words, str), f"tokens must be lists of strings, got {words!r}")
@@ -172,7 +176,7 @@ class Dataset(SentenceIndexed):
             offsets=offsets,
             sources=tuple(votes),
             votes=np.stack(columns, axis=1) if columns else np.zeros((num_tokens, 0), np.int16),
-            silence=(silence,) * len(votes),
+            unmarked=(unmarked,) * len(votes),
             gold=None if gold is None else labels_from_lists(gold, tags, offsets),
         )
 
@@ -248,14 +252,14 @@ class Dataset(SentenceIndexed):
             raise UnknownNameError(unknown_name_message("source", name, self.sources))
         return self.sources.index(name)
 
-    def quiet(self) -> NDArray[np.bool_]:
-        """Whether an O of a source is mostly an unmarked token (silence "O").  -> (K,)"""
-        return np.array([silence == "O" for silence in self.silence], bool)
+    def unmarked_is_abstain(self) -> NDArray[np.bool_]:
+        """Which sources mark only what they know: their O tells little.  -> (K,)"""
+        return np.array([meaning == "abstain" for meaning in self.unmarked], bool)
 
-    def opinions(self) -> NDArray[np.bool_]:
-        """Which votes are opinions: neither abstentions nor O votes that are merely unmarked tokens.  -> (N, K)"""
-        is_opinion: NDArray[np.bool_] = (self.votes > 0) | ((self.votes == 0) & ~self.quiet())
-        return is_opinion
+    def informative_votes(self) -> NDArray[np.bool_]:
+        """Which votes carry information: for an entity, or for O by a source that read the text.  -> (N, K)"""
+        is_informative: NDArray[np.bool_] = (self.votes > 0) | ((self.votes == 0) & ~self.unmarked_is_abstain())
+        return is_informative
 
     @property
     def fine_tags(self) -> TagSet:
@@ -313,7 +317,7 @@ class Dataset(SentenceIndexed):
         return self._replace_unchecked(
             sources=wanted,
             votes=self.votes[:, columns],
-            silence=tuple(self.silence[column] for column in columns),
+            unmarked=tuple(self.unmarked[column] for column in columns),
             prior_precision=tuple(self.prior_precision[column] for column in columns),
         )
 
@@ -321,7 +325,7 @@ class Dataset(SentenceIndexed):
         self,
         sources: Sequence[str],
         votes: NDArray[np.int16],
-        silence: Sequence[Silence],
+        unmarked: Sequence[Unmarked],
         prior_precision: Sequence[float | None] | None = None,
     ) -> Self:
         """The same text and gold with the votes of other sources.
@@ -335,7 +339,7 @@ class Dataset(SentenceIndexed):
             self,
             sources=tuple(sources),
             votes=votes,
-            silence=tuple(silence),
+            unmarked=tuple(unmarked),
             prior_precision=tuple(prior_precision),
         )
 

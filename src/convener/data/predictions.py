@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,12 @@ from convener.data.schemes import Scheme
 from convener.data.spans import Spans
 from convener.errors import DataError
 
-USED_GOLD = "saw_gold"
-"""Key in `Predictions.settings` of models that used gold labels: an upper bound, not a weakly supervised result."""
+GoldUse = Literal["none", "valid", "train"]
+"""Which gold labels a model used: none; those of the validation split, for early stopping; or those that it learns
+from or predicts with, which gives an upper bound and not a weakly supervised result."""
+GOLD_USES: tuple[GoldUse, ...] = get_args(GoldUse)
+"""All values, from the least to the most gold."""
+UPPER_BOUND = "an upper bound, not a weakly supervised result"
 
 
 class LabelOutput(NamedTuple):
@@ -59,11 +63,14 @@ class Predictions:
                    probabilities
     model          name of the model
     settings       settings of the model
+    uses_gold      which gold labels the model used: "none", "valid" or "train"
 
     >>> data = Dataset.from_spans(["PER"], [["Ada", "Lovelace", "wrote"]], {})
     >>> labels = Predictions(data=data, labels=np.array([1, 2, 0], np.int16), model="by hand")
     >>> labels.tags()
     [['B-PER', 'I-PER', 'O']]
+    >>> list(labels)
+    [(['Ada', 'Lovelace', 'wrote'], [(0, 2, 'PER')])]
     """
 
     data: Dataset
@@ -72,11 +79,13 @@ class Predictions:
     span_scores: NDArray[np.float32] | None = None
     model: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
+    uses_gold: GoldUse = "none"
 
     def __post_init__(self) -> None:
         num_tokens, num_labels = len(self.data.tokens), len(self.data.fine_tags)
         if self.data.gold is not None:
             object.__setattr__(self, "data", self.data.without_gold())
+        validation.check(self.uses_gold in GOLD_USES, f"uses_gold must be one of {', '.join(GOLD_USES)}")
         validation.check_shape("labels", self.labels.shape, (num_tokens,))
         validation.check_labels("labels", self.labels, 0, num_labels)
         _, illegal = self.data.tags.repair(self.labels, self.data.offsets)
@@ -124,6 +133,15 @@ class Predictions:
             return self
         labels = self.data.tags.remap(self.labels, data.tags)
         return replace(self, data=data, labels=labels, probabilities=None, span_scores=self.spans.score)
+
+    def __iter__(self) -> Iterator[tuple[list[str], list[tuple[int, int, str]]]]:
+        """Tokens and spans (start, end, type) of each sentence, with an exclusive end."""
+        tokens, types = self.data.tokens.to_list(), self.data.tags.types
+        spans: list[list[tuple[int, int, str]]] = [[] for _ in range(len(self))]
+        for sentence, start, end, type_index in self.spans:
+            spans[sentence].append((start, end, types[type_index]))
+        for (start, end), found in zip(pairwise(self.data.offsets.tolist()), spans, strict=True):
+            yield tokens[start:end], found
 
     def __len__(self) -> int:
         return len(self.data)

@@ -28,13 +28,14 @@ def lengths_to_offsets(lengths: Iterable[int] | NDArray[np.integer[Any]]) -> NDA
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
 
 
-def row_at(offsets: NDArray[np.int64], position: int) -> int:
-    """Index of the row that contains a position.
+def locate(offsets: NDArray[np.int64], position: int) -> tuple[int, int]:
+    """Index of the row that contains a position, and the position counted from the start of the row.
 
-    >>> row_at(lengths_to_offsets([2, 0, 3]), 2)
-    2
+    >>> locate(lengths_to_offsets([2, 0, 3]), 3)
+    (2, 1)
     """
-    return int(np.searchsorted(offsets, position, side="right")) - 1
+    row = int(np.searchsorted(offsets, position, side="right")) - 1
+    return row, int(position - offsets[row])
 
 
 def concat_ranges(starts: NDArray[Any], lengths: NDArray[Any]) -> NDArray[np.int64]:

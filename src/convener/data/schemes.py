@@ -16,7 +16,7 @@ from convener.errors import DataError
 
 Scheme = Literal["bio", "io", "iobes", "biluo"]
 SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
-RepairPolicy = Literal["begin", "drop", "error"]
+RepairPolicy = Literal["start", "drop", "error"]
 REPAIR_POLICIES: tuple[RepairPolicy, ...] = get_args(RepairPolicy)
 
 
@@ -80,12 +80,12 @@ def to_bio(
     position: NDArray[np.int8],
     type_index: NDArray[np.int16],
     offsets: NDArray[np.int64],
-    repair: RepairPolicy = "begin",
+    repair: RepairPolicy = "start",
 ) -> tuple[NDArray[np.int16], NDArray[np.int64]]:
     """BIO label ids of tokens with known positions and types, and the indices of illegal tokens.
 
     position (N,), type_index (N,) (ignored where position is OUTSIDE), offsets (M+1,).
-    With `repair="begin"` an illegal continuation begins a span, as in conlleval and by default in seqeval; with "drop"
+    With `repair="start"` an illegal continuation starts a span, as in conlleval and by default in seqeval; with "drop"
     its complete span is removed, as in strict readers; "error" raises. Abstain stays -1.
 
     A span that is not closed is illegal only if END or SINGLE occurs in the array, which shows that the scheme closes

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rich.cells import cell_len
+
 from convener.errors import DataError, MissingDependencyError
 
 PERCENT = ".2%"
@@ -52,7 +54,7 @@ class Table:
         header = [_single_line(name) for name in self.columns]
         body = self.formatted_rows()
         right_aligned = self.numeric_columns()
-        widths = [max(map(_display_width, cells)) for cells in zip(header, *body, strict=True)]
+        widths = [max(map(cell_len, cells)) for cells in zip(header, *body, strict=True)]
         lines = [header, ["-" * width for width in widths], *body]
         padded = ["  ".join(map(_pad, line, widths, right_aligned)).rstrip() for line in lines]
         return "\n".join([*([self.title] if self.title else []), *padded, *self.notes])
@@ -123,16 +125,8 @@ def _single_line(text: str) -> str:
     return "".join(" " if unicodedata.category(char) in ("Cc", "Zl", "Zp") else char for char in text)
 
 
-def _display_width(text: str) -> int:
-    """Width in terminal cells: two for East Asian wide characters, zero for combining marks."""
-    return sum(
-        0 if unicodedata.category(char) in ("Mn", "Me", "Cf") else 1 + (unicodedata.east_asian_width(char) in "WF")
-        for char in text
-    )
-
-
 def _pad(text: str, width: int, right_aligned: bool) -> str:
-    padding = " " * (width - _display_width(text))
+    padding = " " * (width - cell_len(text))
     return padding + text if right_aligned else text + padding
 
 

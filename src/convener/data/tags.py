@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener.data import validation
-from convener.data.ragged import concat_ranges
+from convener.data.ragged import concat_ranges, locate
 from convener.data.schemes import RepairPolicy, Scheme, from_bio, parse_tag, scheme_codes, to_bio
 from convener.data.spans import Spans
 from convener.errors import DataError, unknown_name_message
@@ -94,7 +94,7 @@ class TagSet:
         labels: NDArray[np.int16],
         offsets: NDArray[np.int64],
         *,
-        on_illegal: RepairPolicy = "begin",
+        on_illegal: RepairPolicy = "start",
     ) -> Spans:
         """Spans of BIO labels; abstain counts as outside.
 
@@ -136,17 +136,16 @@ class TagSet:
         labels[start] = 2 * spans.type + 1
         if len(positions) != np.count_nonzero(labels):
             overlapping = np.bincount(positions, minlength=len(labels)) > 1
-            token = int(np.flatnonzero(overlapping)[0])
-            sentence = int(np.searchsorted(sentence_offsets, token, side="right") - 1)
-            raise DataError(f"sentence {sentence}: spans overlap at token {token - sentence_offsets[sentence]}")
+            sentence, position = locate(sentence_offsets, int(np.flatnonzero(overlapping)[0]))
+            raise DataError(f"sentence {sentence}: spans overlap at token {position}")
         return labels
 
     def repair(
-        self, labels: NDArray[np.int16], offsets: NDArray[np.int64], policy: RepairPolicy = "begin"
+        self, labels: NDArray[np.int16], offsets: NDArray[np.int64], policy: RepairPolicy = "start"
     ) -> tuple[NDArray[np.int16], int]:
         """Legal labels, and the number of illegal tokens.
 
-        An I- that continues no span is illegal. Policy "begin": it begins a span. "drop": it and the tokens that
+        An I- that continues no span is illegal. Policy "start": it starts a span. "drop": it and the tokens that
         continue it become O. "error": raise.
         """
         position, type_index = from_bio(labels)
@@ -177,7 +176,7 @@ class TagSet:
         tags: Sequence[str],
         offsets: NDArray[np.int64] | None = None,
         *,
-        on_illegal: RepairPolicy = "begin",
+        on_illegal: RepairPolicy = "start",
     ) -> NDArray[np.int16]:
         """Labels of tags in any scheme; without offsets they form one sentence.  -> (N,)"""
         parsed: dict[str, tuple[int, int]] = {}

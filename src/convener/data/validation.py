@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 
 from convener.errors import DataError, MismatchError
 
-Silence = Literal["O", "abstain"]
-SILENCES: tuple[Silence, ...] = get_args(Silence)
+Unmarked = Literal["abstain", "outside"]
+"""Meaning of a token that a source does not mark: "abstain" (it tells little: the source marks only what it knows) or
+"outside" (it is a vote for O: the source read the text)."""
+UNMARKED: tuple[Unmarked, ...] = get_args(Unmarked)
 
 
 def check(condition: bool, message: str) -> None:
@@ -61,14 +63,14 @@ def check_concat(parts: Sequence[Any], *, same: Sequence[str], optional: Sequenc
                 raise MismatchError(f"cannot concatenate: only some parts have {name}")
 
 
-def check_sources(names: tuple[str, ...], silence: Sequence[str], prior_precision: Sequence[float | None]) -> None:
+def check_sources(names: tuple[str, ...], unmarked: Sequence[str], prior_precision: Sequence[float | None]) -> None:
     """Check that sources have different names, and each a meaning of unmarked tokens and a valid prior precision."""
     count = len(names)
     check_unique("sources", names)
     check(all(names), "names of sources must not be empty")
     check(
-        len(silence) == count and set(silence) <= set(SILENCES),
-        f"silence must be 'O' or 'abstain' for each of the {count} sources, got {silence}",
+        len(unmarked) == count and set(unmarked) <= set(UNMARKED),
+        f"unmarked must be 'abstain' or 'outside' for each of the {count} sources, got {unmarked}",
     )
     check(
         len(prior_precision) == count and all(value is None or 0 < value < 1 for value in prior_precision),

@@ -124,15 +124,15 @@ class VoteSelection:
 
 
 def negative_sources(data: Dataset) -> tuple[str, ...]:
-    """Sources with silence "O" that vote for coarse labels which allow O ("not PER").
+    """Sources that mark only what they know and vote for coarse labels which allow O ("not PER").
 
-    Such a source states explicitly where an entity is excluded, so its O votes are no opinions.
+    Such a source states explicitly where an entity is excluded, so its O votes carry no information.
     """
     if not data.coarse:
         return ()
     may_be_o = np.append(data.allowed_labels()[:, 0], False)
     may_be_o[0] = False
-    is_negative = may_be_o[data.votes].any(axis=0) & data.quiet()
+    is_negative = may_be_o[data.votes].any(axis=0) & data.unmarked_is_abstain()
     return tuple(name for name, negative in zip(data.sources, is_negative, strict=True) if negative)
 
 
@@ -144,7 +144,7 @@ def o_to_abstain(data: Dataset, sources: tuple[str, ...]) -> Dataset:
     votes = data.votes.copy()
     selected = votes[:, columns]
     votes[:, columns] = np.where(selected == 0, np.int16(ABSTAIN), selected)
-    return data.with_sources(data.sources, votes, data.silence)
+    return data.with_sources(data.sources, votes, data.unmarked)
 
 
 def entity_votes(data: Dataset) -> NDArray[np.bool_]:

@@ -80,21 +80,21 @@ CALENDAR = frozenset(
 SPEECH = frozenset({"said", "told", "says", "explained"})
 
 
-def _capitalised(token: str) -> bool:
+def _capitalized(token: str) -> bool:
     """Whether a token starts with a capital and is longer than one letter."""
     return len(token) > 1 and token[0].isupper()
 
 
 def _run_end(tokens: Sequence[str], start: int) -> int:
-    """The end of the run of capitalised tokens that starts at `start`."""
+    """The end of the run of capitalized tokens that starts at `start`."""
     end = start
-    while end < len(tokens) and _capitalised(tokens[end]):
+    while end < len(tokens) and _capitalized(tokens[end]):
         end += 1
     return end
 
 
-def _capitalised_runs(tokens: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yield the maximal runs of capitalised tokens."""
+def _capitalized_runs(tokens: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield the maximal runs of capitalized tokens."""
     start = 0
     while start < len(tokens):
         end = _run_end(tokens, start)
@@ -106,7 +106,7 @@ def _capitalised_runs(tokens: Sequence[str]) -> Iterator[tuple[int, int]]:
 place_list = gazetteer(PLACES, "LOC", name="place_list")
 """Cities, countries and other places in a short list."""
 known_organisation = gazetteer(ORGANISATIONS, "ORG", name="known_organisation")
-"""Organisations that are often in the news."""
+"""Organizations that are often in the news."""
 acronym = pattern(r"\p{Lu}{2,5}", "ORG", match="tokens", name="acronym")
 """Words of two to five capital letters."""
 _common_names = gazetteer(FIRST_NAMES, "PER", name="common names")
@@ -114,7 +114,7 @@ _common_names = gazetteer(FIRST_NAMES, "PER", name="common names")
 
 @labeling_function(["PER"])
 def first_name(tokens: Doc) -> Iterator[Span]:
-    """Mark a common first name and the capitalised words that follow it."""
+    """Mark a common first name and the capitalized words that follow it."""
     last = 0
     for start, end, _ in _common_names.label(tokens) or ():
         if start >= last:
@@ -124,7 +124,7 @@ def first_name(tokens: Doc) -> Iterator[Span]:
 
 @labeling_function(["PER"])
 def after_title(tokens: Sequence[str]) -> Iterator[Span]:
-    """Mark the capitalised words after a title such as Dr. or Professor."""
+    """Mark the capitalized words after a title such as Dr. or Professor."""
     last = 0
     for position, token in enumerate(tokens):
         if token in TITLES and position >= last:
@@ -138,8 +138,8 @@ def after_title(tokens: Sequence[str]) -> Iterator[Span]:
 
 @labeling_function(["ORG"])
 def organisation_suffix(tokens: Sequence[str]) -> Iterator[Span]:
-    """Mark capitalised words that end in Ltd, Group, Bank, Institute and the like."""
-    for start, end in _capitalised_runs(tokens):
+    """Mark capitalized words that end in Ltd, Group, Bank, Institute and the like."""
+    for start, end in _capitalized_runs(tokens):
         if end - start > 1 and tokens[end - 1] in SUFFIXES:
             yield start, end, "ORG"
 
@@ -148,7 +148,7 @@ def organisation_suffix(tokens: Sequence[str]) -> Iterator[Span]:
 def institution(tokens: Sequence[str]) -> Iterator[Span]:
     """Mark names such as University of Porto, Ministry of Finance or Porto City Council."""
     last = 0
-    for start, end in _capitalised_runs(tokens):
+    for start, end in _capitalized_runs(tokens):
         if start < last:
             continue
         if tokens[end - 1] in AUTHORITIES:
@@ -161,24 +161,24 @@ def institution(tokens: Sequence[str]) -> Iterator[Span]:
 
 @labeling_function(["LOC"])
 def after_preposition(tokens: Sequence[str]) -> Iterator[Span]:
-    """Mark capitalised words after in, from, at, near, to or of as places."""
-    for start, end in _capitalised_runs(tokens):
+    """Mark capitalized words after in, from, at, near, to or of as places."""
+    for start, end in _capitalized_runs(tokens):
         if start and tokens[start - 1] in PREPOSITIONS and tokens[start] not in CALENDAR:
             yield start, end, "LOC"
 
 
 @labeling_function(["PER"])
-def capitalised_pair(tokens: Sequence[str]) -> Iterator[Span]:
-    """Mark any two capitalised words inside a sentence as a person."""
-    for start, end in _capitalised_runs(tokens):
+def capitalized_pair(tokens: Sequence[str]) -> Iterator[Span]:
+    """Mark any two capitalized words inside a sentence as a person."""
+    for start, end in _capitalized_runs(tokens):
         if start and end - start == 2:
             yield start, end, "PER"
 
 
 @labeling_function(["PER"])
 def speaker(tokens: Sequence[str]) -> Iterator[Span]:
-    """Mark the capitalised words right before or after said, told or says as a person."""
-    for start, end in _capitalised_runs(tokens):
+    """Mark the capitalized words right before or after said, told or says as a person."""
+    for start, end in _capitalized_runs(tokens):
         before = end < len(tokens) and tokens[end] in SPEECH
         if before or (start and tokens[start - 1] in SPEECH):
             yield start, end, "PER"
@@ -193,6 +193,6 @@ LFS: tuple[LabelingFunction, ...] = (
     institution,
     acronym,
     after_preposition,
-    capitalised_pair,
+    capitalized_pair,
     speaker,
 )

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
-from convener import storage
+from convener.cache import cache_dir, resolve_cache_dir
 from convener.data.corpus import Corpus
 from convener.data.dataset import Dataset
 from convener.data.features import DTYPES, Dtype, EncoderSpec, Features, from_float32
@@ -31,6 +31,7 @@ __all__ = [
     "TransformerEncoder",
     "encode",
     "get_encoder",
+    "installed_encoders",
     "list_encoders",
 ]
 
@@ -42,16 +43,21 @@ REQUIRED_MODULES = ("torch", "transformers")
 D = TypeVar("D", Dataset, Corpus)
 
 
-def list_encoders() -> dict[str, Path | None]:
-    """Return the installed encoders and the folders of their models; None for encoders without a model.
+def list_encoders(*, installed_only: bool = True) -> tuple[str, ...]:
+    """Return the names of the installed encoders, or of all named encoders.
 
     >>> "hashing" in list_encoders()
     True
     """
+    return tuple(installed_encoders()) if installed_only else (HASHING, *PACKAGED)
+
+
+def installed_encoders() -> dict[str, Path | None]:
+    """Return the installed encoders and the folders of their models; None for encoders without a model."""
     installed: dict[str, Path | None] = {HASHING: None}
     if all(find_spec(name) for name in REQUIRED_MODULES):
         for name, packaged in PACKAGED.items():
-            if folder := packaged.folder(storage.cache_dir()):
+            if folder := packaged.folder(cache_dir()):
                 installed[name] = folder
     return installed
 
@@ -65,7 +71,7 @@ def get_encoder(name: str = AUTO, **settings: Any) -> Encoder:
     Traceback (most recent call last):
     convener.errors.UnknownNameError: no encoder 'hashign'; did you mean 'hashing'?
     """
-    installed = list_encoders()
+    installed = installed_encoders()
     if name == AUTO:
         name = _best_installed(installed)
     if name == HASHING:
@@ -141,12 +147,12 @@ def ensure_features(data: Dataset, encoder: str, spec: EncoderSpec | None, *, ow
 
 
 def _encode_dataset(data: Dataset, encoder: Encoder, dtype: Dtype, cache: str | Path | bool) -> Dataset:
-    cache_dir = storage.resolve_cache_dir(cache)
-    if cache_dir is None:
+    folder = resolve_cache_dir(cache)
+    if folder is None:
         tokens, sentences = encoder.encode(data.tokens, data.offsets)
         stored = from_float32(tokens, dtype), from_float32(sentences, dtype)
         return data.with_features(Features(*stored, encoder.spec))
-    return data.with_features(caches.load_or_encode(data, encoder, dtype, cache_dir))
+    return data.with_features(caches.load_or_encode(data, encoder, dtype, folder))
 
 
 def _best_installed(installed: dict[str, Path | None]) -> str:
@@ -168,4 +174,4 @@ def _is_folder(name: str) -> bool:
 
 
 def _hint(name: str) -> str:
-    return unknown_name_message("encoder", name, [AUTO, HASHING, *PACKAGED])
+    return unknown_name_message("encoder", name, [AUTO, *list_encoders(installed_only=False)])

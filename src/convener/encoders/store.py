@@ -13,16 +13,16 @@ import shutil
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-from filelock import FileLock, Timeout
+from filelock import FileLock
 from numpy.typing import NDArray
 
-from convener import progress, storage
+from convener import progress
+from convener.cache import CACHE_METADATA_FILE, FEATURES_DIR, PARTIAL_SUFFIX, lock_path, remove_folder
 from convener.data import validation
 from convener.data.dataset import Dataset
 from convener.data.features import Dtype, EncoderSpec, Features, from_float32, numpy_dtype
@@ -31,18 +31,10 @@ from convener.encoders.base import Encoder
 from convener.errors import ConvenerWarning, DataError
 from convener.storage import arrays_digest, compute_digest
 
-FEATURES_DIR = "features"
-TOKENS_FILE, SENTENCES_FILE, METADATA_FILE, PROGRESS_FILE = (
-    "tokens.bin",
-    "sentences.bin",
-    "facts.json",
-    "done.json",
-)
-VERSION = 1
+TOKENS_FILE, SENTENCES_FILE, PROGRESS_FILE = "tokens.bin", "sentences.bin", "progress.json"
+VERSION = 2
 SHARD_TOKENS = 1 << 14
 """Tokens per shard; a longer sentence is a shard of its own. An interrupted run loses at most one shard."""
-PARTIAL_SUFFIX = ".partial"
-"""Suffix of a folder that is still being written, or was left by an interrupted run."""
 
 
 def load_or_encode(data: Dataset, encoder: Encoder, dtype: Dtype, cache_dir: Path) -> Features:
@@ -53,10 +45,10 @@ def load_or_encode(data: Dataset, encoder: Encoder, dtype: Dtype, cache_dir: Pat
             features = open_features(path)
         except DataError as error:
             warnings.warn(f"{error}; computing the features again", ConvenerWarning, stacklevel=3)
-            _delete(path)
+            remove_folder(path)
         else:
             with suppress(OSError):  # records the last use; the cache may be read-only
-                os.utime(path / METADATA_FILE)
+                os.utime(path / CACHE_METADATA_FILE)
             return features
     write_features(path, data, encoder, dtype)
     return open_features(path)
@@ -70,7 +62,7 @@ def features_path(data: Dataset, encoder: Encoder, dtype: Dtype, cache_dir: Path
 def cache_key(data: Dataset, encoder: Encoder, dtype: Dtype) -> str:
     """Return a digest of everything that determines the stored features."""
     spec = encoder.spec
-    settings = {"version": VERSION, "dtype": dtype, "width": encoder.dim}
+    settings = {"version": VERSION, "dtype": dtype, "dim": encoder.dim}
     return compute_digest(_text_digest(data), spec.name, spec.digest, settings)[:32]
 
 
@@ -86,9 +78,9 @@ def open_features(folder: Path) -> Features:
     try:
         dtype = numpy_dtype(metadata["dtype"])
         return Features(
-            _memory_map(folder / TOKENS_FILE, (metadata["tokens"], metadata["width"]), dtype),
-            _memory_map(folder / SENTENCES_FILE, (metadata["sentences"], metadata["width"]), dtype),
-            EncoderSpec.from_json(metadata["encoding"]),
+            _memory_map(folder / TOKENS_FILE, (metadata["tokens"], metadata["dim"]), dtype),
+            _memory_map(folder / SENTENCES_FILE, (metadata["sentences"], metadata["dim"]), dtype),
+            EncoderSpec.from_json(metadata["encoder"]),
         )
     except (OSError, LookupError, TypeError) as error:
         raise DataError(f"{folder}: damaged: {error}") from error
@@ -104,12 +96,12 @@ def _memory_map(path: Path, shape: tuple[int, int], dtype: np.dtype[Any]) -> NDA
 def read_metadata(folder: Path) -> dict[str, Any]:
     """Return the metadata of a complete folder."""
     try:
-        metadata: dict[str, Any] = json.loads((folder / METADATA_FILE).read_text(encoding="utf-8"))
-        missing = {"version", "dtype", "width", "tokens", "sentences", "encoding"} - set(metadata)
+        metadata: dict[str, Any] = json.loads((folder / CACHE_METADATA_FILE).read_text(encoding="utf-8"))
+        missing = {"version", "dtype", "dim", "tokens", "sentences", "encoder"} - set(metadata)
     except (OSError, ValueError, TypeError) as error:
         raise DataError(f"{folder}: no features found: {error}") from error
     if missing or metadata["version"] != VERSION:
-        raise DataError(f"{folder / METADATA_FILE}: expected features of format version {VERSION}")
+        raise DataError(f"{folder / CACHE_METADATA_FILE}: expected features of format version {VERSION}")
     return metadata
 
 
@@ -123,7 +115,7 @@ def write_features(folder: Path, data: Dataset, encoder: Encoder, dtype: Dtype) 
     try:
         draft.parent.mkdir(parents=True, exist_ok=True)
         with _write_lock(draft):
-            if (folder / METADATA_FILE).is_file():  # written by another process meanwhile
+            if (folder / CACHE_METADATA_FILE).is_file():  # written by another process meanwhile
                 return
             draft.mkdir(exist_ok=True)
             try:
@@ -135,13 +127,14 @@ def write_features(folder: Path, data: Dataset, encoder: Encoder, dtype: Dtype) 
             metadata = {
                 "version": VERSION,
                 "dtype": dtype,
-                "width": encoder.dim,
+                "dim": encoder.dim,
                 "tokens": len(data.tokens),
                 "sentences": len(data),
-                "encoding": encoder.spec.to_json(),
-                "date": datetime.now(UTC).isoformat(timespec="seconds"),
+                "label": encoder.name,
+                "encoder": encoder.spec.to_json(),
+                "created": datetime.now(UTC).isoformat(timespec="seconds"),
             }
-            _write_json(draft / METADATA_FILE, metadata)
+            _write_json(draft / CACHE_METADATA_FILE, metadata)
             (draft / PROGRESS_FILE).unlink(missing_ok=True)
             draft.rename(folder)
     except OSError as error:
@@ -207,25 +200,6 @@ def _write_json(path: Path, content: Mapping[str, Any]) -> None:
     temp_path.replace(path)
 
 
-def is_being_written(draft: Path) -> bool:
-    """Return whether a running process is writing a folder, rather than an interrupted one."""
-    path = lock_path(draft)
-    if not path.is_file():
-        return False
-    try:
-        with FileLock(path, timeout=0):
-            return False
-    except Timeout:
-        return True
-    except OSError:  # for example a read-only cache
-        return False
-
-
-def lock_path(draft: Path) -> Path:
-    """Return the file that a process locks while it writes a folder."""
-    return draft.with_suffix(".lock")
-
-
 @contextmanager
 def _write_lock(draft: Path) -> Iterator[None]:
     """Let one process write and others wait. The operating system releases the lock of a killed process."""
@@ -235,103 +209,3 @@ def _write_lock(draft: Path) -> Iterator[None]:
     # Reached only when the features are complete, so no process writes them again and the lock can go.
     with suppress(OSError):
         path.unlink()
-
-
-@dataclass(frozen=True)
-class FeatureEntry:
-    """One set of features in the cache, complete or not."""
-
-    folder: Path
-    encoder: str
-    tokens: int | None
-    sentences: int | None
-    dim: int | None
-    dtype: str
-    size: int
-    last_used: float
-    """Time of the last use, in seconds since 1970."""
-    in_use: bool = False
-    """Whether a process is writing it now."""
-
-    @property
-    def key(self) -> str:
-        """Name of the entry in the cache."""
-        return self.folder.name.removesuffix(PARTIAL_SUFFIX)
-
-    @property
-    def complete(self) -> bool:
-        """Whether all features were written."""
-        return not self.folder.name.endswith(PARTIAL_SUFFIX)
-
-
-def entries(cache_dir: Path) -> list[FeatureEntry]:
-    """Return all entries of the cache, most recently used first."""
-    return sorted(_iter_entries(cache_dir / FEATURES_DIR), key=lambda entry: -entry.last_used)
-
-
-def _iter_entries(folder: Path) -> Iterator[FeatureEntry]:
-    for path in folder.iterdir() if folder.is_dir() else ():
-        if not path.is_dir():
-            continue
-        metadata: dict[str, Any] = {}
-        with suppress(DataError):
-            metadata = read_metadata(path)
-        with suppress(FileNotFoundError):  # renamed or removed by another process
-            files = [file.stat() for file in path.iterdir() if file.is_file()]
-            yield FeatureEntry(
-                folder=path,
-                encoder=_encoder_name(metadata),
-                tokens=metadata.get("tokens"),
-                sentences=metadata.get("sentences"),
-                dim=metadata.get("width"),
-                dtype=metadata.get("dtype", "?"),
-                size=sum(file.st_size for file in files),
-                last_used=max((file.st_mtime for file in files), default=path.stat().st_mtime),
-                in_use=path.name.endswith(PARTIAL_SUFFIX) and is_being_written(path),
-            )
-
-
-def _encoder_name(metadata: dict[str, Any]) -> str:
-    spec = metadata.get("encoding")
-    return str(spec.get("name", "?")) if isinstance(spec, dict) else "?"
-
-
-def entries_to_prune(
-    candidates: list[FeatureEntry],
-    *,
-    encoder: str | None = None,
-    older_than: float | None = None,
-    max_bytes: float | None = None,
-    incomplete: bool = False,
-) -> list[FeatureEntry]:
-    """Return the entries that meet any of the conditions; entries being written are never included.
-
-    encoder     entries of this encoder
-    older_than  entries not used for this many days
-    incomplete  entries left by interrupted runs
-    max_bytes   the least recently used of the remaining entries, until at most this size is left
-    """
-    candidates = [entry for entry in candidates if not entry.in_use]
-    selected = {entry.folder for entry in candidates if entry.encoder == encoder or (incomplete and not entry.complete)}
-    rest = [entry for entry in candidates if entry.folder not in selected]
-    unused = storage.entries_to_prune(rest, older_than=older_than, max_bytes=max_bytes)
-    selected |= {entry.folder for entry in unused}
-    return [entry for entry in candidates if entry.folder in selected]
-
-
-def remove(selected: list[FeatureEntry]) -> int:
-    """Delete entries and return the number of bytes freed."""
-    for entry in selected:
-        _delete(entry.folder)
-        if not entry.complete:
-            lock_path(entry.folder).unlink(missing_ok=True)
-    return sum(entry.size for entry in selected)
-
-
-def _delete(folder: Path) -> None:
-    try:
-        shutil.rmtree(folder)
-    except FileNotFoundError:  # removed by another process
-        pass
-    except OSError as error:
-        raise DataError(f"{folder}: cannot remove folder: {error.strerror}") from error

@@ -1,8 +1,8 @@
 """Agreement of sources: pairwise counts, Cohen's kappa and Krippendorff's alpha.
 
-Tokens. A vote counts if it is an opinion (`Dataset.opinions`). Votes are compared by entity type or O: B-x and I-x
-are equal. Two sources overlap at a token if both have an opinion, and conflict if their types differ. A coarse label
-conflicts with another label only if no fine label is allowed by both.
+Tokens. A vote counts if it is informative (`Dataset.informative_votes`). Votes are compared by entity type or O: B-x
+and I-x are equal. Two sources overlap at a token if the votes of both count, and conflict if their types differ. A
+coarse label conflicts with another label only if no fine label is allowed by both.
 
 Spans. The units of kappa and alpha are the distinct (sentence, start, end) that any source marked. The category a
 source assigns to a unit is the type if it marked exactly this span, else "none"; a coarse label is a category of its
@@ -26,14 +26,14 @@ from convener.data.tags import ABSTAIN
 from convener.evaluation.metrics import span_keys
 
 NO_VOTE = -1
-"""Vote type of a source without an opinion at a token."""
+"""Vote type of a source without an informative vote at a token."""
 Matrix = NDArray[np.float64]
 
 
 def token_vote_types(data: Dataset) -> NDArray[np.int16]:
-    """Type each source votes for at each token: 0 for O, 1 + type index, NO_VOTE without an opinion.  -> (K, N)"""
+    """Type each source votes for at each token: 0 for O, 1 + type index, or NO_VOTE.  -> (K, N)"""
     vote_types = ((data.votes.T + np.int16(1)) // np.int16(2)).astype(np.int16, order="C")
-    vote_types[~data.opinions().T] = NO_VOTE
+    vote_types[~data.informative_votes().T] = NO_VOTE
     return vote_types
 
 

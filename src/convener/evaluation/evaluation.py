@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener.data.dataset import Dataset
-from convener.data.predictions import USED_GOLD, Predictions
+from convener.data.predictions import UPPER_BOUND, GoldUse, Predictions
 from convener.data.spans import Spans
 from convener.data.tables import PERCENT, Table
 from convener.data.tags import TagSet
@@ -60,7 +60,7 @@ class Evaluation:
     mode: Mode
     types: tuple[str, ...]
     has_sources: bool
-    uses_gold: bool = False
+    uses_gold: GoldUse = "none"
     scores: Scores | None = None
     token_accuracy: float | None = None
     majority_vote: Scores | None = None
@@ -129,18 +129,19 @@ class Evaluation:
 
     def to_json(self) -> dict[str, Any]:
         """All results as JSON values; metrics are in [0, 1], and null without gold."""
+        difference = self.difference_to_majority_vote
         return {
             "model": self.model,
-            "saw_gold": self.uses_gold,
+            "uses_gold": self.uses_gold,
             "mode": self.mode,
             **_metric_values(self.scores),
             "token_accuracy": self.token_accuracy,
             "per_type": self.per_type,
             "majority_vote": self.majority_vote and _metric_values(self.majority_vote),
-            "breakdown": self.error_types and self.error_types.to_json(),
+            "error_types": self.error_types and self.error_types.to_json(),
             "calibration": {name: part.to_json() for name, part in self.calibration.items()},
             "intervals": self.intervals and self.intervals.to_json(),
-            "difference": self.difference_to_majority_vote and self.difference_to_majority_vote.to_json(),
+            "difference_to_majority_vote": difference and difference.to_json(),
         }
 
     def __str__(self) -> str:
@@ -151,8 +152,10 @@ class Evaluation:
         if self.scores is None:
             return ["no gold labels; scores are unavailable"]
         notes = [f"token accuracy {self.token_accuracy:.2%}"]
-        if self.uses_gold:
-            notes.insert(0, f"{self.model} uses gold labels: an upper bound, not a weakly supervised result")
+        if self.uses_gold == "train":
+            notes.insert(0, f"{self.model} uses gold labels: {UPPER_BOUND}")
+        elif self.uses_gold == "valid":
+            notes.insert(0, f"{self.model} used gold labels of the validation split for early stopping")
         if self.intervals:
             level, f1 = self.intervals.level, self.intervals.f1
             notes.append(
@@ -212,7 +215,7 @@ def evaluate(
         mode=mode,
         types=types,
         has_sources=bool(data.sources),
-        uses_gold=bool(predictions.settings.get(USED_GOLD)),
+        uses_gold=predictions.uses_gold,
     )
     if data.gold is None:
         return evaluation
@@ -222,7 +225,7 @@ def evaluate(
     spans = labels_to_spans(labels, data.offsets, tags, mode)
     vote_spans = None
     if data.sources:
-        vote_labels = majority_vote_io(data.votes, data.opinions(), data.offsets, len(data_types))
+        vote_labels = majority_vote_io(data.votes, data.informative_votes(), data.offsets, len(data_types))
         vote_spans = labels_to_spans(vote_labels, data.offsets, tags, mode)
     score_intervals, difference = _bootstrap_scores(spans, vote_spans, gold, data, samples=bootstrap_samples, seed=seed)
     return replace(

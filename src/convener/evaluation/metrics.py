@@ -23,7 +23,7 @@ from convener.errors import ConfigError, DataError, MismatchError, unknown_name_
 
 Mode = Literal["conlleval", "strict"]
 MODES: tuple[Mode, ...] = get_args(Mode)
-_REPAIR_POLICY: dict[str, RepairPolicy] = {"conlleval": "begin", "strict": "drop"}
+_REPAIR_POLICY: dict[str, RepairPolicy] = {"conlleval": "start", "strict": "drop"}
 Labels = NDArray[np.integer[Any]]
 
 
@@ -176,40 +176,23 @@ def ratio(numerator: float | np.integer[Any], denominator: float) -> float:
 
 def check_same_tokens(predicted: Dataset, data: Dataset) -> None:
     """Raise MismatchError, naming the first difference, if predictions and data differ in sentences or tokens."""
-    if predicted.tokens is data.tokens and predicted.offsets is data.offsets:
+    if predicted.tokens == data.tokens and np.array_equal(predicted.offsets, data.offsets):
         return
-    num_common = min(len(predicted), len(data))
-    different = np.flatnonzero(predicted.lengths[:num_common] != data.lengths[:num_common])
-    num_equal = int(different[0]) if len(different) else num_common
-    predicted_tokens, data_tokens = (
-        part.tokens[: int(part.offsets[num_equal])].compact() for part in (predicted, data)
+    for sentence, (left, right) in enumerate(zip(predicted, data, strict=False)):
+        if len(left.tokens) != len(right.tokens):
+            raise MismatchError(
+                f"sentence {sentence} has {len(left.tokens)} tokens in the predictions, {len(right.tokens)} in the data"
+            )
+        for token, (own, expected) in enumerate(zip(left.tokens, right.tokens, strict=True)):
+            if own != expected:
+                raise MismatchError(
+                    f"predictions and data contain different text: sentence {sentence}, token {token} is {own!r} in "
+                    f"the predictions, {expected!r} in the data"
+                )
+    raise MismatchError(
+        f"expected {len(data)} sentences as in the data, found {len(predicted)} in the predictions; "
+        f"the first {min(len(predicted), len(data))} are equal"
     )
-    if predicted_tokens != data_tokens:
-        size = min(len(predicted_tokens.data), len(data_tokens.data))
-        different_bytes = np.flatnonzero(predicted_tokens.data[:size] != data_tokens.data[:size])
-        tokens = (
-            [int(np.searchsorted(predicted_tokens.offsets, different_bytes[0], side="right")) - 1]
-            if len(different_bytes)
-            else []
-        )
-        tokens += np.flatnonzero(predicted_tokens.lengths != data_tokens.lengths)[:1].tolist()
-        token = min(tokens)
-        sentence = int(np.searchsorted(data.offsets, token, side="right")) - 1
-        raise MismatchError(
-            f"predictions and data contain different text: sentence {sentence}, token "
-            f"{token - data.offsets[sentence]} is {predicted_tokens[token]!r} in the predictions, "
-            f"{data_tokens[token]!r} in the data"
-        )
-    if num_equal < num_common:
-        raise MismatchError(
-            f"sentence {num_equal} has {predicted.lengths[num_equal]} tokens in the predictions, "
-            f"{data.lengths[num_equal]} in the data"
-        )
-    if len(predicted) != len(data):
-        raise MismatchError(
-            f"expected {len(data)} sentences as in the data, found {len(predicted)} in the predictions; "
-            f"the first {num_common} are equal"
-        )
 
 
 def _check_same_length(predicted: Labels, gold: Labels) -> None:

@@ -1,8 +1,8 @@
 """Analysis of the sources: coverage, overlap, conflict, agreement and, with gold, accuracy.
 
 Coverage, overlap and conflict follow Snorkel: shares of all tokens where the source votes, where another source votes
-too, and where another source votes differently. Only opinions count as votes (`Dataset.opinions`). They are compared
-by entity type: B-x and I-x agree, and a coarse label agrees with every label it allows.
+too, and where another source votes differently. Only informative votes count (`Dataset.informative_votes`). They are
+compared by entity type: B-x and I-x agree, and a coarse label agrees with every label it allows.
 
 Precision, recall and F1 are entity-level, in conlleval mode. A sentence on which a source abstained lowers its
 recall. A span with a coarse label is correct if gold has a span with the same bounds and a type that the label
@@ -22,7 +22,7 @@ from convener.data.dataset import Dataset
 from convener.data.spans import Spans
 from convener.data.tables import PERCENT, Table
 from convener.data.tags import ABSTAIN
-from convener.data.validation import Silence
+from convener.data.validation import Unmarked
 from convener.data.votes import find_subset_sources
 from convener.errors import UnknownNameError, unknown_name_message
 from convener.evaluation.agreement import (
@@ -63,7 +63,7 @@ class SourceSummary:
     """
 
     name: str
-    silence: Silence
+    unmarked: Unmarked
     coverage: float
     overlap: float
     conflict: float
@@ -76,7 +76,7 @@ class SourceSummary:
         """All statistics by name; precision, recall and F1 are null without a score."""
         return {
             "name": self.name,
-            "silence": self.silence,
+            "unmarked": self.unmarked,
             "coverage": self.coverage,
             "overlap": self.overlap,
             "conflict": self.conflict,
@@ -286,7 +286,7 @@ def _summarize_sources(
         result.append(
             SourceSummary(
                 name=name,
-                silence=data.silence[number],
+                unmarked=data.unmarked[number],
                 coverage=ratio(len(voted_tokens), num_tokens),
                 overlap=ratio(np.count_nonzero(overlapping[voted_tokens]), num_tokens),
                 conflict=ratio(np.count_nonzero(conflicted[voted_tokens]), num_tokens),

@@ -1,7 +1,8 @@
 """Benchmarks: fit and evaluate several label models on the same data, each fit in its own process.
 
-The folder of a benchmark contains one run per model and seed (`runs/`) and its scores (`outcomes/`).
-Existing results are reused, so an interrupted benchmark resumes.
+The folder of a benchmark contains one run per model and seed (`runs/`), their configurations (`configs/`) and
+scores (`results/`).
+Existing results are reused, so an interrupted benchmark resumes. `benchmark_models` does the same in memory.
 """
 
 from __future__ import annotations
@@ -10,27 +11,29 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from convener import progress
+from convener.data.corpus import Corpus
 from convener.data.dataset import Dataset
 from convener.data.predictions import Predictions
 from convener.data.tables import PERCENT, Table
-from convener.errors import UnknownNameError, unknown_name_message
+from convener.errors import ConvenerError, DataError, UnknownNameError, first_line, unknown_name_message
 from convener.evaluation.evaluation import evaluate
-from convener.experiment.run import Run, is_run
+from convener.experiment.run import Run, RunConfig, RunOptions, config_toml, is_run
 from convener.models import get_model, list_models
 from convener.storage import atomic_write
 
 ALL_MODELS = "all"
 METRICS = ("f1", "precision", "recall")
 TrialResult = dict[str, Any]
-"""Result of one fit: f1, precision, recall, seconds, memory (bytes) and saw_gold; or only `failed`, the error."""
+"""Result of one fit: f1, precision, recall, fit_seconds, peak_memory_bytes and uses_gold; or only `error`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,8 +72,14 @@ class Benchmark:
     """A benchmark in a folder."""
 
     folder: Path
-    fit_arguments: Sequence[str]
-    """Arguments of `convener fit`, without model, seed and output folder."""
+    data_path: Path
+    """The data that the models are fitted on."""
+    format: str | None
+    """Format of the data; None: by its suffix."""
+    run_options: RunOptions
+    """Options of every run; its model is not used."""
+    read_options: Mapping[str, Any]
+    """Keywords of `convener.read` for the data."""
     read_data: Callable[[Run], Dataset]
     """Reads the evaluation data with the options and sources of a run."""
     eval_key: str
@@ -91,16 +100,15 @@ class Benchmark:
 
     def result(self, trial: Trial) -> TrialResult:
         """Stored result of a trial, or the result of running it now."""
-        result_file = self.folder / "outcomes" / f"{trial.name}.json"
+        result_file = self.folder / "results" / f"{trial.name}.json"
         if result_file.is_file() and is_run(self.run_dir(trial)):
             stored: TrialResult = json.loads(result_file.read_text(encoding="utf-8"))
-            if stored.get("asked") == self.eval_key:
+            if stored.get("eval_key") == self.eval_key:
                 return stored
         new_result = self._fit(trial)
-        if "failed" not in new_result:
+        if "error" not in new_result:
             data, predictions = self.predict(trial)
-            scores = evaluate(predictions, data).to_json()
-            new_result |= {name: scores[name] for name in METRICS} | {"asked": self.eval_key}
+            new_result |= _scores(predictions, data) | {"eval_key": self.eval_key}
             with atomic_write(result_file) as draft:
                 draft.write_text(json.dumps(new_result, indent=2) + "\n", encoding="utf-8")
         return new_result
@@ -111,16 +119,24 @@ class Benchmark:
         data = self.read_data(run)
         return data, run.label_model.predict(data)
 
+    def _config(self, trial: Trial) -> RunConfig:
+        """Configuration of the run of a trial."""
+        return RunConfig(
+            **{**asdict(self.run_options), "model": trial.model},
+            model_settings={"seed": trial.seed},
+            read_options=dict(self.read_options),
+        )
+
     def _fit(self, trial: Trial) -> TrialResult:
         """Fit in a separate process, so that the peak memory is that of this model alone."""
         run_dir = self.run_dir(trial)
-        arguments = ["--model", trial.model, "--seed", str(trial.seed), "-o", str(run_dir), "--resume", "--json"]
-        with subprocess.Popen(
-            [sys.executable, "-m", "convener", "fit", *self.fit_arguments, *arguments],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        ) as process:
+        config_file = self.folder / "configs" / f"{trial.name}.toml"
+        with atomic_write(config_file) as draft:
+            draft.write_text(config_toml(self._config(trial)), encoding="utf-8")
+        command = [sys.executable, "-m", "convener", "fit", str(self.data_path), "--config", str(config_file)]
+        command += [] if self.format is None else ["--input-format", self.format]
+        command += ["-o", str(run_dir), "--resume", "--json"]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
             try:
                 stderr = "" if process.stderr is None else process.stderr.read()
                 peak_memory = _wait_for_peak_memory(process)
@@ -129,10 +145,69 @@ class Benchmark:
                 raise
         if process.returncode:
             last = stderr.strip().splitlines()[-1:] or [f"exit code {process.returncode}"]
-            return {"failed": last[0].removeprefix("error: ")}
+            return {"error": last[0].removeprefix("error: ")}
         run_info = Run.open(run_dir).info
-        uses_gold = "all" if run_info["supervised"] else "of valid" if run_info["used_valid_gold"] else "no"
-        return {"seconds": run_info["seconds"], "memory": peak_memory, "saw_gold": uses_gold}
+        return {
+            "fit_seconds": run_info["fit_seconds"],
+            "peak_memory_bytes": peak_memory,
+            "uses_gold": run_info["uses_gold"],
+        }
+
+
+def benchmark_models(
+    corpus: Corpus,
+    models: Sequence[str] | Literal["all"] = ALL_MODELS,
+    *,
+    seeds: int = 5,
+    split: str = "test",
+    encoder: str | None = None,
+    use_valid_gold: bool = False,
+) -> Table:
+    """Fit label models on the train split of a corpus and evaluate them on another split, in this process.
+
+    models          names of models, or "all"
+    seeds           random seeds per stochastic model
+    split           split to evaluate on; it needs gold labels
+    encoder         encoder for models that use features; by default that of the model
+    use_valid_gold  use gold labels of the validation split for early stopping
+
+    Returns one row per model with means over its seeds. A model that cannot be fitted is listed in the notes.
+
+    >>> import convener as cv
+    >>> table = benchmark_models(cv.demo.load_corpus(), ["majority-vote", "snorkel"])
+    >>> [row["model"] for row in table.to_records()]
+    ['snorkel', 'majority-vote']
+    """
+    train, data = corpus.train, corpus[split]
+    valid = corpus.valid if "valid" in corpus else None
+    if data.gold is None:
+        raise DataError(f"the split {split!r} has no gold labels")
+    trials = make_trials([models] if isinstance(models, str) else models, seeds)
+    results: dict[Trial, TrialResult] = {}
+    with progress.progress_bar("fitting", len(trials)) as advance:
+        for trial in trials:
+            model_class = get_model(trial.model)
+            settings: dict[str, Any] = {"seed": trial.seed}
+            if encoder is not None and model_class.needs_features:
+                settings["encoder"] = encoder
+            start_time = time.perf_counter()
+            try:
+                model = model_class(**settings).fit(train, valid, use_valid_gold=use_valid_gold)
+                fit_seconds = time.perf_counter() - start_time
+                results[trial] = _scores(model.predict(data), data) | {
+                    "fit_seconds": fit_seconds,
+                    "peak_memory_bytes": None,
+                    "uses_gold": model.fitted.uses_gold,
+                }
+            except ConvenerError as error:
+                results[trial] = {"error": first_line(error)}
+            advance(trial.name)
+    return results_table(results, f"Label models on {split}")
+
+
+def _scores(predictions: Predictions, data: Dataset) -> dict[str, float | None]:
+    evaluation = evaluate(predictions, data)
+    return {name: getattr(evaluation, name) for name in METRICS}
 
 
 def results_table(results: Mapping[Trial, TrialResult], title: str) -> Table:
@@ -141,32 +216,32 @@ def results_table(results: Mapping[Trial, TrialResult], title: str) -> Table:
     for trial, result in results.items():
         groups.setdefault(trial.model, []).append(result)
     rows = [_table_row(model, seeds) for model, seeds in groups.items()]
-    failed = [f"{trial.name} failed: {result['failed']}" for trial, result in results.items() if "failed" in result]
-    columns = ("model", "F1", "±", "precision", "recall", "seconds", "memory MB", "seeds")
+    failed = [f"{trial.name} failed: {result['error']}" for trial, result in results.items() if "error" in result]
     return Table(
         title=title,
-        columns=(*columns, "saw gold"),
-        rows=sorted(rows, key=lambda row: (row[-1] == "all", -(row[1] or 0.0))),
+        columns=("model", "F1", "F1 std", "precision", "recall", "seconds", "memory MB", "seeds", "uses gold"),
+        rows=sorted(rows, key=lambda row: (row[-1] == "train", -(row[1] or 0.0))),
         formats={
-            **dict.fromkeys(("F1", "±", "precision", "recall"), PERCENT),
+            **dict.fromkeys(("F1", "F1 std", "precision", "recall"), PERCENT),
             "seconds": ".1f",
             "memory MB": ",.0f",
         },
         notes=(
-            "means over seeds; ±: standard deviation (n - 1); memory: peak resident memory of the fitting process",
+            "means over seeds, standard deviation with n - 1; seconds: time of the fit; "
+            "memory: peak resident memory of the fitting process",
             *failed,
         ),
     )
 
 
 def _table_row(model: str, results: Sequence[TrialResult]) -> tuple[Any, ...]:
-    successful = [result for result in results if "failed" not in result]
+    successful = [result for result in results if "error" not in result]
     if not successful:
         return (model, *[None] * 6, 0, "failed")
     f1, precision, recall = (_mean(successful, name) for name in METRICS)
     values = [result["f1"] for result in successful]
     std = float(np.std(values, ddof=1)) if f1 is not None and len(values) > 1 else None
-    seconds, memory = _mean(successful, "seconds"), _mean(successful, "memory")
+    seconds, memory = _mean(successful, "fit_seconds"), _mean(successful, "peak_memory_bytes")
     return (
         model,
         f1,
@@ -176,7 +251,7 @@ def _table_row(model: str, results: Sequence[TrialResult]) -> tuple[Any, ...]:
         seconds,
         None if memory is None else memory / 1e6,
         len(successful),
-        successful[0]["saw_gold"],
+        successful[0]["uses_gold"],
     )
 
 

@@ -1,7 +1,7 @@
 """Runs: one fitted label model or tagger with its settings, stored as a folder.
 
 The folder contains the model (`convener.load_model` reads it), `config.toml` with every setting after
-resolution (`convener fit --config` reads it back), and `run.json` with date, duration and versions.
+resolution (`convener fit --config` reads it back), and `run.json` with time, duration and versions.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ import json
 import platform
 import shutil
 import time
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from convener import storage
 from convener.config import config_from_dict, config_to_dict, read_toml, to_toml
@@ -30,20 +31,22 @@ from convener.taggers import is_tagger, load_tagger
 from convener.taggers.base import Tagger
 
 CONFIG_FILE, RUN_INFO_FILE = "config.toml", "run.json"
+RECORDED_PACKAGES = ("convener", "numpy", "torch")
+"""Packages whose versions `run.json` records."""
 DEFAULT_MODEL = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """Top-level settings of a run, without the tables `settings` and `reading`."""
+    """Top-level settings of a run, without the tables `model_settings` and `read_options`."""
 
     model: str = DEFAULT_MODEL
     """Name of the label model."""
     encoder: str | None = None
     """Encoder for models that use features; None: the model's default."""
-    use_gold: bool = False
+    use_valid_gold: bool = False
     """Use gold labels of the validation split for early stopping."""
-    train_from: str | None = None
+    train_split: str | None = None
     """SPLIT:SHARE, for data without a train split: train on the first share of SPLIT, keep the rest as SPLIT."""
 
 
@@ -51,34 +54,30 @@ class RunOptions:
 class RunConfig(RunOptions):
     """Complete configuration of a label-model run, without the data."""
 
-    settings: dict[str, Any] = field(default_factory=dict)
+    model_settings: dict[str, Any] = field(default_factory=dict)
     """Settings of the model."""
-    reading: dict[str, Any] = field(default_factory=dict)
-    """Options of `convener.read`."""
+    read_options: dict[str, Any] = field(default_factory=dict)
+    """Keywords of `convener.read` that were given."""
 
     @classmethod
     def resolve(cls, file: Path | None, **overrides: Any) -> RunConfig:
         """Merge a TOML file, if any, with overrides; overrides win, defaults of the model are filled in."""
         from_file = {} if file is None else read_toml(file)
-        settings, reading = (
+        model_settings, read_options = (
             {**_check_table(from_file.pop(name, {}), name, file), **overrides.pop(name, {})}
-            for name in ("settings", "reading")
+            for name in ("model_settings", "read_options")
         )
         explicit = {name: value for name, value in overrides.items() if value is not None}
         kind = f"setting in {file or 'the options'}"
         options = config_from_dict(RunOptions, from_file | explicit, kind=kind)
         if options.encoder is not None and get_model(options.model).needs_features:
-            settings["encoder"] = options.encoder
-        config = cls(**config_to_dict(options), settings=settings, reading=reading)
-        return replace(config, settings=config_to_dict(config.build().config))
+            model_settings["encoder"] = options.encoder
+        config = cls(**config_to_dict(options), model_settings=model_settings, read_options=read_options)
+        return replace(config, model_settings=config_to_dict(config.build().config))
 
     def build(self) -> LabelModel:
         """The configured model, not yet fitted."""
-        return get_model(self.model)(**self.settings)
-
-    def to_toml(self) -> str:
-        """The configuration as TOML."""
-        return to_toml(config_to_dict(self))
+        return get_model(self.model)(**self.model_settings)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,22 +85,23 @@ class TaggerRunConfig:
     """Complete configuration of a tagger run, without the data."""
 
     tagger: str
-    labels: str
+    """Name of the tagger."""
+    labels_path: str
     """Path of the run or file that provided the training labels."""
     targets: Literal["soft", "hard"]
-    settings: dict[str, Any]
-    reading: dict[str, Any] = field(default_factory=dict)
+    """Whether it is trained on label probabilities or on labels."""
+    tagger_settings: dict[str, Any]
+    """Settings of the tagger."""
+    read_options: dict[str, Any] = field(default_factory=dict)
+    """Keywords of `convener.read` that were given."""
 
-    def to_toml(self) -> str:
-        """The configuration as TOML."""
-        return to_toml(config_to_dict(self))
+
+AnyRunConfig = RunConfig | TaggerRunConfig
 
 
-class SerializableConfig(Protocol):
-    """Configuration of a run: `RunConfig` or `TaggerRunConfig`."""
-
-    def to_toml(self) -> str:
-        """The configuration as TOML."""
+def config_toml(config: AnyRunConfig) -> str:
+    """The content of `config.toml`; values that are None and empty tables are left out."""
+    return to_toml({name: value for name, value in config_to_dict(config).items() if value != {}})
 
 
 @dataclass(frozen=True)
@@ -142,10 +142,7 @@ class Run:
         file = self.folder / RUN_INFO_FILE
         if not file.is_file():
             return {}
-        try:
-            content = json.loads(file.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise DataError(f"{file}: not valid JSON: {error}") from error
+        content = storage.read_json(file)
         if not isinstance(content, dict):
             raise DataError(f"{file}: expected an object, found {type(content).__name__}")
         return content
@@ -153,19 +150,27 @@ class Run:
     @property
     def train_split(self) -> str | None:
         """SPLIT:SHARE that the training data was taken from; None if the data had a train split."""
-        train_split = self.config.get("train_from")
+        train_split = self.config.get("train_split")
         return None if train_split is None else str(train_split)
 
     @property
     def read_options(self) -> dict[str, Any]:
-        """Options the training data was read with, without `sources`: the model stores those."""
-        table = _check_table(self.config.get("reading", {}), "reading", self.folder / CONFIG_FILE)
-        return {name: value for name, value in table.items() if name != "sources"}
+        """Options the training data was read with; a label model reads its own sources.
+
+        If a file names no entity types and contains no spans, it has those of the model.
+        """
+        table = _check_table(self.config.get("read_options", {}), "read_options", self.folder / CONFIG_FILE)
+        options = {**table, "default_types": self.model.fitted.types}
+        if isinstance(self.model, LabelModel):
+            options["sources"] = self.model.fitted.sources
+        else:
+            options.pop("sources", None)
+        return options
 
     @property
     def data_path(self) -> Path:
         """Recorded path of the training data; an error if none is recorded or nothing is there."""
-        recorded = self.info.get("data")
+        recorded = self.info.get("data_path")
         if recorded is None:
             raise ConfigError(f"{self.folder}: the run does not record its data path; pass --data")
         if not Path(recorded).exists():
@@ -176,9 +181,9 @@ class Run:
 class RunWriter:
     """Writes the folder of a run after training; checkpoints are kept beside the folder until then."""
 
-    def __init__(self, folder: Path, config: SerializableConfig, *, resume: bool) -> None:
+    def __init__(self, folder: Path, config: AnyRunConfig, *, resume: bool) -> None:
         self.folder, self.config, self.start_time = folder, config, time.perf_counter()
-        self.checkpoint_dir = folder.with_name(f".{folder.name}.training")
+        self.checkpoint_dir = folder.with_name(f".{folder.name}.checkpoint")
         if not resume:
             shutil.rmtree(self.checkpoint_dir, ignore_errors=True)
 
@@ -186,19 +191,18 @@ class RunWriter:
         """Write model files, configuration and run information atomically, then remove the checkpoints.
 
         `write_files` writes the files of the model into an existing folder. Returns the content of `run.json`:
-        `run_info` with duration, date and versions.
+        `run_info` with duration, time and versions.
         """
         full_info = {
             **run_info,
-            "seconds": round(time.perf_counter() - self.start_time, 3),
-            "date": datetime.now(UTC).isoformat(timespec="seconds"),
-            "versions": {name: version(name) for name in ("convener", "numpy")},
-            "python": platform.python_version(),
+            "fit_seconds": round(time.perf_counter() - self.start_time, 3),
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "versions": {"python": platform.python_version(), **{name: version(name) for name in RECORDED_PACKAGES}},
         }
         with atomic_write(self.folder) as draft:
             draft.mkdir()
             write_files(draft)
-            (draft / CONFIG_FILE).write_text(self.config.to_toml(), encoding="utf-8")
+            (draft / CONFIG_FILE).write_text(config_toml(self.config), encoding="utf-8")
             (draft / RUN_INFO_FILE).write_text(json.dumps(full_info, indent=2) + "\n", encoding="utf-8")
         shutil.rmtree(self.checkpoint_dir, ignore_errors=True)
         return full_info
@@ -220,17 +224,14 @@ def fit_run(
     is added to `run.json`.
     """
     writer = RunWriter(folder, config, resume=resume)
-    model.fit(train, valid, use_valid_gold=config.use_gold, checkpoint_dir=writer.checkpoint_dir)
+    model.fit(train, valid, use_valid_gold=config.use_valid_gold, checkpoint_dir=writer.checkpoint_dir)
     run_info = {
         "model": model.name,
         "sentences": len(train),
         "tokens": len(train.tokens),
         "sources": list(train.sources),
-        "used_valid_gold": bool(
-            config.use_gold and model.uses_valid_gold and valid is not None and valid.gold is not None
-        ),
-        "supervised": model.supervised,
-        "why": list(model.explain()),
+        "uses_gold": model.fitted.uses_gold,
+        "explanation": list(model.explain()),
         **(extra_info or {}),
     }
     return writer.finish(model.save_files, run_info)
@@ -247,16 +248,16 @@ def select_training_data(corpus: Corpus, train_split: str | None, where: str) ->
         try:
             fraction = float(share or 1)
         except ValueError:
-            raise ConfigError(f"train_from must be SPLIT:SHARE such as valid:0.8, got {train_split!r}") from None
+            raise ConfigError(f"train_split must be SPLIT:SHARE such as valid:0.8, got {train_split!r}") from None
         if "train" in splits:
-            raise ConfigError(f"{where}: has a train split; train_from is for data without one")
+            raise ConfigError(f"{where}: has a train split; train_split is for data without one")
         splits["train"], splits[name] = corpus[name].split(fraction)
         if not len(splits[name]):
             del splits[name]
     if "train" not in splits:
         raise UnknownNameError(
             f"{where}: no train split, only {', '.join(splits)}; use the first 80% of another split "
-            "with --train-from valid:0.8"
+            "with --train-split valid:0.8"
         )
     if not len(splits["train"]):
         raise DataError(f"{where}: the train split is empty")
@@ -268,7 +269,7 @@ def is_run(path: Path) -> bool:
     return (path / storage.METADATA_FILE).is_file()
 
 
-def is_complete(folder: Path, config: SerializableConfig, *, resume: bool, overwrite: bool) -> bool:
+def is_complete(folder: Path, config: AnyRunConfig, *, resume: bool, overwrite: bool) -> bool:
     """Whether the folder already contains this run; an error if it contains anything that must not be replaced."""
     if not folder.exists() or (folder.is_dir() and not any(folder.iterdir())):
         return False
@@ -281,8 +282,7 @@ def is_complete(folder: Path, config: SerializableConfig, *, resume: bool, overw
         raise DataError(f"{folder}: already exists; {hint}")
     if not (folder / CONFIG_FILE).is_file():
         raise DataError(f"{folder}: a model without {CONFIG_FILE}, not a run; replace it with --overwrite")
-    written = (folder / CONFIG_FILE).read_text(encoding="utf-8")
-    if written != config.to_toml():
+    if read_toml(folder / CONFIG_FILE) != tomllib.loads(config_toml(config)):
         raise DataError(f"{folder / CONFIG_FILE}: the existing run has other settings; replace it with --overwrite")
     return True
 

@@ -33,7 +33,7 @@ class TrainingLabels:
 class TaggerScores:
     """Scores of a tagger, of its label model and of majority vote on one split.
 
-    `rows` maps the name of each to its metrics; `saw_gold` tells whether it was trained on gold labels.
+    `rows` maps the name of each to its metrics and to `uses_gold`, which gold labels it used.
     """
 
     split: str
@@ -65,10 +65,10 @@ def score_tagger(tagger: Tagger[Any], labels: TrainingLabels, split: str | None)
     if labels.model is not None:
         evaluations[labels.model.name] = evaluate(labels.model.predict(dataset), dataset)
     rows: dict[str, dict[str, Any]] = {
-        name: {metric: getattr(result, metric) for metric in METRICS} | {"saw_gold": result.uses_gold}
+        name: {metric: getattr(result, metric) for metric in METRICS} | {"uses_gold": result.uses_gold}
         for name, result in evaluations.items()
     }
     if evaluation.majority_vote is not None:
         micro = evaluation.majority_vote.micro
-        rows["majority vote (IO)"] = {metric: getattr(micro, metric) for metric in METRICS}
+        rows["majority vote (IO)"] = {metric: getattr(micro, metric) for metric in METRICS} | {"uses_gold": "none"}
     return TaggerScores(split=splits_with_gold[0], rows=rows)

@@ -3,6 +3,8 @@
 It processes the sentences that `_scaled_pass` marks as `UNDERFLOW`.  -inf is replaced by `LOG_ZERO`, far below any
 score that occurs: if some path is possible, impossible paths get exactly zero; if none is, the posterior is that of the
 paths with the fewest impossible steps, all results are finite, and the sentence is marked `IMPOSSIBLE`.
+
+a and b are the logarithms of alpha and beta of Appendix A.1 of the paper, from which gamma and xi of Eq. (11) follow.
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@ is never raised.
 Notation, for the tokens t of a sentence (see `_potentials`): transitions e, h = e times its exponent, inv and lse the
 reciprocal and logarithm of the row sums of e; evidence w, its logarithm near; filtered labels a, scales c, expected
 energy u up to t given z(t); b and v are the backward counterparts of a and u.  u and v are centred at every step: only
-differences matter, and float32 represents those accurately.
+differences matter, and float32 represents those accurately.  In Appendix A.1 of the paper a is alpha, b is beta, and
+the posteriors gamma and xi of Eq. (11) are products of them.
 """
 
 from __future__ import annotations

@@ -55,39 +55,22 @@ class _ChainObjective(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        (
-            log_initial,
-            transition,
-            log_evidence,
-            offsets,
-            grad_initial,
-            grad_transition,
-            grad_evidence,
-        ) = ctx.saved_tensors
+        inputs, gradients = ctx.saved_tensors[:4], ctx.saved_tensors[4:]
+        _, transition, _, offsets = inputs
+        grad_initial, grad_transition, grad_evidence = gradients
         tau, num_threads = ctx.settings
         if len(grad) and bool((grad == grad[0]).all()):
-            factor = grad[0]
-            if factor != 1:
-                grad_initial, grad_transition, grad_evidence = (
-                    x * factor for x in (grad_initial, grad_transition, grad_evidence)
-                )
+            if grad[0] != 1:
+                grad_initial, grad_transition, grad_evidence = (x * grad[0] for x in gradients)
         elif transition.ndim == 3:
             grad_by_token = torch.repeat_interleave(grad, offsets.diff())
             grad_initial = grad_initial * grad[:, None]
             grad_transition = grad_transition * grad_by_token[:, None, None]
             grad_evidence = grad_evidence * grad_by_token[:, None]
         else:  # the gradient of a constant matrix is already summed: only the kernel can weight its terms
-            arrays = [x.detach().numpy() for x in (log_initial, transition, log_evidence, offsets)]
-            weights = grad.detach().numpy()
+            arrays, weights = [x.detach().numpy() for x in inputs], grad.detach().numpy()
             result = chain.chain_objective(*arrays, tau=tau, weights=weights, num_threads=num_threads)
             grads = (result.grad_initial, result.grad_transition, result.grad_evidence)
             grad_initial, grad_transition, grad_evidence = (torch.from_numpy(x) for x in grads)
-        total_grad_initial = grad_initial.sum(0).to(log_initial.dtype)
-        return (
-            total_grad_initial,
-            grad_transition.to(transition.dtype),
-            grad_evidence.to(log_evidence.dtype),
-            None,
-            None,
-            None,
-        )
+        totals = (grad_initial.sum(0), grad_transition, grad_evidence)
+        return *(total.to(x.dtype) for total, x in zip(totals, inputs[:3], strict=True)), None, None, None

@@ -58,13 +58,10 @@ class Posterior(NamedTuple):
 
     marginals: Array
     """(N, L)"""
-    initial: Array
-    """(M, L) of z(0)."""
     transition_posteriors: Array | None
     """(N, L, L) of the pairs z(t-1), z(t), on request."""
     log_likelihood: NDArray[np.float64]
-    entropy: NDArray[np.float64]
-    """(M,) H(z|x), z(0) included."""
+    """(M,)"""
     flags: NDArray[np.uint8]
 
 
@@ -75,8 +72,6 @@ class ExpectedCounts(NamedTuple):
     """(N, L)"""
     transition_counts: NDArray[np.float64]
     """(L, L) expected transitions, those from z(0) included."""
-    initial: NDArray[np.float64]
-    """(L,) expected labels z(0), over all sentences."""
     log_likelihood: NDArray[np.float64]
     """(M,)"""
     flags: NDArray[np.uint8]
@@ -98,17 +93,10 @@ def chain_objective(
     weights (M,), by default all 1.  The precision is that of `log_evidence`, float32 or float64.
     """
     mode = _MODE_SUMS if transition.ndim == 2 else _MODE_LOGITS
-    result = _run_passes(log_initial, transition, log_evidence, offsets, mode, tau, tau != 0, weights, num_threads)
+    result = _run_passes(log_initial, transition, log_evidence, offsets, mode, tau, weights, num_threads)
     value = result.log_likelihood - tau * result.entropy
-    return ChainObjective(
-        value,
-        result.initial,
-        result.transition,
-        result.evidence,
-        result.log_likelihood,
-        result.entropy,
-        result.flags,
-    )
+    gradients = (result.initial, result.transition, result.evidence)
+    return ChainObjective(value, *gradients, result.log_likelihood, result.entropy, result.flags)
 
 
 def forward_backward(
@@ -120,17 +108,11 @@ def forward_backward(
     return_transitions: bool = False,
     num_threads: int = 1,
 ) -> Posterior:
-    """Marginals of every token (gamma of Eq. (11)), entropy and log-likelihood of every sentence."""
+    """Marginals of every token (gamma of Eq. (11)) and log-likelihood of every sentence."""
     mode = _MODE_PAIRS if return_transitions else _MODE_MARGINALS
-    result = _run_passes(log_initial, transition, log_evidence, offsets, mode, 0.0, True, None, num_threads)
-    return Posterior(
-        result.evidence,
-        result.initial,
-        result.transition if return_transitions else None,
-        result.log_likelihood,
-        result.entropy,
-        result.flags,
-    )
+    result = _run_passes(log_initial, transition, log_evidence, offsets, mode, 0.0, None, num_threads)
+    pairs = result.transition if return_transitions else None
+    return Posterior(result.evidence, pairs, result.log_likelihood, result.flags)
 
 
 def expected_counts(
@@ -147,19 +129,8 @@ def expected_counts(
     """
     if log_transition.ndim != 2:
         raise ValueError(f"log_transition must be one (L, L) matrix, got shape {log_transition.shape}")
-    result = _run_passes(
-        log_initial,
-        log_transition,
-        log_evidence,
-        offsets,
-        _MODE_SUMS,
-        0.0,
-        False,
-        None,
-        num_threads,
-    )
-    initial = result.initial.sum(0, dtype=np.float64)
-    return ExpectedCounts(result.evidence, result.transition, initial, result.log_likelihood, result.flags)
+    result = _run_passes(log_initial, log_transition, log_evidence, offsets, _MODE_SUMS, 0.0, None, num_threads)
+    return ExpectedCounts(result.evidence, result.transition, result.log_likelihood, result.flags)
 
 
 class _PassResult(NamedTuple):
@@ -178,7 +149,6 @@ def _run_passes(
     offsets: NDArray[np.int64],
     mode: int,
     tau: float,
-    with_entropy: bool,
     weights: Array | None,
     num_threads: int,
 ) -> _PassResult:
@@ -191,10 +161,7 @@ def _run_passes(
         np.zeros(num_sentences),
         np.zeros(num_sentences),
         np.empty((num_sentences, num_labels), dtype),
-        np.empty(
-            (num_tokens if mode in (_MODE_LOGITS, _MODE_PAIRS) else 0, num_labels, num_labels),
-            dtype,
-        ),
+        np.empty((num_tokens if mode in (_MODE_LOGITS, _MODE_PAIRS) else 0, num_labels, num_labels), dtype),
         np.empty((num_tokens, num_labels), dtype),
         np.zeros(num_sentences, np.uint8),
     )
@@ -204,7 +171,7 @@ def _run_passes(
 
     def run_block(start: int, end: int) -> NDArray[np.float64]:
         total = np.zeros((num_labels, num_labels))
-        options = (constant, mode, dtype.type(tau), with_entropy, sentence_weights)
+        options = (constant, mode, dtype.type(tau), tau != 0, sentence_weights)
         outputs = (*result[:3], result.evidence, result.transition, total, result.flags)
         scaled_block(static_labels, *inputs, start, end, *options, limit, *outputs)
         if result.flags[start:end].any():
@@ -236,12 +203,8 @@ def validate_inputs(
     if len(offsets) == 0 or offsets[0] != 0 or offsets[-1] != num_tokens or (np.diff(offsets) < 0).any():
         raise ValueError(f"offsets must increase from 0 to {num_tokens}, the number of tokens")
     evidence = np.ascontiguousarray(log_evidence)
-    return (
-        np.ascontiguousarray(log_initial, evidence.dtype),
-        np.ascontiguousarray(transition, evidence.dtype),
-        evidence,
-        offsets,
-    )
+    log_initial, transition = (np.ascontiguousarray(x, evidence.dtype) for x in (log_initial, transition))
+    return log_initial, transition, evidence, offsets
 
 
 def default_log_initial(num_labels: int) -> NDArray[np.float64]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from convener.data.schemes import is_sentence_start
+
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 _TINY = 1e-6
@@ -96,15 +98,11 @@ def complete_coarse_spans(
     possible_types = np.logical_or.reduce(allowed_types[symbols_used], axis=0)
     weights = np.where(possible_types, type_counts if (type_counts * possible_types).any() else 1, 0)
     default_type = np.argmax(np.where(allowed_types, type_counts + 1, 0), axis=1)
-    is_first = np.zeros(len(labels), bool)
-    is_first[offsets[:-1][np.diff(offsets) > 0]] = True
+    is_first = is_sentence_start(len(labels), offsets)
     completions = []
     for type_index in np.flatnonzero(weights):
-        chosen_types = np.where(
-            allowed_types[symbols[positions], type_index],
-            type_index,
-            default_type[symbols[positions]],
-        )
+        is_allowed = allowed_types[symbols[positions], type_index]
+        chosen_types = np.where(is_allowed, type_index, default_type[symbols[positions]])
         completed = labels.copy()
         completed[positions] = 2 * chosen_types + 1 + (symbols[positions] % 2 == 0)
         types = (completed + 1) // 2
@@ -122,9 +120,7 @@ def extend_over_links(
     labels (N,) BIO, linked (N,) whether a token is linked to the previous one -> (N,)
     """
     result = labels.copy()
-    is_linked = linked.copy()
-    is_linked[offsets[:-1][np.diff(offsets) > 0]] = False
-    positions = np.flatnonzero(is_linked).tolist()
+    positions = np.flatnonzero(linked & ~is_sentence_start(len(labels), offsets)).tolist()
     for token in positions:
         if result[token] == 0 and result[token - 1] > 0:
             result[token] = result[token - 1] + result[token - 1] % 2

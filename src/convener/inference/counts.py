@@ -8,6 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from convener.data.schemes import is_sentence_start
+
 
 def type_probabilities(probabilities: NDArray[np.float32]) -> NDArray[np.float32]:
     """Probability of each entity type: B- plus I-.  (N, L) -> (N, E)"""
@@ -66,7 +68,7 @@ def transition_counts(labels: NDArray[np.int16], offsets: NDArray[np.int64], num
     """
     previous = np.empty_like(labels)
     previous[1:] = labels[:-1]
-    previous[offsets[:-1][np.diff(offsets) > 0]] = 0
+    previous[is_sentence_start(len(labels), offsets)] = 0
     both_vote = (previous >= 0) & (labels >= 0)
     pairs = previous[both_vote].astype(np.int64) * num_labels + labels[both_vote]
     return np.bincount(pairs, minlength=num_labels * num_labels).reshape(num_labels, num_labels).astype(np.float64)

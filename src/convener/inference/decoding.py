@@ -94,16 +94,8 @@ def span_posteriors(
     token_marginals = np.ascontiguousarray(marginals)
 
     def run_block(first: int, stop: int) -> None:
-        span_block(
-            *inputs,
-            transition.ndim == 2,
-            first,
-            stop,
-            token_marginals,
-            span_offsets,
-            *columns,
-            sorted_out,
-        )
+        block = (transition.ndim == 2, first, stop)
+        span_block(*inputs, *block, token_marginals, span_offsets, *columns, sorted_out)
 
     _run_blocks(run_block, inputs, num_threads)
     out[order] = sorted_out
@@ -126,10 +118,7 @@ def decode(
     potentials = (log_initial, transition, log_evidence, data.offsets)
     marginals = forward_backward(*potentials, num_threads=num_threads).marginals
     path = viterbi(
-        *potentials,
-        legal_transitions=tags.legal_transitions,
-        legal_first=tags.legal_first,
-        num_threads=num_threads,
+        *potentials, legal_transitions=tags.legal_transitions, legal_first=tags.legal_first, num_threads=num_threads
     )
     labels, _ = tags.repair(path.labels, data.offsets)
     spans = tags.spans(labels, data.offsets)
@@ -150,12 +139,7 @@ def _prepare_inputs(
     log_initial: Array, transition: Array, log_evidence: Array, offsets: NDArray[np.int64]
 ) -> ChainInputs:
     log_initial, transition, log_evidence, offsets = validate_inputs(log_initial, transition, log_evidence, offsets)
-    return (
-        log_initial,
-        transition[None] if transition.ndim == 2 else transition,
-        log_evidence,
-        offsets,
-    )
+    return log_initial, transition[None] if transition.ndim == 2 else transition, log_evidence, offsets
 
 
 def _illegal_costs(

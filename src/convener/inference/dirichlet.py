@@ -1,4 +1,4 @@
-"""Samples of Dirichlet distributed emissions, drawn only for the labels that a source votes for.
+"""Samples of Dirichlet-distributed emissions (3.2.3), drawn only for the labels that a source votes for.
 
 Each row Phi[m, k, i, :] ~ Dirichlet(Omega[m, k, i, :]) is needed at the labels that source k votes for in sentence m.
 All other labels of the row are aggregated into one more cell, the rest, whose concentration is the sum of theirs: by
@@ -78,15 +78,8 @@ class _DirichletSample(torch.autograd.Function):
         draws, probs, cell_offsets = ctx.saved
         grad_concentration = np.empty((len(grad), probs.shape[1]), probs.dtype)
         grad_row_sums = np.zeros((len(cell_offsets) - 1, probs.shape[1]), probs.dtype)
-        gamma_grad = log_gamma_grad(draws)
-        _backward(
-            grad.contiguous().numpy(),
-            probs,
-            gamma_grad,
-            cell_offsets,
-            grad_concentration,
-            grad_row_sums,
-        )
+        inputs = (grad.contiguous().numpy(), probs, log_gamma_grad(draws), cell_offsets)
+        _backward(*inputs, grad_concentration, grad_row_sums)
         return torch.from_numpy(grad_concentration), torch.from_numpy(grad_row_sums), None, None
 
 
@@ -128,13 +121,8 @@ def sample_gamma(concentrations: Array, generator: Generator | None) -> GammaDra
     uniform = torch.rand(len(small_index), generator=generator, dtype=boosted.dtype).numpy()
     shape = concentrations.shape
     log_powers = np.log1p(-uniform) / small_concentrations
-    return GammaDraws(
-        boosted.numpy().reshape(shape),
-        cube_roots.numpy().reshape(shape),
-        small_index,
-        small_concentrations,
-        log_powers,
-    )
+    normal = (boosted.numpy().reshape(shape), cube_roots.numpy().reshape(shape))
+    return GammaDraws(*normal, small_index, small_concentrations, log_powers)
 
 
 def log_gamma_draws(draws: GammaDraws) -> Array:

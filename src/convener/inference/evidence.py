@@ -71,16 +71,8 @@ def log_evidence(votes: SparseVotes, log_emission: Array, *, dtype: type = np.fl
         first, last = int(chunk_offsets[start]), int(chunk_offsets[end])
         _sum_evidence(votes.offsets, votes.source, votes.vote, first, last, delta, default_sum, out)
         if any_impossible:
-            _mark_impossible(
-                votes.offsets,
-                votes.source,
-                votes.vote,
-                first,
-                last,
-                impossible_delta,
-                default_impossible,
-                out,
-            )
+            exceptions = (votes.offsets, votes.source, votes.vote)
+            _mark_impossible(*exceptions, first, last, impossible_delta, default_impossible, out)
 
     for _ in map_blocks(run_block, chunk_offsets, num_labels, num_threads):
         pass
@@ -160,12 +152,12 @@ def _chunk_offsets(num_tokens: int) -> NDArray[np.int64]:
 def _count_defaults(votes):  # type: ignore[no-untyped-def]
     """Number of abstentions and of votes for O, by source.  -> (K,), (K,)"""
     K = votes.shape[1]
-    silent, outside = np.zeros(K, np.int64), np.zeros(K, np.int64)
+    abstained, outside = np.zeros(K, np.int64), np.zeros(K, np.int64)
     for n in range(votes.shape[0]):
         for k in range(K):
-            silent[k] += votes[n, k] == -1
+            abstained[k] += votes[n, k] == -1
             outside[k] += votes[n, k] == 0
-    return silent, outside
+    return abstained, outside
 
 
 @jit()

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from convener.data.ragged import concat_ranges, lengths_to_offsets
 from convener.inference._numba import REASSOCIATE, Array, jit
 
 
@@ -97,27 +98,9 @@ def build_vote_cells(votes: NDArray[np.int16], offsets: NDArray[np.int64], num_l
     label = np.empty(cell_offsets[-1], np.int16)
     added_cell = np.empty(exception_offsets[-1], np.int32)
     removed_cell = np.empty(exception_offsets[-1], np.int32)
-    _fill_cells(
-        votes,
-        offsets,
-        num_labels,
-        cell_offsets,
-        default_cell,
-        exception_offsets,
-        label,
-        added_cell,
-        removed_cell,
-    )
-    return VoteCells(
-        votes.shape[1],
-        offsets,
-        cell_offsets,
-        label,
-        default_cell,
-        exception_offsets,
-        added_cell,
-        removed_cell,
-    )
+    rows, exceptions = (cell_offsets, default_cell, exception_offsets), (added_cell, removed_cell)
+    _fill_cells(votes, offsets, num_labels, *rows, label, *exceptions)
+    return VoteCells(votes.shape[1], offsets, cell_offsets, label, default_cell, exception_offsets, *exceptions)
 
 
 def log_evidence(log_emission: Tensor, cells: VoteCells) -> Tensor:
@@ -152,14 +135,8 @@ class _LogEvidence(torch.autograd.Function):
 
 
 def _kernel_arrays(cells: VoteCells) -> tuple[Array, ...]:
-    return (
-        cells.offsets,
-        cells.cell_offsets,
-        cells.default_cell,
-        cells.exception_offsets,
-        cells.added_cell,
-        cells.removed_cell,
-    )
+    rows = (cells.offsets, cells.cell_offsets, cells.default_cell)
+    return *rows, cells.exception_offsets, cells.added_cell, cells.removed_cell
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,10 +176,7 @@ class CoarseCells:
     def sum_over_allowed(self, log_probs: Tensor) -> Tensor:
         """Log-probabilities of symbols from those of labels, with gradient.  (C', L) -> (C, L)"""
         member_cell = self.member_cell - self.cells.cell_offsets[0]
-        member_offsets, counts = (
-            self.member_offsets - self.member_offsets[0],
-            np.diff(self.member_offsets),
-        )
+        member_offsets, counts = self.member_offsets - self.member_offsets[0], np.diff(self.member_offsets)
         single = log_probs.index_select(0, torch.from_numpy(member_cell[member_offsets[:-1]]))
         several = np.flatnonzero(counts > 1)
         if not len(several):
@@ -224,13 +198,11 @@ def build_coarse_cells(cells: VoteCells, allowed: NDArray[np.bool_]) -> CoarseCe
     symbol, member = np.nonzero(allowed)
     first_member = np.searchsorted(symbol, np.arange(len(allowed)))
     counts = allowed.sum(axis=1)[cells.label]
-    member_offsets = np.concatenate([[0], np.cumsum(counts)])
-    within = np.arange(member_offsets[-1]) - np.repeat(member_offsets[:-1], counts)
-    label = member[np.repeat(first_member[cells.label], counts) + within]
+    label = member[concat_ranges(first_member[cells.label], counts)]
     keys, member_cell = np.unique(np.repeat(cells.source_row, counts) * num_labels + label, return_inverse=True)
     cell_offsets = np.searchsorted(keys, np.arange(len(cells.default_cell) + 1) * num_labels)
     label_cells = replace(cells, cell_offsets=cell_offsets, label=(keys % num_labels).astype(np.int16))
-    return CoarseCells(label_cells, cells.cell_offsets, member_offsets, member_cell.reshape(-1))
+    return CoarseCells(label_cells, cells.cell_offsets, lengths_to_offsets(counts), member_cell.reshape(-1))
 
 
 @jit()

@@ -11,20 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener.data.alignment import longest_first, resolve_overlaps
+from convener.data.schemes import is_sentence_start
 
 
-def type_counts(votes: NDArray[np.int16], opinions: NDArray[np.bool_], num_types: int) -> NDArray[np.int32]:
+def type_counts(votes: NDArray[np.int16], informative: NDArray[np.bool_], num_types: int) -> NDArray[np.int32]:
     """Number of votes for O and for each entity type at each token.
 
-    votes (N, K) BIO labels, opinions (N, K) mask of the votes that count -> (N, 1+E)
+    votes (N, K) BIO labels, informative (N, K) mask of the votes that count -> (N, 1+E)
     """
-    return label_counts((votes + 1) // 2, opinions, num_types + 1)
+    return label_counts((votes + 1) // 2, informative, num_types + 1)
 
 
-def label_counts(votes: NDArray[np.int16], opinions: NDArray[np.bool_], num_labels: int) -> NDArray[np.int32]:
+def label_counts(votes: NDArray[np.int16], informative: NDArray[np.bool_], num_labels: int) -> NDArray[np.int32]:
     """Number of votes for each label at each token.  -> (N, L)"""
     counts = np.zeros((len(votes), num_labels), np.int32)
-    for column, is_counted in zip(votes.T, opinions.T, strict=True):
+    for column, is_counted in zip(votes.T, informative.T, strict=True):
         token = np.flatnonzero(is_counted)
         counts[token, column[token]] += 1
     return counts
@@ -32,13 +33,13 @@ def label_counts(votes: NDArray[np.int16], opinions: NDArray[np.bool_], num_labe
 
 def weighted_counts(
     votes: NDArray[np.int16],
-    opinions: NDArray[np.bool_],
+    informative: NDArray[np.bool_],
     weights: NDArray[np.float64],
     num_labels: int,
 ) -> NDArray[np.float64]:
     """Total weight of the votes for each label at each token.  weights (K,) by source -> (N, L)"""
     counts = np.zeros((len(votes), num_labels))
-    for column, is_counted, weight in zip(votes.T, opinions.T, weights, strict=True):
+    for column, is_counted, weight in zip(votes.T, informative.T, weights, strict=True):
         token = np.flatnonzero(is_counted)
         counts[token, column[token]] += weight
     return counts
@@ -86,9 +87,8 @@ def hash_ints(numbers: NDArray[np.int64], seed: int) -> NDArray[np.int64]:
 
 def type_runs_to_bio(type_index: NDArray[np.int64], offsets: NDArray[np.int64]) -> NDArray[np.int16]:
     """BIO labels whose spans are the maximal runs of one type.  type_index (N,), 0 = O -> (N,)"""
-    continues = np.zeros(len(type_index), bool)
-    continues[1:] = type_index[1:] == type_index[:-1]
-    continues[offsets[:-1][offsets[:-1] < len(type_index)]] = False
+    continues = ~is_sentence_start(len(type_index), offsets)
+    continues[1:] &= type_index[1:] == type_index[:-1]
     return np.where(type_index == 0, 0, 2 * type_index - 1 + continues).astype(np.int16)
 
 
@@ -107,15 +107,15 @@ def split_where_majority_begins(labels: NDArray[np.int16], counts: NDArray[np.in
 
 def majority_vote_io(
     votes: NDArray[np.int16],
-    opinions: NDArray[np.bool_],
+    informative: NDArray[np.bool_],
     offsets: NDArray[np.int64],
     num_types: int,
 ) -> NDArray[np.int16]:
     """Majority vote in the IO scheme: the type with the most votes; runs of a type are spans.  -> (N,)
 
-    Only votes selected by `opinions` (N, K) count; ties go to the last type in order.
+    Only votes selected by `informative` (N, K) count; ties go to the last type in order.
     """
-    return type_runs_to_bio(argmax_last(type_counts(votes, opinions, num_types)), offsets)
+    return type_runs_to_bio(argmax_last(type_counts(votes, informative, num_types)), offsets)
 
 
 def union_spans(

@@ -1,19 +1,31 @@
 """Readers and writers of annotation formats."""
 
-from convener.data.issues import Issue, Issues
-from convener.io import formats
-from convener.io.api import find_split_files, read, read_content, read_predictions, write
-from convener.io.formats import ReadOptions, WriteOptions
+from convener.io.api import (
+    load_content,
+    load_corpus,
+    load_dataset,
+    load_predictions,
+    read,
+    read_corpus,
+    read_predictions,
+    write,
+)
+from convener.io.formats import Format, ReadOptions, WriteOptions, list_formats
+from convener.io.splits import canonical_split, find_split_files
 
 __all__ = [
-    "Issue",
-    "Issues",
+    "Format",
     "ReadOptions",
     "WriteOptions",
+    "canonical_split",
     "find_split_files",
-    "formats",
+    "list_formats",
+    "load_content",
+    "load_corpus",
+    "load_dataset",
+    "load_predictions",
     "read",
-    "read_content",
+    "read_corpus",
     "read_predictions",
     "write",
 ]

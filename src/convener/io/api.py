@@ -3,51 +3,22 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, overload
 
-import numpy as np
-
+from convener.data.alignment import MisalignmentPolicy, OverlapPolicy
 from convener.data.coarse import CoarseSpec
 from convener.data.corpus import Corpus
 from convener.data.dataset import Dataset
 from convener.data.issues import Issues
 from convener.data.predictions import Predictions
-from convener.data.tags import ABSTAIN
+from convener.data.schemes import RepairPolicy, Scheme
+from convener.data.validation import Unmarked
 from convener.errors import ConvenerWarning, DataError, FormatError, UnknownNameError, unknown_name_message
 from convener.io import formats
 from convener.io.formats import LabeledData, ReadOptions, WriteOptions, get_dataset
+from convener.io.splits import canonical_split, find_split_files, unify_splits
 from convener.storage import atomic_write
-
-SPLIT_ALIASES = {
-    "train": ("train",),
-    "valid": ("valid", "dev", "validation", "val"),
-    "test": ("test",),
-}
-"""Split names and the file stems that stand for them."""
-
-
-@overload
-def read(
-    path: str | Path,
-    split: str,
-    *,
-    format: str | None = ...,
-    issues: Issues | None = ...,
-    **options: Any,
-) -> Dataset: ...
-
-
-@overload
-def read(
-    path: str | Path,
-    split: None = None,
-    *,
-    format: str | None = ...,
-    issues: Issues | None = ...,
-    **options: Any,
-) -> Any: ...
 
 
 def read(
@@ -55,73 +26,105 @@ def read(
     split: str | None = None,
     *,
     format: str | None = None,
+    sources: str | Sequence[str] = "recommended",
+    types: Sequence[str] | None = None,
+    default_types: Sequence[str] | None = None,
+    coarse: Mapping[str, CoarseSpec] | None = None,
+    unmarked: Unmarked | None = None,
+    on_overlap: OverlapPolicy = "longest",
+    on_misaligned: MisalignmentPolicy = "expand",
+    on_illegal: RepairPolicy = "start",
+    columns: Sequence[str] | None = None,
+    spacy_pipeline: str | None = None,
     issues: Issues | None = None,
-    **options: Any,
-) -> Any:
-    """Read a file (-> Dataset), a folder of splits (-> Corpus), or one split of a folder (-> Dataset).
+) -> Dataset:
+    """Read a file, or one split of a folder with train, valid and test files.
 
-    The format is given, or detected from the suffix and the content. Options are the fields of `ReadOptions`. Issues,
-    such as overlapping spans, are added to `issues`; without it they are summarized in one warning.
+    format          name of the format; by default it is detected from the suffix and the content
+    sources         "recommended" (the recommended list of a Wrench folder, else all), "all", or names
+    types           entity types in order; by default those named in the file, else those that occur, sorted
+    default_types   entity types of a file that names none and contains no spans; by default such a file is an error
+    coarse          coarse labels and the types they allow: {"ENT": "any", "NOT-PER": "not PER", "GPE": ("LOC", "ORG")}
+    unmarked        what tokens that a source does not mark mean: no opinion ("abstain") or a vote for O ("outside"); by
+                    default what the file or its format says
+    on_overlap      of two overlapping spans of one source keep the "longest" or the "first", or raise an "error"
+    on_misaligned   "expand", "contract" or "drop" a character span that starts or ends inside a token, or raise an
+                    "error"
+    on_illegal      an I- tag that continues no span can "start" one, be dropped with its continuation ("drop"), or be
+                    an "error"
+    columns         CoNLL columns: "token", "gold", "label", "_" (ignore), or "source:NAME"
+    spacy_pipeline  spaCy pipeline or language that splits raw text; by default the built-in rules
+    issues          collects overlaps, misaligned spans and illegal tags; without it one warning summarizes them
     """
-    path, read_options = Path(path), ReadOptions.from_dict(options)
+    options = ReadOptions.from_arguments(locals())
     collected = Issues() if issues is None else issues
-    files = find_split_files(path)
-    if not files:
-        if split is not None:
-            raise DataError(f"{path}: is a single file; split={split!r} applies to folders of splits only")
-        data = get_dataset(_read_file(path, format, read_options, collected))
-        result: Dataset | Corpus = data.with_coarse(read_options.coarse or {})
-    else:
-        if split is not None and split not in files:
-            raise UnknownNameError(f"{path}: {unknown_name_message('split', split, files)}")
-        corpus = Corpus(
-            splits=unify_splits(
-                {
-                    name: get_dataset(_read_file(file, format, read_options, collected))
-                    for name, file in files.items()
-                    if split in (None, name)
-                },
-                read_options.coarse or {},
-            )
-        )
-        result = corpus if split is None else corpus[split]
+    data = load_dataset(path, split, format=format, options=options, issues=collected)
     if issues is None:
         collected.warn()
-    return result
+    return data
+
+
+def read_corpus(
+    path: str | Path,
+    *,
+    format: str | None = None,
+    sources: str | Sequence[str] = "recommended",
+    types: Sequence[str] | None = None,
+    default_types: Sequence[str] | None = None,
+    coarse: Mapping[str, CoarseSpec] | None = None,
+    unmarked: Unmarked | None = None,
+    on_overlap: OverlapPolicy = "longest",
+    on_misaligned: MisalignmentPolicy = "expand",
+    on_illegal: RepairPolicy = "start",
+    columns: Sequence[str] | None = None,
+    spacy_pipeline: str | None = None,
+    issues: Issues | None = None,
+) -> Corpus:
+    """Read a folder with train, valid and test files; all splits get the same entity types and sources.
+
+    The keywords are those of `read`.
+
+    >>> from tempfile import mkdtemp
+    >>> import convener as cv
+    >>> folder = Path(mkdtemp()) / "news"
+    >>> write(cv.demo.load_corpus(), folder, format="jsonl")
+    >>> list(read_corpus(folder).splits)
+    ['train', 'valid', 'test']
+    """
+    options = ReadOptions.from_arguments(locals())
+    collected = Issues() if issues is None else issues
+    corpus = load_corpus(path, format=format, options=options, issues=collected)
+    if issues is None:
+        collected.warn()
+    return corpus
 
 
 def read_predictions(
     path: str | Path,
     *,
     format: str | None = None,
+    sources: str | Sequence[str] = "recommended",
+    types: Sequence[str] | None = None,
+    default_types: Sequence[str] | None = None,
+    coarse: Mapping[str, CoarseSpec] | None = None,
+    unmarked: Unmarked | None = None,
+    on_overlap: OverlapPolicy = "longest",
+    on_misaligned: MisalignmentPolicy = "expand",
+    on_illegal: RepairPolicy = "start",
+    columns: Sequence[str] | None = None,
+    spacy_pipeline: str | None = None,
     issues: Issues | None = None,
-    **options: Any,
 ) -> Predictions:
-    """Read the predictions of a file; if it has none, its gold labels as predictions."""
-    content = read_content(path, format=format, issues=issues, **options)
-    if isinstance(content, Predictions):
-        return content
-    if content.gold is None:
-        raise DataError(f"{path}: expected predictions or gold labels, found neither")
-    return Predictions(data=content, labels=content.gold, model=str(path))
+    """Read the predictions of a file; if it has none, its gold labels as predictions.
 
-
-def read_content(
-    path: str | Path,
-    *,
-    format: str | None = None,
-    issues: Issues | None = None,
-    **options: Any,
-) -> LabeledData:
-    """Read one file: Predictions if it contains predicted labels, else a Dataset."""
+    The keywords are those of `read`.
+    """
+    options = ReadOptions.from_arguments(locals())
     collected = Issues() if issues is None else issues
-    read_options = ReadOptions.from_dict(options)
-    content = _read_file(Path(path), format, read_options, collected)
-    if isinstance(content, Dataset):
-        content = content.with_coarse(read_options.coarse or {})
+    predictions = load_predictions(path, format=format, options=options, issues=collected)
     if issues is None:
         collected.warn()
-    return content
+    return predictions
 
 
 def write(
@@ -129,110 +132,91 @@ def write(
     path: str | Path,
     *,
     format: str | None = None,
-    **options: Any,
+    scheme: Scheme = "bio",
+    allow_lossy: bool = False,
 ) -> None:
-    """Write a dataset, predictions or a corpus, atomically.
+    """Write a dataset, predictions or a corpus, completely or not at all.
 
-    The format is given, or follows from the suffix. A corpus is written as a folder and needs the format. A warning
-    lists what the format drops. What would change votes or sentences is an error unless `lossy=True`.
+    format       name of the format; by default it follows from the suffix. A corpus is written as a folder and needs it
+    scheme       tagging scheme, for formats that write tags: bio, io, iobes or biluo
+    allow_lossy  allow changes to votes and labels that the format cannot store exactly; otherwise they are an error
+
+    A warning lists what the format drops.
     """
-    path, write_options = Path(path), WriteOptions.from_dict(options)
+    options = WriteOptions.from_arguments(locals())
+    path = Path(path)
     if isinstance(content, Corpus):
-        if format is None:
-            raise FormatError(f"{path}: a corpus is written as a folder; pass format=...")
-        file_format = formats.get_format(format)
-        for name, data in content.splits.items():
-            _check_supported(data, file_format, f"{path}/{name}", write_options)
-        with atomic_write(path) as temp_path:
-            temp_path.mkdir()
-            suffix = file_format.suffixes[0] if file_format.split_suffix is None else file_format.split_suffix
-            for name, data in content.splits.items():
-                file_format.write(data, temp_path / f"{name}{suffix}", write_options)
-            if file_format.splits_index is not None:
-                file, text = file_format.splits_index(list(content.splits))
-                (temp_path / file).write_text(text, encoding="utf-8")
+        _write_corpus(content, path, format, options)
         return
     file_format = formats.format_for_suffix(path) if format is None else formats.get_format(format)
-    _check_supported(content, file_format, str(path), write_options)
+    _check_supported(content, file_format, str(path), options)
     with atomic_write(path) as temp_path:
-        file_format.write(content, temp_path, write_options)
+        file_format.write(content, temp_path, options)
 
 
-def find_split_files(path: Path) -> dict[str, Path]:
-    """Return the files of a folder of splits, by split; empty for a file or a folder that is one dataset."""
-    if not path.exists():
-        raise DataError(f"{path}: no such file or folder")
-    if not path.is_dir():
-        return {}
-    paths: dict[str, Path] = {}
-    for split, names in SPLIT_ALIASES.items():
-        candidates = [
-            file
-            for name in names
-            for file in sorted(path.iterdir())
-            if file.stem == name and not file.name.startswith(".") and _is_readable(file)
-        ]
-        if len(candidates) > 1:
-            file_names = ", ".join(file.name for file in candidates)
-            raise DataError(f"{path}: several files for split {split}: {file_names}")
-        if candidates:
-            paths[split] = candidates[0]
-    if not paths and not _is_readable(path):
-        suffixes = ", ".join(formats.known_suffixes())
-        raise DataError(f"{path}: no train, valid or test file with a known suffix ({suffixes}) in this folder")
-    return paths
+def load_dataset(
+    path: str | Path, split: str | None, *, format: str | None, options: ReadOptions, issues: Issues
+) -> Dataset:
+    """Read as `read` does, with the options as one value."""
+    path = Path(path)
+    files = find_split_files(path)
+    if not files:
+        if split is not None:
+            raise DataError(f"{path}: is a single file; split={split!r} applies to folders of splits only")
+        data = get_dataset(_read_file(path, format, options, issues))
+        return data.with_coarse(options.coarse or {})
+    if split is None:
+        raise DataError(
+            f"{path}: is a folder of splits; choose one of {', '.join(files)}, or read all with read_corpus"
+        )
+    name = canonical_split(split)
+    if name not in files:
+        raise UnknownNameError(f"{path}: {unknown_name_message('split', split, files)}")
+    data = get_dataset(_read_file(files[name], format, options, issues))
+    return unify_splits({name: data}, options.coarse)[name]
 
 
-def unify_splits(splits: dict[str, Dataset], coarse: Mapping[str, CoarseSpec] | None = None) -> dict[str, Dataset]:
-    """Return the splits over one set of types and sources; a source that is missing from a split abstains there.
-
-    Coarse labels are resolved against the types of all splits.
-    """
-    coarse_specs: dict[str, CoarseSpec] = {}
-    for data in splits.values():
-        for name, allowed in data.coarse.items():
-            if coarse_specs.setdefault(name, allowed) != allowed:
-                raise DataError(
-                    f"coarse label {name!r} allows {', '.join(coarse_specs[name])} in one split, "
-                    f"{', '.join(allowed)} in another"
-                )
-    coarse_specs |= coarse or {}
-    types = list(dict.fromkeys(name for data in splits.values() for name in data.tags.types))
-    if any(data.tags.types != tuple(types) for data in splits.values()):
-        types = sorted(types)
-    source_metadata = {
-        name: (silence, precision)
-        for data in reversed(splits.values())
-        for name, silence, precision in zip(data.sources, data.silence, data.prior_precision, strict=True)
-    }
-    sources = list(dict.fromkeys(name for data in splits.values() for name in data.sources))
-    result = {}
-    for split, data in splits.items():
-        data = data.with_types(types).with_coarse(coarse_specs)
-        missing = [name for name in sources if name not in data.sources]
-        if missing:
-            warnings.warn(
-                f"{split} has no votes from {', '.join(missing)}; treated as abstentions",
-                ConvenerWarning,
-                stacklevel=3,
-            )
-            abstentions = np.full((len(data.tokens), len(missing)), ABSTAIN, np.int16)
-            data = data.with_sources(
-                (*data.sources, *missing),
-                np.concatenate([data.votes, abstentions], axis=1),
-                (*data.silence, *(source_metadata[name][0] for name in missing)),
-                (*data.prior_precision, *(source_metadata[name][1] for name in missing)),
-            )
-        result[split] = data if list(data.sources) == sources else data.select_sources(sources)
-    return result
+def load_corpus(path: str | Path, *, format: str | None, options: ReadOptions, issues: Issues) -> Corpus:
+    """Read as `read_corpus` does, with the options as one value."""
+    path = Path(path)
+    files = find_split_files(path)
+    if not files:
+        raise DataError(f"{path}: is not a folder of splits; read it with read")
+    splits = {name: get_dataset(_read_file(file, format, options, issues)) for name, file in files.items()}
+    return Corpus(splits=unify_splits(splits, options.coarse))
 
 
-def _is_readable(path: Path) -> bool:
-    try:
-        formats.detect_format(path)
-    except FormatError:
-        return False
-    return True
+def load_predictions(path: str | Path, *, format: str | None, options: ReadOptions, issues: Issues) -> Predictions:
+    """Read as `read_predictions` does, with the options as one value."""
+    content = load_content(path, format=format, options=options, issues=issues)
+    if isinstance(content, Predictions):
+        return content
+    if content.gold is None:
+        raise DataError(f"{path}: expected predictions or gold labels, found neither")
+    return Predictions(data=content, labels=content.gold, model=str(path))
+
+
+def load_content(path: str | Path, *, format: str | None, options: ReadOptions, issues: Issues) -> LabeledData:
+    """Read one file: Predictions if it contains predicted labels, else a Dataset."""
+    content = _read_file(Path(path), format, options, issues)
+    return content.with_coarse(options.coarse or {}) if isinstance(content, Dataset) else content
+
+
+def _write_corpus(corpus: Corpus, path: Path, format_name: str | None, options: WriteOptions) -> None:
+    """Write one file per split."""
+    if format_name is None:
+        raise FormatError(f"{path}: a corpus is written as a folder; pass format=...")
+    file_format = formats.get_format(format_name)
+    for name, data in corpus.splits.items():
+        _check_supported(data, file_format, f"{path}/{name}", options)
+    suffix = file_format.suffixes[0] if file_format.split_suffix is None else file_format.split_suffix
+    with atomic_write(path) as temp_path:
+        temp_path.mkdir()
+        for name, data in corpus.splits.items():
+            file_format.write(data, temp_path / f"{name}{suffix}", options)
+        if file_format.splits_index is not None:
+            file, text = file_format.splits_index(list(corpus.splits))
+            (temp_path / file).write_text(text, encoding="utf-8")
 
 
 def _read_file(path: Path, format_name: str | None, options: ReadOptions, issues: Issues) -> LabeledData:
@@ -257,10 +241,10 @@ def _check_supported(content: LabeledData, file_format: formats.Format, where: s
     essential = [
         formats.CAPABILITIES[capability] for capability in unsupported if capability in formats.ESSENTIAL_CAPABILITIES
     ]
-    if essential and not options.lossy:
+    if essential and not options.allow_lossy:
         raise FormatError(
             f"{where}: format {file_format.name!r} cannot store {' or '.join(essential)}; "
-            "choose another format, such as npz, or pass lossy=True"
+            "choose another format, such as npz, or pass allow_lossy=True"
         )
     if unsupported:
         descriptions = ", ".join(formats.CAPABILITIES[capability] for capability in unsupported)

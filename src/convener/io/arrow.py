@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from convener.data.dataset import Dataset, Text
 from convener.data.issues import wrap_errors
-from convener.data.ragged import Array, StringArray, lengths_to_offsets, row_at
+from convener.data.ragged import Array, StringArray, lengths_to_offsets, locate
 from convener.data.tags import TagSet
 from convener.errors import DataError, require
 
@@ -99,7 +99,7 @@ def flatten_lists(column: Any, column_name: str) -> tuple[NDArray[np.int64], Any
     values = compute.list_flatten(column)
     if values.null_count:
         index = int(np.flatnonzero(to_numpy(compute.is_null(values), bool))[0])
-        raise DataError(f"{column_name}: row {row_at(lengths_to_offsets(lengths), index)} contains a null")
+        raise DataError(f"{column_name}: row {locate(lengths_to_offsets(lengths), index)[0]} contains a null")
     return lengths, values
 
 
@@ -181,7 +181,7 @@ class HFTable:
 
     def row_location(self, token: int) -> str:
         """Return the table and the row of a token, for messages."""
-        return f"{self.where}: row {row_at(self.offsets, token)}"
+        return f"{self.where}: row {locate(self.offsets, token)[0]}"
 
     def token_values(self, name: str) -> Any:
         """Return the values of a list column, one per token."""

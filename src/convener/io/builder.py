@@ -158,7 +158,7 @@ class DatasetBuilder:
         `types` and `sources` fix the order; `metadata` holds the other properties stated in the file.
         """
         names = self._source_names(sources)
-        tags = build_tag_set(types or self._options.types, self._types)
+        tags = build_tag_set(types or self._options.types, self._types, self._options.default_types)
         data = self._dataset_without_votes(tags).with_coarse(metadata.coarse)
         locations = self._locations.build()
         aligner = SpanAligner(
@@ -172,7 +172,7 @@ class DatasetBuilder:
         votes = np.empty((len(data.tokens), len(names)), np.int16)
         for column, name in enumerate(names):
             votes[:, column] = self._labels(name, aligner)[0]
-        data = data.with_sources(names, votes, metadata.silences(names, self._options))
+        data = data.with_sources(names, votes, metadata.unmarked_by_source(names, self._options))
         if GOLD in self._span_columns:
             data = data.with_gold(self._labels(GOLD, aligner)[0])
         if PREDICTIONS not in self._span_columns and (metadata.model is None or len(self)):
@@ -182,8 +182,7 @@ class DatasetBuilder:
             data=data,
             labels=labels,
             probabilities=probabilities,
-            model=metadata.model or "",
-            settings=metadata.model_settings,
+            **metadata.prediction_fields(),
         )
         default_scores = predictions.spans.score
         scores_are_default = default_scores is not None and np.array_equal(scores, default_scores)
@@ -214,7 +213,7 @@ class DatasetBuilder:
             offsets=offsets,
             sources=(),
             votes=np.zeros((int(offsets[-1]), 0), np.int16),
-            silence=(),
+            unmarked=(),
             text=text,
             doc_ids=self._doc_ids.build() if self._has_doc_ids else None,
         )

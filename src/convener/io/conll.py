@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from convener.data.dataset import Dataset
 from convener.data.issues import Issues, error_location
 from convener.data.predictions import Predictions
-from convener.data.ragged import lengths_to_offsets, row_at
+from convener.data.ragged import lengths_to_offsets, locate
 from convener.data.schemes import ChunkPosition, from_bio, is_sentence_start, scheme_codes
 from convener.data.tags import ABSTAIN
 from convener.errors import DataError, FormatError
@@ -79,7 +79,7 @@ def _build(
 ) -> LabeledData:
     """Return the dataset or the predictions of all parsed lines."""
     metadata, tokens, ending_ids = layout.metadata, parser.tokens(), parser.ending_ids
-    tags = build_tag_set(metadata.select_types(options), tag_rows.types)
+    tags = build_tag_set(metadata.select_types(options), tag_rows.types, options.default_types)
     offsets = lengths_to_offsets(np.frombuffer(parser.lengths, np.int64))
     row_ids = np.array(parser.ending_rows, np.int32)[ending_ids]
     labels = np.empty((len(tag_rows.columns), len(tokens)), np.int16)
@@ -92,7 +92,7 @@ def _build(
         offsets=offsets,
         sources=sources,
         votes=np.ascontiguousarray(labels[: len(sources)].T),
-        silence=metadata.silences(sources, options),
+        unmarked=metadata.unmarked_by_source(sources, options),
         gold=labels_by_column.get("gold"),
         doc_ids=parser.doc_ids(),
     )
@@ -103,8 +103,7 @@ def _build(
         data=data,
         labels=labels_by_column["label"],
         span_scores=_scores(labels_by_column["label"], data, ending_ids, parser) if has_scores else None,
-        model=metadata.model or "",
-        settings=metadata.model_settings,
+        **metadata.prediction_fields(),
     )
     return metadata.restore(predictions)
 
@@ -174,10 +173,9 @@ def _check_tokens(tokens: list[str], chunk: Dataset, first: int, where: str) -> 
     if "" not in tokens and not UNSUPPORTED_CHARACTERS.search("".join(tokens)):
         return
     index = next(position for position, token in enumerate(tokens) if not token or UNSUPPORTED_CHARACTERS.search(token))
-    sentence = row_at(chunk.offsets, index)
+    sentence, token = locate(chunk.offsets, index)
     raise FormatError(
-        f"{where}: sentence {first + sentence}: format 'conll' cannot store token "
-        f"{index - chunk.offsets[sentence]}, {tokens[index]!r}"
+        f"{where}: sentence {first + sentence}: format 'conll' cannot store token {token}, {tokens[index]!r}"
     )
 
 
@@ -188,15 +186,15 @@ def _tags(labels: NDArray[np.int16], chunk: Dataset, first: int, where: str, opt
         names = [*chunk.tags.names, ABSTAIN_TAG]
         return [names[label] for label in labels.tolist()]
     labels, _ = chunk.tags.repair(labels, chunk.offsets)
-    if scheme == "io" and not options.lossy:
+    if scheme == "io" and not options.allow_lossy:
         position, type_index = from_bio(labels)
         merged = (position[1:] == ChunkPosition.BEGIN) & (position[:-1] > 0) & (type_index[1:] == type_index[:-1])
         merged &= ~is_sentence_start(len(labels), chunk.offsets)[1:]
         if merged.any():
-            sentence = first + row_at(chunk.offsets, int(np.flatnonzero(merged)[0]) + 1)
+            sentence = first + locate(chunk.offsets, int(np.flatnonzero(merged)[0]) + 1)[0]
             raise FormatError(
                 f"{where}: sentence {sentence}: scheme 'io' would merge two adjacent spans; "
-                "choose another scheme or pass lossy=True"
+                "choose another scheme or pass allow_lossy=True"
             )
     codes, names = scheme_codes(labels, chunk.offsets, chunk.tags.types, scheme)
     names[ABSTAIN] = ABSTAIN_TAG

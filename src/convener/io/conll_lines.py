@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener.data.issues import short_repr
-from convener.data.ragged import StringArray, concat_ranges, lengths_to_offsets, row_at
+from convener.data.ragged import StringArray, concat_ranges, lengths_to_offsets, locate
 from convener.errors import DataError, unknown_name_message
 from convener.io.formats import ReadOptions
 from convener.io.json_records import parse_finite_float
@@ -289,13 +289,13 @@ class LineParser:
         try:
             raw.decode()
         except UnicodeDecodeError as error:
-            invalid.append(row_at(offsets, error.start))
+            invalid.append(locate(offsets, error.start)[0])
         if invalid:
             token = min(invalid)
             decode_line(raw[offsets[token] : offsets[token + 1]], self.location(token))
         match = None if self._layout.tab_separated else OTHER_WHITESPACE.search(raw)
         if match is not None:
-            token = row_at(offsets, match.start())
+            token = locate(offsets, match.start())[0]
             raise DataError(f"{self.location(token)}: expected spaces between columns, got {tokens[token]!r}")
         return tokens
 

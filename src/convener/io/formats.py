@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args
@@ -16,10 +16,10 @@ from convener.data.coarse import CoarseSpec
 from convener.data.dataset import Dataset
 from convener.data.issues import Issues
 from convener.data.predictions import Predictions
-from convener.data.ragged import StringArray, row_at
+from convener.data.ragged import StringArray, locate
 from convener.data.schemes import REPAIR_POLICIES, SCHEMES, RepairPolicy, Scheme
 from convener.data.tags import ABSTAIN
-from convener.data.validation import SILENCES, Silence
+from convener.data.validation import UNMARKED, Unmarked
 from convener.errors import ConfigError, FormatError, unknown_name_message
 
 FORMAT_MODULES = ("wrench", "jsonl", "raw_text", "conll", "huggingface", "table", "npz", "spacy")
@@ -47,20 +47,22 @@ class ReadOptions:
     """"recommended" (the recommended list of a Wrench folder, else all), "all", or names."""
     types: tuple[str, ...] | None = None
     """Entity types in order; by default those named in the file, else those that occur, sorted."""
+    default_types: tuple[str, ...] | None = None
+    """Entity types of a file that names none and contains no spans; by default such a file is an error."""
     coarse: Mapping[str, CoarseSpec] | None = None
     """Coarse labels and the types they allow: {"ENT": "any", "NOT-PER": "not PER", "GPE": ("LOC", "ORG")}; as a
     string, "ENT=any; NOT-PER=not PER; GPE=LOC, ORG"."""
-    silence: Silence | None = None
-    """What silence means for every source; by default what the file or its format says."""
+    unmarked: Unmarked | None = None
+    """Meaning of unmarked tokens of every source; by default what the file or its format says."""
     on_overlap: OverlapPolicy = "longest"
     """Which of two overlapping spans of one source is kept."""
     on_misaligned: MisalignmentPolicy = "expand"
     """A character span that does not match token boundaries is expanded, contracted, dropped, or an error."""
-    on_illegal: RepairPolicy = "begin"
-    """An I- tag that continues no span begins one, is dropped with its continuation, or is an error."""
+    on_illegal: RepairPolicy = "start"
+    """An I- tag that continues no span starts one, is dropped with its continuation, or is an error."""
     columns: tuple[str, ...] | None = None
     """CoNLL columns: "token", "gold", "label", "_" (ignore), or "source:NAME"."""
-    spacy: str | None = None
+    spacy_pipeline: str | None = None
     """spaCy pipeline or language that splits raw text; by default the built-in rules."""
 
     def __post_init__(self) -> None:
@@ -69,7 +71,7 @@ class ReadOptions:
         if self.types is not None and self.coarse:
             types = dict.fromkeys([*self.types, *self.coarse])
             object.__setattr__(self, "types", tuple(types))
-        _check_choice("silence", self.silence, (None, *SILENCES))
+        _check_choice("unmarked", self.unmarked, (None, *UNMARKED))
         _check_choice("on_overlap", self.on_overlap, get_args(OverlapPolicy))
         _check_choice("on_misaligned", self.on_misaligned, get_args(MisalignmentPolicy))
         _check_choice("on_illegal", self.on_illegal, REPAIR_POLICIES)
@@ -79,6 +81,11 @@ class ReadOptions:
         """Return options from names and values; a list may be a string separated by commas."""
         return config_from_dict(cls, values, kind="reading option")
 
+    @classmethod
+    def from_arguments(cls, arguments: Mapping[str, Any]) -> ReadOptions:
+        """Return the options among the arguments of a function that has one parameter for each of them."""
+        return cls.from_dict({item.name: arguments[item.name] for item in fields(cls)})
+
 
 @dataclass(frozen=True, kw_only=True)
 class WriteOptions:
@@ -86,7 +93,7 @@ class WriteOptions:
 
     scheme: Scheme = "bio"
     """Tag scheme, for formats that write tags."""
-    lossy: bool = False
+    allow_lossy: bool = False
     """Allow changes to votes and labels that the format cannot store exactly."""
 
     def __post_init__(self) -> None:
@@ -96,6 +103,11 @@ class WriteOptions:
     def from_dict(cls, values: Mapping[str, Any]) -> WriteOptions:
         """Return options from names and values."""
         return config_from_dict(cls, values, kind="writing option")
+
+    @classmethod
+    def from_arguments(cls, arguments: Mapping[str, Any]) -> WriteOptions:
+        """Return the options among the arguments of a function that has one parameter for each of them."""
+        return cls.from_dict({item.name: arguments[item.name] for item in fields(cls)})
 
 
 LabeledData = Dataset | Predictions
@@ -202,7 +214,7 @@ def check_unicode(data: Dataset) -> None:
         try:
             packed.data.tobytes().decode("utf-8")
         except UnicodeDecodeError as error:
-            index = row_at(packed.offsets, error.start)
+            index = locate(packed.offsets, error.start)[0]
             raise FormatError(
                 f"{kind} {index} is not valid Unicode ({packed[index]!r:.40}); npz can store it"
             ) from None

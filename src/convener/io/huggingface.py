@@ -94,7 +94,7 @@ def _read_native(table: HFTable, metadata: Metadata) -> LabeledData:
     data = table.to_dataset(
         TagSet(metadata.types or ()),
         {name: table.label_ids(VOTES_PREFIX + name) for name in sources},
-        silence=metadata.silences(sources, ReadOptions()),
+        unmarked=metadata.unmarked_by_source(sources, ReadOptions()),
         gold=None if has_predictions else labels,
         text=table.text() if "text" in contents else None,
         doc_ids=table.strings("doc_id") if "documents" in contents else None,
@@ -106,8 +106,7 @@ def _read_native(table: HFTable, metadata: Metadata) -> LabeledData:
         labels=labels,
         probabilities=table.probabilities(len(data.fine_tags)) if "probabilities" in contents else None,
         span_scores=table.scores() if "scores" in contents else None,
-        model=metadata.model or "",
-        settings=metadata.model_settings,
+        **metadata.prediction_fields(),
     )
 
 

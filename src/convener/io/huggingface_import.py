@@ -46,7 +46,7 @@ def read_external(table: HFTable, options: ReadOptions, issues: Issues) -> Label
         VOTES_PREFIX + name: _read_tag_column(table, VOTES_PREFIX + name, options, min_id=-1) for name in sources
     }
     with error_location(where):
-        tags = build_tag_set(options.types or _types(tag_columns.values()) or None)
+        tags = build_tag_set(options.types or _types(tag_columns.values()), default_types=options.default_types)
     repair = TagRepair(options.on_illegal, issues, detect_scheme=True)
     labels = {name: _labels(table, name, column, tags, repair) for name, column in tag_columns.items()}
     has_predictions = tag_column is not None and bool({"soft_labels", "scores"} & set(names))
@@ -58,7 +58,7 @@ def read_external(table: HFTable, options: ReadOptions, issues: Issues) -> Label
     data = table.to_dataset(
         tags,
         {name: labels[VOTES_PREFIX + name] for name in sources},
-        silence=(options.silence or "abstain",) * len(sources),
+        unmarked=(options.unmarked or "outside",) * len(sources),
         gold=None if tag_column is None or has_predictions else labels[tag_column],
         text=_text(table) if "text" in used_columns else None,
         doc_ids=drop_default_doc_ids(table.strings("doc_id")) if "doc_id" in names else None,

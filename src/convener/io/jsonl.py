@@ -1,7 +1,7 @@
 """JSON lines: one record per sentence; also reads exports of doccano, Prodigy, LightTag and others.
 
 Offsets count characters of `text` if a record has text, else tokens. The first record of a file written by convener
-also has `corpus`, the metadata: types, sources, silence, and the model of predictions.
+also has `corpus`, the metadata: types, sources, the meaning of unmarked tokens, and the model of predictions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from convener.data.alignment import misordered_tokens
 from convener.data.dataset import Dataset
 from convener.data.issues import Issues, error_location, short_repr
-from convener.data.ragged import row_at
+from convener.data.ragged import locate
 from convener.data.tokenize import find_token_offsets, word_spans
 from convener.errors import DataError, FormatError
 from convener.io.builder import GOLD, PREDICTIONS, DatasetBuilder
@@ -75,7 +75,7 @@ def write(content: LabeledData, path: Path, options: WriteOptions) -> None:
     """Write one record per sentence; the first also contains the metadata."""
     data = get_dataset(content)
     corpus = {"corpus": Metadata.from_content(content).without_inferable_contents(content).to_dict()}
-    if not options.lossy:
+    if not options.allow_lossy:
         _check_token_offsets(data, path.name)
     with path.open("w", encoding="utf-8", newline="\n") as file:
         if not len(data):
@@ -167,7 +167,7 @@ class _Reader:
 
     def _abstains_when_missing(self, name: str) -> bool:
         """Whether the source abstains on a record that does not mention it."""
-        return self._metadata.silences([name], self._options) == ("abstain",)
+        return self._metadata.unmarked_by_source([name], self._options) == ("outside",)
 
     def _add_external_gold(self, record: dict[str, Any], num_tokens: int, where: str) -> None:
         """Add the spans or tags of a record that another tool wrote as gold."""
@@ -195,7 +195,8 @@ class _Reader:
         """Return the dataset or the predictions of all records."""
         metadata, where = self._metadata, str(self._path)
         with error_location(where):
-            types = build_tag_set(self._types, {*self._builder.observed_types, *self._tag_rows.types}).types
+            observed_types = {*self._builder.observed_types, *self._tag_rows.types}
+            types = build_tag_set(self._types, observed_types, self._options.default_types).types
         names = tuple(self._source_names)
         select_sources(names, self._options, where)  # raises for unknown names
         content = self._builder.build(
@@ -212,9 +213,8 @@ class _Reader:
         """Return the gold labels of records with tags.  -> (N,)"""
 
         def where(token: int) -> str:
-            sentence = row_at(data.offsets, token)
-            line = f"{self._path}:{self._line_numbers[sentence]}"
-            return f"{line}: token {token - data.offsets[sentence]}"
+            sentence, position = locate(data.offsets, token)
+            return f"{self._path}:{self._line_numbers[sentence]}: token {position}"
 
         row_ids = np.frombuffer(self._row_ids, np.int32)
         repair = TagRepair(self._options.on_illegal, self._issues, detect_scheme=True)
@@ -272,11 +272,10 @@ def _check_token_offsets(data: Dataset, where: str) -> None:
     """Raise FormatError for tokens that character offsets cannot distinguish."""
     misordered = np.zeros(0, bool) if data.text is None else misordered_tokens(data.text, data.offsets)
     if misordered.any():
-        token = int(np.flatnonzero(misordered)[0])
-        sentence = row_at(data.offsets, token)
+        sentence, token = locate(data.offsets, int(np.flatnonzero(misordered)[0]))
         raise FormatError(
-            f"{where}: sentence {sentence}: token {token - data.offsets[sentence]} is empty or overlaps its neighbour; "
-            "format 'jsonl' needs distinct character offsets; choose another format or pass lossy=True"
+            f"{where}: sentence {sentence}: token {token} is empty or overlaps its neighbour; "
+            "format 'jsonl' needs distinct character offsets; choose another format or pass allow_lossy=True"
         )
 
 

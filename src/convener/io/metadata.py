@@ -1,11 +1,11 @@
-"""Metadata of a file: types, sources, silence, model and contents; and the options applied to it.
+"""Metadata of a file: types, sources, model and contents; and the options applied to it.
 
 Every format stores the metadata as one JSON object. Files that convener did not write may have some of its keys.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,16 +14,18 @@ import numpy as np
 from convener.data.coarse import fine_types, resolve_coarse_labels
 from convener.data.dataset import Dataset, Text
 from convener.data.issues import error_location, short_repr
-from convener.data.predictions import Predictions
+from convener.data.predictions import GOLD_USES, GoldUse, Predictions
 from convener.data.ragged import StringArray
 from convener.data.tags import TagSet
-from convener.data.validation import SILENCES, Silence
-from convener.errors import DataError, NoTypesError, UnknownNameError, unknown_name_message
+from convener.data.validation import UNMARKED, Unmarked
+from convener.errors import DataError, UnknownNameError, unknown_name_message
 from convener.io.formats import LabeledData, ReadOptions, get_dataset
 from convener.io.json_stream import dump_json
 from convener.storage import parse_json
 
-METADATA_VERSION = 1
+METADATA_VERSION = 2
+_VERSION_1_UNMARKED: Mapping[str, Unmarked] = {"O": "abstain", "abstain": "outside"}
+"""Values of the key `silence` of version 1, which is `unmarked` since version 2; "abstain" changed its meaning."""
 MAX_TYPES = 16_383
 """Maximum number of types: labels have 16 bits."""
 # Names in `Metadata.contents`, and the fields of Dataset and Predictions they stand for.
@@ -37,7 +39,8 @@ class Metadata:
 
     types: tuple[str, ...] | None = None
     sources: tuple[str, ...] | None = None
-    silence: Mapping[str, Silence] = field(default_factory=dict)
+    unmarked: Mapping[str, Unmarked] = field(default_factory=dict)
+    """Meaning of unmarked tokens by source, see `Dataset.unmarked`."""
     prior_precision: Mapping[str, float] = field(default_factory=dict)
     """Presumed precision of the votes of a source, where known."""
     coarse: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -45,6 +48,8 @@ class Metadata:
     model: str | None = None
     """Name of the model; not None, but possibly "", in files of predictions."""
     model_settings: Mapping[str, Any] = field(default_factory=dict)
+    uses_gold: GoldUse = "none"
+    """Which gold labels the model used."""
     contents: tuple[str, ...] = ()
     """Optional parts of the file, so that an empty column can be told from a missing one."""
     extra: Mapping[str, Any] = field(default_factory=dict)
@@ -58,7 +63,7 @@ class Metadata:
         metadata = cls(
             types=data.tags.types,
             sources=data.sources,
-            silence=dict(zip(data.sources, data.silence, strict=True)),
+            unmarked=dict(zip(data.sources, data.unmarked, strict=True)),
             prior_precision={
                 name: precision
                 for name, precision in zip(data.sources, data.prior_precision, strict=True)
@@ -73,43 +78,49 @@ class Metadata:
         contents += [
             name for name, field_name in _PREDICTION_CONTENTS.items() if getattr(content, field_name) is not None
         ]
-        model_settings = dict(content.settings)
-        return replace(metadata, model=content.model, model_settings=model_settings, contents=tuple(contents))
+        return replace(
+            metadata,
+            model=content.model,
+            model_settings=dict(content.settings),
+            uses_gold=content.uses_gold,
+            contents=tuple(contents),
+        )
+
+    def prediction_fields(self) -> dict[str, Any]:
+        """Return the fields of Predictions that the metadata state: model, settings and uses_gold."""
+        return {"model": self.model or "", "settings": self.model_settings, "uses_gold": self.uses_gold}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the metadata as the JSON object that `from_dict` reads."""
         result: dict[str, Any] = {
+            "version": METADATA_VERSION,
             "types": self.types,
             "sources": self.sources,
-            "silence": self.silence,
+            "unmarked": self.unmarked,
         }
         if self.prior_precision:
             result["precision"] = self.prior_precision
         if self.coarse:
             result["coarse"] = self.coarse
         if self.model is not None:
-            result |= {"model": self.model, "settings": self.model_settings}
+            result |= {"model": self.model, "settings": self.model_settings, "uses_gold": self.uses_gold}
         if self.contents:
             result["holds"] = self.contents
         return {**result, **self.extra}
 
     def to_json(self) -> str:
         """Return the metadata as one line of JSON."""
-        return dump_json({"version": METADATA_VERSION, **self.to_dict()}, "the model's settings")
+        return dump_json(self.to_dict(), "the model's settings")
 
     @classmethod
     def from_dict(cls, values: Any, where: str, *, types_key: str = "types", sources_key: str = "sources") -> Metadata:
         """Return the metadata in a JSON object, whose keys for types and sources may differ."""
         if not isinstance(values, dict):
             raise DataError(f"{where}: expected a JSON object, got {short_repr(values)}")
-        silence, model_settings = values.get("silence") or {}, values.get("settings") or {}
+        values = _upgrade(values, where)
+        unmarked, model_settings = values.get("unmarked") or {}, values.get("settings") or {}
         model = values.get("model")
-        if values.get("version", METADATA_VERSION) != METADATA_VERSION:
-            raise DataError(f"{where}: expected version {METADATA_VERSION}, got {short_repr(values['version'])}")
-        if not isinstance(silence, dict) or not all(
-            isinstance(word, str) and word in SILENCES for word in silence.values()
-        ):
-            raise DataError(f"{where}: expected 'silence' as O or abstain by source, got {short_repr(silence)}")
+        _check_words(unmarked, "unmarked", UNMARKED, where)
         prior_precision = values.get("precision") or {}
         if not isinstance(prior_precision, dict) or not all(
             isinstance(probability, float) and 0 < probability < 1 for probability in prior_precision.values()
@@ -121,6 +132,9 @@ class Metadata:
             raise DataError(f"{where}: 'settings' must be an object, got {short_repr(model_settings)}")
         if not isinstance(model, str | None):
             raise DataError(f"{where}: 'model' must be a string, got {short_repr(model)}")
+        uses_gold = values.get("uses_gold", "none")
+        if uses_gold not in GOLD_USES:
+            raise DataError(f"{where}: 'uses_gold' must be one of {', '.join(GOLD_USES)}, got {short_repr(uses_gold)}")
         type_names = parse_names(values, types_key, where)
         coarse = values.get("coarse") or {}
         if not isinstance(coarse, dict):
@@ -135,11 +149,12 @@ class Metadata:
         return cls(
             types=type_names,
             sources=parse_names(values, sources_key, where),
-            silence=silence,
+            unmarked=unmarked,
             prior_precision=prior_precision,
             coarse=coarse,
             model=model,
             model_settings=model_settings,
+            uses_gold=uses_gold,
             contents=parse_names(values, "holds", where) or (),
             extra=values,
         )
@@ -197,9 +212,37 @@ class Metadata:
             return self.types
         return (*(name for name in options.types if name not in self.coarse), *self.coarse)
 
-    def silences(self, sources: Sequence[str], options: ReadOptions, default: Silence = "O") -> tuple[Silence, ...]:
-        """What silence means for each of these sources."""
-        return tuple(options.silence or self.silence.get(name, default) for name in sources)
+    def unmarked_by_source(
+        self, sources: Sequence[str], options: ReadOptions, default: Unmarked = "abstain"
+    ) -> tuple[Unmarked, ...]:
+        """Return the meaning of unmarked tokens of each of these sources; the default where the file has none."""
+        return tuple(options.unmarked or self.unmarked.get(name, default) for name in sources)
+
+
+def _upgrade(values: dict[str, Any], where: str) -> dict[str, Any]:
+    """Return metadata with the keys and values of the current version.
+
+    Version 1 has `silence` instead of `unmarked`. In some formats it was written without its number.
+    """
+    version = values.get("version", METADATA_VERSION if "unmarked" in values else 1)
+    if version not in (1, METADATA_VERSION):
+        raise DataError(f"{where}: expected version 1 or {METADATA_VERSION}, got {short_repr(version)}")
+    if version == METADATA_VERSION or "silence" not in values:
+        return values
+    upgraded = {key: value for key, value in values.items() if key != "silence"}
+    words = values["silence"] or {}
+    _check_words(words, "silence", _VERSION_1_UNMARKED, where)
+    return upgraded | {"unmarked": {name: _VERSION_1_UNMARKED[word] for name, word in words.items()}}
+
+
+def _check_words(words_by_source: Any, key: str, allowed: Collection[str], where: str) -> None:
+    """Raise DataError unless the value of a key is one of the allowed words for each source."""
+    if isinstance(words_by_source, dict) and all(
+        isinstance(word, str) and word in allowed for word in words_by_source.values()
+    ):
+        return
+    choices = " or ".join(map(repr, allowed))
+    raise DataError(f"{where}: {key!r} must map sources to {choices}, got {short_repr(words_by_source)}")
 
 
 def replace_dataset_fields(content: LabeledData, **changes: Any) -> LabeledData:
@@ -221,11 +264,15 @@ def parse_names(values: Mapping[str, Any], key: str, where: str) -> tuple[str, .
     return tuple(names)
 
 
-def build_tag_set(given_types: Sequence[str] | None, observed_types: Iterable[str] = ()) -> TagSet:
-    """Return the tag set of the given types, by default of the observed ones, sorted."""
-    types = tuple(sorted(observed_types) if given_types is None else given_types)
+def build_tag_set(
+    given_types: Sequence[str] | None,
+    observed_types: Iterable[str] = (),
+    default_types: Sequence[str] | None = None,
+) -> TagSet:
+    """Return the tag set of the given types, by default of the observed ones, sorted; without any, of the default."""
+    types = tuple(sorted(observed_types) if given_types is None else given_types) or tuple(default_types or ())
     if not types:
-        raise NoTypesError("the file names no entity types and contains no spans; pass types=[...]")
+        raise DataError("the file names no entity types and contains no spans; pass types=[...]")
     if len(types) > MAX_TYPES:
         raise DataError(f"expected at most {MAX_TYPES} entity types, got {len(types)}")
     return TagSet(types)
@@ -248,12 +295,12 @@ def select_sources(
 
 
 def apply_read_options(content: LabeledData, options: ReadOptions, where: str) -> LabeledData:
-    """Return the content of a native file with the sources, types and silence that the options select."""
+    """Return the content of a native file with the sources, types and meaning of unmarked tokens of the options."""
     data = get_dataset(content)
     selected = data.select_sources(select_sources(data.sources, options, where))
-    if options.silence is not None:
-        silence = (options.silence,) * len(selected.sources)
-        selected = selected.with_sources(selected.sources, selected.votes, silence)
+    if options.unmarked is not None:
+        unmarked = (options.unmarked,) * len(selected.sources)
+        selected = selected.with_sources(selected.sources, selected.votes, unmarked)
     content = selected if isinstance(content, Dataset) else replace(content, data=selected)
     if options.types is None:
         return content
@@ -262,5 +309,5 @@ def apply_read_options(content: LabeledData, options: ReadOptions, where: str) -
 
 
 def unfiltered(options: ReadOptions) -> ReadOptions:
-    """Return the options without selection of sources, types and silence; `apply_read_options` selects later."""
-    return replace(options, sources="all", types=None, silence=None)
+    """Return the options without those that `apply_read_options` applies later."""
+    return replace(options, sources="all", types=None, unmarked=None)

@@ -105,7 +105,7 @@ def _read_native(arrays: Mapping[str, Array], metadata: Metadata, where: str) ->
         offsets=array("offsets", np.int64),
         sources=metadata.sources or (),
         votes=array("votes", np.int16, 2),
-        silence=metadata.silences(metadata.sources or (), ReadOptions()),
+        unmarked=metadata.unmarked_by_source(metadata.sources or (), ReadOptions()),
         coarse=metadata.coarse,
         gold=array("gold", np.int16) if "gold" in metadata.contents else None,
         text=text,
@@ -118,8 +118,7 @@ def _read_native(arrays: Mapping[str, Array], metadata: Metadata, where: str) ->
         labels=array("labels", np.int16),
         probabilities=array("probabilities", np.float32, 2) if "probabilities" in metadata.contents else None,
         span_scores=array("scores", np.float32) if "scores" in metadata.contents else None,
-        model=metadata.model,
-        settings=metadata.model_settings,
+        **metadata.prediction_fields(),
     )
 
 
@@ -173,7 +172,7 @@ def _read_vote_matrix(arrays: Mapping[str, Array], where: str, options: ReadOpti
             offsets=offsets,
             sources=tuple(sources or (f"source-{number}" for number in range(num_sources))),
             votes=votes,
-            silence=("abstain",) * num_sources,
+            unmarked=("outside",) * num_sources,
             gold=gold,
         )
     data = _repair_labels(data, where, options, issues)
@@ -283,7 +282,7 @@ def _repair_labels(data: Dataset, where: str, options: ReadOptions, issues: Issu
 
     columns = [repair_column(data.votes[:, column], name) for column, name in enumerate(data.sources)]
     votes = np.stack(columns, axis=1) if columns else data.votes
-    repaired = data.with_sources(data.sources, votes, data.silence)
+    repaired = data.with_sources(data.sources, votes, data.unmarked)
     return repaired if data.gold is None else repaired.with_gold(repair_column(data.gold, "gold"))
 
 

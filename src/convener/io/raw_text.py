@@ -81,8 +81,8 @@ def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
         blocks = [line for line in text.splitlines() if line.strip()]
     builder = DatasetBuilder(options, issues)
     texts_by_id = {f"{path.stem}-{number}": block for number, block in enumerate(blocks, start=1)}
-    _add_texts(builder, texts_by_id, spacy_pipeline=options.spacy)
-    return builder.build(types=options.types or DEFAULT_TYPES)
+    _add_texts(builder, texts_by_id, spacy_pipeline=options.spacy_pipeline)
+    return builder.build(types=options.types or options.default_types or DEFAULT_TYPES)
 
 
 def write(content: LabeledData, path: Path, options: WriteOptions) -> None:

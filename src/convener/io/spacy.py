@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from convener.data.dataset import Dataset
 from convener.data.issues import Issues, error_location, wrap_errors
 from convener.data.predictions import Predictions
-from convener.data.ragged import row_at
+from convener.data.ragged import locate
 from convener.data.tags import ABSTAIN
 from convener.errors import DataError, FormatError, require
 from convener.io.builder import GOLD, PREDICTIONS, DatasetBuilder
@@ -116,7 +116,7 @@ class _Reader:
         for name in sources:
             if name in doc.spans:
                 self._add_group(doc.spans[name], name, name, where)
-            elif self.options.silence != "O":
+            elif self.options.unmarked != "abstain":
                 self.builder.abstain(name)
         if self.has_predictions:
             if PREDICTIONS_GROUP not in doc.spans:
@@ -191,8 +191,7 @@ class _Reader:
             labels=content.labels,
             probabilities=self._probabilities(data, docs),
             span_scores=content.span_scores if "scores" in metadata.contents else None,
-            model=metadata.model or "",
-            settings=metadata.model_settings,
+            **metadata.prediction_fields(),
         )
 
     def _with_exact_labels(self, data: Dataset) -> Dataset:
@@ -240,8 +239,7 @@ def _check_names(content: LabeledData) -> None:
     check_unicode(data)
     empty = np.flatnonzero(data.tokens.lengths == 0)
     if len(empty):
-        sentence = row_at(data.offsets, int(empty[0]))
-        token = int(empty[0] - data.offsets[sentence])
+        sentence, token = locate(data.offsets, int(empty[0]))
         raise FormatError(f"sentence {sentence}: token {token} is empty, which spaCy cannot store")
 
 
@@ -296,7 +294,7 @@ class _Writer:
 
     def _add_votes(self, doc: Any, k: int, name: str, sentence: int, votes: NDArray[np.int16]) -> None:
         abstained = votes == ABSTAIN
-        attrs: dict[str, Any] = {"silence": self.data.silence[k]}
+        attrs: dict[str, Any] = {"unmarked": self.data.unmarked[k]}
         attrs["abstains"] = bool(len(votes)) and bool(abstained.all())
         if self.has_illegal_votes[k] or (abstained.any() and not abstained.all()):
             attrs["votes"] = votes.tolist()  # spans cannot represent these votes

@@ -42,7 +42,7 @@ class TagRepair:
 
         positions, type_indices (N,), offsets (M+1,). `tag` and `where` return the tag and the location of a token.
         """
-        policy = "begin" if self.policy == "error" else self.policy
+        policy = "start" if self.policy == "error" else self.policy
         if self.detect_scheme and is_io_or_iob1(positions, type_indices, offsets):
             return to_bio(positions, type_indices, offsets)[0]
         labels, illegal = to_bio(positions, type_indices, offsets, policy)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from convener.data.dataset import Dataset
 from convener.data.issues import Issues, error_location, short_repr
-from convener.data.ragged import row_at
+from convener.data.ragged import locate
 from convener.data.tags import ABSTAIN
 from convener.errors import DataError, FormatError
 from convener.io import formats
@@ -284,7 +284,7 @@ class _Reader:
             *self._vote_tag_rows.types,
         }
         with error_location(where):
-            types = build_tag_set(self._types, observed_types).types
+            types = build_tag_set(self._types, observed_types, self._options.default_types).types
         if self._num_sources is None:
             select_sources((), self._options, where)  # raises if sources were requested by name
         sources = self._sources if has("weak_labels") or not len(self._builder) else ()
@@ -303,8 +303,8 @@ class _Reader:
             votes = np.empty((len(data.tokens), len(sources)), np.int16)
             for column in range(len(sources)):
                 votes[:, column] = self._column_labels(self._vote_tag_rows, column, self._vote_row_ids, data)
-            silence = metadata.silences(sources, self._options)
-            changes |= {"sources": sources, "votes": votes, "silence": silence}
+            unmarked = metadata.unmarked_by_source(sources, self._options)
+            changes |= {"sources": sources, "votes": votes, "unmarked": unmarked}
         return metadata.restore(replace_dataset_fields(content, **changes)) if changes else content
 
     def _column_labels(
@@ -314,10 +314,10 @@ class _Reader:
         ids = self._ids.build()
 
         def where(token: int) -> str:
-            sentence = row_at(data.offsets, token)
-            return f"{self._path}: item {ids[sentence]!r} token {token - data.offsets[sentence]}"
+            sentence, position = locate(data.offsets, token)
+            return f"{self._path}: item {ids[sentence]!r} token {position}"
 
-        is_external = not self._meta.metadata.silence  # native files state the silence of every source
+        is_external = not self._meta.metadata.unmarked  # native files state it for every source
         repair = TagRepair(self._options.on_illegal, self._issues, detect_scheme=is_external)
         token_rows = np.frombuffer(row_ids, np.int32)
         return tag_rows.labels(column, token_rows, data.offsets, data.tags, where=where, repair=repair)

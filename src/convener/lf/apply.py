@@ -8,11 +8,12 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, get_args
 
 import numpy as np
 
-from convener import progress, storage
+from convener import progress
+from convener.cache import resolve_cache_dir
 from convener.data.coarse import CoarseSpec
 from convener.data.corpus import Corpus
 from convener.data.dataset import Dataset
@@ -30,7 +31,7 @@ from convener.lf.function import LabelingFunction
 from convener.lf.validation import INVALID
 from convener.lf.workers import FAILURES, ChunkResult, Task, TaskRunner
 
-OnError = Literal["report", "raise"]
+OnError = Literal["abstain", "raise"]
 Functions = Sequence[LabelingFunction]
 D = TypeVar("D", Dataset, Corpus)
 ISSUE_KINDS = (INVALID, "misaligned", "overlap", *FAILURES)
@@ -41,19 +42,19 @@ ISSUE_KINDS = (INVALID, "misaligned", "overlap", *FAILURES)
 class ApplyOptions:
     """Options of `apply_with_report`; `apply_lfs` describes them."""
 
-    workers: int = 1
-    seconds: float | None = None
-    on_error: OnError = "report"
+    num_workers: int = 1
+    timeout: float | None = None
+    on_error: OnError = "abstain"
     cache: str | Path | bool = True
-    keep: bool = False
+    keep_sources: bool = False
 
     def __post_init__(self) -> None:
-        if self.workers < 1:
-            raise ConfigError(f"workers must be at least 1, got {self.workers}")
-        if self.seconds is not None and not self.seconds > 0:
-            raise ConfigError(f"seconds must be positive, got {self.seconds}")
-        if self.on_error not in ("report", "raise"):
-            raise ConfigError(f"on_error must be report or raise, got {self.on_error!r}")
+        if self.num_workers < 1:
+            raise ConfigError(f"num_workers must be at least 1, got {self.num_workers}")
+        if self.timeout is not None and not self.timeout > 0:
+            raise ConfigError(f"timeout must be positive, got {self.timeout}")
+        if self.on_error not in get_args(OnError):
+            raise ConfigError(f"on_error must be abstain or raise, got {self.on_error!r}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +86,7 @@ class ApplyResult:
         kinds = [*ISSUE_KINDS, *sorted({kind for _, kind in counts} - set(ISSUE_KINDS))]
         return Table(
             title=f"Labeling functions on {len(self.data):,} sentences",
-            columns=("function", "spans", "abstains", *kinds, "seconds", "how"),
+            columns=("function", "spans", "abstained texts", *kinds, "seconds", "status"),
             rows=[
                 (
                     entry.name,
@@ -110,7 +111,7 @@ def apply_lfs(
     *,
     num_workers: int = 1,
     timeout: float | None = None,
-    on_error: OnError = "report",
+    on_error: OnError = "abstain",
     cache: str | Path | bool = True,
     keep_sources: bool = False,
 ) -> D:
@@ -118,12 +119,12 @@ def apply_lfs(
 
     num_workers   number of processes; it does not change the votes
     timeout       time limit per text in seconds; a function that exceeds it abstains on that text
-    on_error      "report": a function that raises abstains on that text and the error is reported;
+    on_error      "abstain": a function that raises abstains on that text and the error is reported;
                   "raise": the error is raised
     cache         cache folder; True uses the default folder, False stores nothing on disk
     keep_sources  keep the sources of the data as well
 
-    Adjusted spans, dropped spans and failures are summarised in one warning;
+    Adjusted spans, dropped spans and failures are summarized in one warning;
     `apply_with_report` returns them in full.
 
     >>> from convener.lf import labeling_function
@@ -229,7 +230,7 @@ def _cache_paths(
     functions: Functions, data: Dataset, cache: str | Path | bool
 ) -> tuple[dict[int, Path], dict[int, str]]:
     """Return the cache path of each column by function index, and the reasons why others have none."""
-    cache_dir = storage.resolve_cache_dir(cache)
+    cache_dir = resolve_cache_dir(cache)
     if cache_dir is None:
         return {}, {}
     data_digest = caches.dataset_digest(data)
@@ -280,9 +281,9 @@ def _run_functions(
 
 def _run_tasks(runner: TaskRunner, tasks: list[Task], options: ApplyOptions) -> Generator[ChunkResult, None, None]:
     """Yield the results of all tasks; worker processes serve several workers and time limits."""
-    limited = options.workers > 1 or options.seconds is not None
+    limited = options.num_workers > 1 or options.timeout is not None
     if limited and workers.can_fork():
-        yield from workers.run_tasks(runner, tasks, num_workers=options.workers, timeout=options.seconds)
+        yield from workers.run_tasks(runner, tasks, num_workers=options.num_workers, timeout=options.timeout)
         return
     if limited:
         warnings.warn(
@@ -336,11 +337,11 @@ def _build_result(
             )
         )
     names = tuple(function.name for function in functions)
-    silence = tuple(function.on_silence for function in functions)
+    unmarked = tuple(function.unmarked for function in functions)
     precision = tuple(function.prior_precision for function in functions)
-    if options.keep:
-        names, silence = (*data.sources, *names), (*data.silence, *silence)
+    if options.keep_sources:
+        names, unmarked = (*data.sources, *names), (*data.unmarked, *unmarked)
         precision = (*data.prior_precision, *precision)
         votes = np.concatenate([data.votes, votes], axis=1)
-    voted = data.with_sources(names, votes, silence, precision)
+    voted = data.with_sources(names, votes, unmarked, precision)
     return ApplyResult(data=voted, stats=stats, issues=issues)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors import numpy as safetensors
 
+from convener.cache import COLUMN_SUFFIX, VOTES_DIR
 from convener.data.dataset import Dataset
 from convener.data.tags import ABSTAIN
 from convener.errors import ConvenerWarning, DataError
@@ -26,8 +27,7 @@ from convener.lf.doc import Docs
 from convener.lf.workers import LocatedIssue
 from convener.storage import arrays_digest, atomic_write, compute_digest
 
-VOTES_DIR, SUFFIX = "votes", ".safetensors"
-VERSION = "1"
+VERSION = "2"
 _READ_ERRORS = (SafetensorError, OSError, ValueError, LookupError, TypeError)
 
 
@@ -65,12 +65,12 @@ def dataset_digest(data: Dataset) -> str:
 
 def column_path(folder: Path, function_digest: str, data_digest: str) -> Path:
     """Return the file of a column, named by the digests of function and dataset."""
-    return folder / VOTES_DIR / (compute_digest(VERSION, function_digest, data_digest)[:32] + SUFFIX)
+    return folder / VOTES_DIR / (compute_digest(VERSION, function_digest, data_digest)[:32] + COLUMN_SUFFIX)
 
 
 def save_column(path: Path, name: str, column: VoteColumn) -> None:
     """Write a column atomically."""
-    metadata = {"name": json.dumps(name), "events": json.dumps(column.issues)}
+    metadata = {"label": json.dumps(name), "issues": json.dumps(column.issues)}
     with atomic_write(path) as draft:
         draft.write_bytes(safetensors.save({"labels": column.labels}, metadata))
 
@@ -82,7 +82,7 @@ def load_column(path: Path, num_tokens: int) -> VoteColumn | None:
     try:
         with safe_open(path, framework="np") as file:
             labels = file.get_tensor("labels")
-            issues = tuple(LocatedIssue(*issue) for issue in json.loads(file.metadata()["events"]))
+            issues = tuple(LocatedIssue(*issue) for issue in json.loads(file.metadata()["issues"]))
         if labels.shape != (num_tokens,) or labels.dtype != np.int16:
             raise DataError(f"expected {num_tokens} labels, got {labels.shape} of {labels.dtype}")
     except _READ_ERRORS as error:
@@ -91,34 +91,3 @@ def load_column(path: Path, num_tokens: int) -> VoteColumn | None:
     with suppress(OSError):  # records the last use; the cache may be read-only
         os.utime(path)
     return VoteColumn(labels, issues)
-
-
-@dataclass(frozen=True)
-class VoteEntry:
-    """One cached column."""
-
-    path: Path
-    name: str
-    """Name of the function when the column was written."""
-    size: int
-    last_used: float
-    """Time of the last use, in seconds since 1970."""
-
-
-def entries(folder: Path) -> list[VoteEntry]:
-    """Return all cached columns, most recently used first."""
-    found = []
-    for path in (folder / VOTES_DIR).glob(f"*{SUFFIX}"):
-        name = "?"
-        with suppress(*_READ_ERRORS), safe_open(path, framework="np") as file:
-            name = str(json.loads(file.metadata()["name"]))
-        with suppress(FileNotFoundError):  # removed by another process
-            status = path.stat()
-            found.append(VoteEntry(path, name, status.st_size, status.st_mtime))
-    return sorted(found, key=lambda entry: -entry.last_used)
-
-
-def remove(selected: list[VoteEntry]) -> None:
-    """Delete cached columns."""
-    for entry in selected:
-        entry.path.unlink(missing_ok=True)

@@ -24,7 +24,7 @@ SpansOrNone = list[Span] | None
 PhraseLabels = dict[tuple[str, ...], str]
 """The label of each phrase of a document, by its tokens."""
 LINK_PREFIX = "link-"
-"""Name prefix of linking functions; the model `linked-hmm` recognises them by it."""
+"""Name prefix of linking functions; the model `linked-hmm` recognizes them by it."""
 
 
 def union(*functions: LabelingFunction, name: str, **settings: Any) -> LabelingFunction:
@@ -290,7 +290,7 @@ def inherit_settings(functions: Sequence[LabelingFunction], settings: Mapping[st
         "labels": labels,
         "coarse": {name: spec for name, spec in coarse.items() if name in used_labels},
         "scope": "document" if any_document_scope else "sentence",
-        "on_silence": functions[0].on_silence,
+        "unmarked": functions[0].unmarked,
         "in_main_process": any(function.in_main_process for function in functions),
         # The precision of a combination of several functions is unknown.
         "prior_precision": functions[0].prior_precision if len(functions) == 1 else None,

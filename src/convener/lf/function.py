@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 from convener.data.alignment import MisalignmentPolicy, OverlapPolicy
 from convener.data.coarse import CoarseSpec
 from convener.data.tags import TagSet
-from convener.data.validation import SILENCES, Silence
+from convener.data.validation import UNMARKED, Unmarked
 from convener.errors import ConfigError, ConvenerWarning, DataError, check_known
 from convener.lf.doc import Doc, Scope
 from convener.lf.fingerprint import fingerprint
@@ -28,7 +28,7 @@ LabelMapping = Mapping[str, str] | Sequence[str]
 _ALLOWED_VALUES: dict[str, tuple[str, ...]] = {
     "offsets": get_args(Offsets),
     "scope": get_args(Scope),
-    "on_silence": SILENCES,
+    "unmarked": UNMARKED,
     "on_overlap": get_args(OverlapPolicy),
     "on_misaligned": get_args(MisalignmentPolicy),
 }
@@ -67,9 +67,9 @@ class LabelingFunction:
     """Whether spans are in tokens or in characters of `Doc.text`."""
     scope: Scope = "sentence"
     """Whether it receives single sentences or documents."""
-    on_silence: Silence = "O"
-    """Where it marks nothing it has mostly no opinion ("O"), or it has one ("abstain");
-    see `Dataset.silence`."""
+    unmarked: Unmarked = "abstain"
+    """Meaning of a token that it does not mark: it tells little ("abstain") or is a vote for O ("outside");
+    see `Dataset.unmarked`."""
     on_overlap: OverlapPolicy = "longest"
     """Which of two overlapping spans is kept; the other is reported as an issue."""
     on_misaligned: MisalignmentPolicy = "expand"

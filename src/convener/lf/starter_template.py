@@ -33,7 +33,7 @@ company = pattern(r"(?:\p{Lu}\w+ )+(?:Ltd|Inc|Group|Bank)", "ORG", match="tokens
 # and yields (start, end, label), in tokens, end exclusive.
 @labeling_function(["PER"])
 def after_title(doc: Doc) -> Iterator[Span]:
-    """Mark the capitalised words after a title."""
+    """Mark the capitalized words after a title."""
     for i, word in enumerate(doc):
         if word in {"Mr", "Mrs", "Ms", "Dr", "Professor"}:
             start = i + 2 if doc[i + 1 : i + 2] == ["."] else i + 1

@@ -42,7 +42,7 @@ def list_models() -> tuple[str, ...]:
 
 
 def get_model(name: str) -> type[LabelModel]:
-    """The model class of that name.
+    """The model class with this name.
 
     >>> get_model("majority-vote").__name__
     'MajorityVote'
@@ -55,7 +55,7 @@ def get_model(name: str) -> type[LabelModel]:
 
 
 def load_model(folder: str | Path) -> LabelModel:
-    """A model as it was saved, ready to predict."""
+    """Load a saved label model."""
     path = Path(folder)
     metadata = storage.read_metadata(path)
     if TAGGER in metadata:

@@ -58,7 +58,7 @@ class AltParams(NamedTuple):
 
 
 class Round(NamedTuple):
-    """One round: what was learned, and its labels on train and on held-out sentences."""
+    """One round: parameters, diagnostics, and labels of train and of held-out sentences."""
 
     params: AltParams
     diagnostics: Diagnostics
@@ -67,14 +67,14 @@ class Round(NamedTuple):
 
 
 class Alt(LabelModel):
-    """The labels of a label model train a tagger, whose labels become an additional source, and so on.
+    """Alternates between a label model and a tagger, each trained on the output of the other.
 
     Round 0: q = label model(votes). Round r: the tagger minimizes E_q[-log p(z | text)], its labels on all sentences
     become a source that votes O where it marks nothing, and q = label model(votes, tagger). Each fold of train is
-    labeled by a tagger that was trained on the others, so that the label model sees what the text tells and not its
-    own output. The likelihood of the votes cannot select a round, since every round has other votes. Without gold, the
-    rounds end when the labels of held-out sentences no longer change; with gold labels of valid, the round with the
-    best F1 is kept. Li et al. 2021, "BERTifying the Hidden Markov Model for Multi-Source Weakly
+    labeled by a tagger that was trained on the others, so that the label model receives evidence from the text, not
+    its own output. The likelihood of the votes cannot select a round, since every round has other votes. Without gold,
+    the rounds end when the labels of held-out sentences no longer change; with gold labels of valid, the round with
+    the best F1 is kept. Li et al. 2021, "BERTifying the Hidden Markov Model for Multi-Source Weakly
     Supervised Named Entity Recognition" (CHMM-ALT).
 
     >>> data = Dataset.from_spans(
@@ -87,7 +87,7 @@ class Alt(LabelModel):
     """
 
     Config = AltConfig
-    summary = "alternates a label model and a tagger, each trained on the other (ACL 2021)"
+    summary = "alternates between a label model and a tagger, each trained on the other's output (ACL 2021)"
     needs_features = True
     supports_coarse = True
     uses_valid_gold = True
@@ -104,7 +104,7 @@ class Alt(LabelModel):
         for number in range(1, self.config.rounds + 1):
             tagger = self._fit_tagger(checkpoints.subdir(f"tagger-{number}"), latest.train, latest.valid)
             labels = self._cross_predict(number, latest, tagger, checkpoints)
-            train_with_tagger = add_source(train, TAGGER_SOURCE, labels, "abstain")
+            train_with_tagger = add_source(train, TAGGER_SOURCE, labels, "outside")
             # Parameters for fewer sources cannot initialize a model with more.
             latest = self._run_round(
                 checkpoints.subdir(f"labels-{number}"),
@@ -118,7 +118,7 @@ class Alt(LabelModel):
                 break
         best = rounds[-1]
         if valid.gold is not None:
-            best = max(rounds, key=lambda turn: _f1(turn.valid, valid.gold))
+            best = max(rounds, key=lambda candidate: _f1(candidate.valid, valid.gold))
         return best.params, best.diagnostics
 
     def _infer(self, params: AltParams, data: Dataset) -> LabelOutput:
@@ -143,7 +143,7 @@ class Alt(LabelModel):
         return AltParams(label_params, tagger)
 
     def _reliability(self, params: AltParams, train: Dataset, output: LabelOutput) -> RecallPrecision:
-        """Counted against the posterior: the tagger is not a source of the data."""
+        """Count votes against the posterior: the tagger is not a source of the data."""
         return LabelModel._reliability(self, params, train, output)
 
     def _build_label_model(self) -> LabelModel:
@@ -206,7 +206,7 @@ class Alt(LabelModel):
         if tagger is None:
             return data
         labels = tagger.predict(data.without_coarse()).labels
-        return add_source(data, TAGGER_SOURCE, labels, "abstain")
+        return add_source(data, TAGGER_SOURCE, labels, "outside")
 
     def _agreement(self, rounds: list[Round]) -> float:
         previous, latest = rounds
@@ -214,7 +214,7 @@ class Alt(LabelModel):
 
 
 class _Checkpoints(NamedTuple):
-    """A folder for each of the trainings of one fit."""
+    """Checkpoint folders of one fit, one for each model that it trains."""
 
     folder: Path | None
 

@@ -25,7 +25,7 @@ from convener.models.majority_vote import baseline_labels
 
 SPARSE_CHMM, BSC, MAJORITY_VOTE = "sparse-chmm", "bsc", "majority-vote"
 MIN_MARKED_TOKENS = 50
-"""With fewer marked tokens there is too little to learn from."""
+"""Minimum number of marked tokens from which a model is fitted; with fewer, majority vote is used."""
 MAX_UNSUPPORTED_RATIO = 1.0
 """Plausible models predict at most this many unsupported spans per span of the majority vote."""
 MIN_AGREEMENT = 0.8
@@ -80,7 +80,7 @@ class VoteSummary(NamedTuple):
 
 
 class AutoParams(NamedTuple):
-    """The selected model, its parameters, and the summary that the choice rests on."""
+    """The selected model, its parameters, and the statistics on which the choice is based."""
 
     model: str
     params: Params
@@ -179,19 +179,19 @@ class Auto(LabelModel):
     def _select_model(self, train: Dataset) -> str:
         if (train.votes > 0).any(axis=1).sum() < MIN_MARKED_TOKENS:
             return MAJORITY_VOTE
-        if not train.quiet().any():
+        if not train.unmarked_is_abstain().any():
             return BSC
         return SPARSE_CHMM
 
     def _build_model(self, name: str, data: Dataset) -> LabelModel:
-        """The model of that name, configured for such data."""
+        """The model with this name, configured for this kind of data."""
         settings = {"seed": self.config.seed}
         if name == MAJORITY_VOTE:
-            return get_model(name)(**settings, scheme="span" if data.quiet().all() else "io")
+            return get_model(name)(**settings, scheme="span" if data.unmarked_is_abstain().all() else "io")
         return get_model(name)(**settings, threads=self.config.threads)
 
     def _infer_with(self, name: str, params: Params, data: Dataset) -> LabelOutput:
-        """The output of the model of that name."""
+        """The output of the model with this name."""
         model = self._build_model(name, data)
         return model._infer(params, data if model.supports_coarse else data.without_coarse())
 

@@ -17,7 +17,7 @@ from convener.config import check_min, config_from_dict, config_to_dict
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
 from convener.data.features import EncoderSpec, Standardizer
-from convener.data.predictions import USED_GOLD, LabelOutput, Predictions
+from convener.data.predictions import GOLD_USES, UPPER_BOUND, GoldUse, LabelOutput, Predictions
 from convener.data.ragged import RaggedArray
 from convener.data.tables import PERCENT, Table
 from convener.data.votes import VoteSelection, negative_sources
@@ -60,7 +60,6 @@ class FeatureConfig(ModelConfig):
 
 RecallPrecision = tuple[NDArray[np.float64], NDArray[np.float64]]
 METRICS = ("recall", "precision", "F1")
-UPPER_BOUND = "an upper bound, not a weakly supervised result"
 
 
 class LabelModel(ABC):
@@ -101,11 +100,11 @@ class LabelModel(ABC):
     def _fit(
         self, train: Dataset, valid: Dataset | None, previous: Any, checkpoint_dir: Path | None
     ) -> tuple[Any, Diagnostics]:
-        """Learn from votes.  -> the parameters, and what can be inspected of the fit
+        """Fit the model to the votes.  -> parameters, diagnostics
 
-        `previous` holds the parameters of an earlier fit to continue from. Training that takes long keeps checkpoints
-        in `checkpoint_dir`. Parameters are named arrays, unless the model says by `_save_params` and `_load_params`
-        how it stores another value.
+        `previous` holds the parameters of an earlier fit to continue from. Long training writes checkpoints to
+        `checkpoint_dir`. Parameters are named arrays; a model with other parameters defines `_save_params` and
+        `_load_params`.
         """
 
     @abstractmethod
@@ -146,7 +145,7 @@ class LabelModel(ABC):
         full_train, types = train, train.fine_tags.types
         train = selection.apply(train)
         if valid is not None:
-            valid = match_fitted(valid, types, full_train.sources, full_train.silence, self.name)
+            valid = match_fitted(valid, types, full_train.sources, full_train.unmarked, self.name)
             valid = selection.apply(valid)
         train = self.encode(train)
         encoder_spec = None if train.features is None else train.features.encoder_spec
@@ -161,15 +160,24 @@ class LabelModel(ABC):
         self._fitted = FittedState(
             types,
             full_train.sources,
-            full_train.silence,
+            full_train.unmarked,
             selection,
             params,
             source_reliability([selection.expand(rate) for rate in rates], full_train, output.labels),
             diagnostics.for_sources(diagnostics.sources or selection.used_sources(full_train.sources)),
             encoder_spec if self.needs_features else None,
             standardizer,
+            self._gold_use(valid if use_valid_gold else None),
         )
         return self
+
+    def _gold_use(self, valid_with_gold: Dataset | None) -> GoldUse:
+        """Which gold labels this fit and earlier ones used."""
+        used_before: GoldUse = "none" if self._fitted is None else self._fitted.uses_gold
+        if self.supervised:
+            return "train"
+        used_now = self.uses_valid_gold and valid_with_gold is not None and valid_with_gold.gold is not None
+        return max("valid" if used_now else "none", used_before, key=GOLD_USES.index)
 
     def _select_votes(self, train: Dataset) -> VoteSelection:
         """The votes that the model uses; warns if some are dropped. A refit keeps the selection of the first fit."""
@@ -217,7 +225,8 @@ class LabelModel(ABC):
             probabilities=output.probabilities,
             span_scores=output.span_scores,
             model=self.name,
-            settings=config_to_dict(self.config) | ({USED_GOLD: True} if self.supervised else {}),
+            settings=config_to_dict(self.config),
+            uses_gold=self.fitted.uses_gold,
         )
 
     def predict_proba(self, data: Dataset) -> RaggedArray:
@@ -225,11 +234,11 @@ class LabelModel(ABC):
         return self.predict(data).probabilities_by_sentence()
 
     def explain(self) -> tuple[str, ...]:
-        """Lines that explain what was selected in the fit; empty for most models."""
+        """Lines that explain decisions made during the fit; empty for most models."""
         return ()
 
     def diagnostics(self) -> Diagnostics:
-        """Emissions, learning curves and whatever else can be inspected of the fit."""
+        """Emissions and learning curves of the fit."""
         return self.fitted.diagnostics
 
     def reliability(self) -> Table:
@@ -272,7 +281,7 @@ class LabelModel(ABC):
         storage.write_model_files(folder, header | metadata, arrays)
 
     def load_files(self, folder: Path, metadata: Mapping[str, Any]) -> Self:
-        """Take over what a saved model learned; `metadata` was read from the folder."""
+        """Restore the fitted state from the files of a saved model; `metadata` was read from its folder."""
         arrays = storage.read_arrays(folder)
         params = self._load_params(metadata.get("params", {}), storage.select_prefix("params.", arrays), folder)
         self._fitted = FittedState.deserialize(metadata, arrays, params)
@@ -288,7 +297,7 @@ class LabelModel(ABC):
 
     def _match(self, data: Dataset) -> Dataset:
         fitted = self.fitted
-        return match_fitted(data, fitted.types, fitted.sources, fitted.silence, self.name)
+        return match_fitted(data, fitted.types, fitted.sources, fitted.unmarked, self.name)
 
     def __repr__(self) -> str:
         state = "fitted" if self._fitted is not None else "not fitted"

@@ -24,7 +24,7 @@ from convener.models.majority_vote import baseline_labels
 
 MAX_LABELS = 181
 """Maximum number of symbols: they are int16."""
-# Votes of a row that nobody has ever been seen in, and of a label nobody ever says.
+# Weight in the prior of a source's own votes after the same last vote; pseudo-count of votes that never occur.
 _HABIT_VOTES, _TINY = 1.0, 1e-2
 Floats = NDArray[np.float64]
 
@@ -162,25 +162,25 @@ class BSC(LabelModel):
     ...     "spammer": [none, [(2, 3, "PER")]] * 9,
     ... }
     >>> words = [["Ada", "Lovelace", "wrote"], ["It", "ran", "well"]] * 9
-    >>> data = Dataset.from_spans(["PER"], words, said, silence="abstain")
+    >>> data = Dataset.from_spans(["PER"], words, said, unmarked="outside")
     >>> BSC().fit(data).predict(data).tags()[:2]
     [['B-PER', 'I-PER', 'O'], ['O', 'O', 'O']]
     """
 
     Config = BSCConfig
-    summary = "Bayesian sequence combination: a chain, and sources that remember their last label"
+    summary = "Bayesian sequence combination: a vote depends on the true label and the source's last vote"
 
     def _fit(
         self, train: Dataset, valid: Dataset | None, previous: Params | None, checkpoint_dir: Path | None
     ) -> tuple[Params, Diagnostics]:
-        """EM from the labels of a simple vote; the counts of an earlier fit are a prior."""
+        """Run EM from the labels of a simple vote; the counts of an earlier fit are a prior."""
         warn_unused_sources(train, self.name)
         vote_pairs, config = self._vote_pairs(train), self.config
         if previous is None:
             initial = self._initial_counts(train, vote_pairs)
             prior = self._prior_counts(train, initial)
         else:
-            initial = prior = BSCCounts(previous["moves"], previous["votes"])
+            initial = prior = BSCCounts(previous["transitions"], previous["votes"])
         log_initial, allowed = default_log_initial(len(train.tags)), prior.transition > 0
 
         def step(counts: BSCCounts) -> tuple[BSCCounts, float]:
@@ -207,11 +207,11 @@ class BSC(LabelModel):
             name=self.name,
             limits=config,
         )
-        return {"moves": best.transition, "votes": best.emission}, trace.diagnostics()
+        return {"transitions": best.transition, "votes": best.emission}, trace.diagnostics()
 
     def _infer(self, params: Params, data: Dataset) -> LabelOutput:
         """Viterbi labels, marginals, and exact posteriors of the predicted spans."""
-        log_probs = BSCCounts(params["moves"], params["votes"]).log_probs()
+        log_probs = BSCCounts(params["transitions"], params["votes"]).log_probs()
         evidence = history_evidence(self._vote_pairs(data), log_probs.emission, num_threads=self.config.threads).astype(
             np.float32
         )
@@ -232,8 +232,8 @@ class BSC(LabelModel):
     def _prior_counts(self, data: Dataset, initial: BSCCounts) -> BSCCounts:
         """Prior counts; illegal transitions have none."""
         config = self.config
-        strengths = np.where(data.quiet(), config.prior, 0.0)
-        # Counts weigh so much and once more, as what is seen.
+        strengths = np.where(data.unmarked_is_abstain(), config.prior, 0.0)
+        # The counts enter with weight `strengths` as a prior, and once more as observations.
         num_spans = (1 + strengths) * initial.emission[:, :, 0, 1:].sum(axis=(1, 2))
         precision = data.prior_precision_or(np.nan)
         emission = prior_counts(

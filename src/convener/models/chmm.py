@@ -39,7 +39,7 @@ CHUNK_PARAMETERS = 1 << 24
 
 
 class VoteBatch(Protocol):
-    """What sources say, and what that allows."""
+    """The part of a batch that evidence from votes uses: votes, and the labels that each vote allows."""
 
     @property
     def votes(self) -> Tensor: ...
@@ -48,7 +48,7 @@ class VoteBatch(Protocol):
 
 
 class TokenVoteBatch(VoteBatch, Protocol):
-    """What of a batch matters here."""
+    """The part of a batch that `CHMMNetwork` uses."""
 
     @property
     def tokens(self) -> Tensor: ...
@@ -76,7 +76,7 @@ class CHMMNetwork(TransitionNetwork):
         return logits.view(-1, self.num_sources, self.num_labels, self.num_labels)
 
     def log_evidence(self, batch: TokenVoteBatch, generator: Generator | None = None) -> Tensor:
-        """Log-evidence of the votes; nothing is sampled.  -> (N, L)"""
+        """Log evidence of the votes; the generator is not used.  -> (N, L)"""
         splits = (torch.split(x, self.chunk_size) for x in (batch.tokens, batch.votes))
         chunks = zip(*splits, strict=True)
         return torch.cat([self._chunk_log_evidence(x, votes, batch.allowed) for x, votes in chunks])

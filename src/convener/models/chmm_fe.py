@@ -79,7 +79,7 @@ class FixedEmissionNetwork(TransitionNetwork):
 
     def __init__(self, input_dim: int, num_sources: int, num_labels: int, context: ContextConfig = NO_CONTEXT) -> None:
         super().__init__(input_dim, num_sources, num_labels, context)
-        # By what was said, abstain first, which is no evidence: its row stays zero.
+        # Rows by vote, abstain first. The row of abstain stays zero: an abstention is no evidence.
         self.register_buffer("log_emission", torch.zeros(num_sources, num_labels + 1, num_labels))
         self.log_emission: Tensor
 
@@ -88,7 +88,7 @@ class FixedEmissionNetwork(TransitionNetwork):
         self.log_emission[:, 1:] = log_emission.log_softmax(2).transpose(1, 2)
 
     def log_evidence(self, batch: TokenVoteBatch, generator: Generator | None = None) -> Tensor:
-        """Log-evidence of the votes; nothing is sampled.  -> (N, L)"""
+        """Log evidence of the votes; the generator is not used.  -> (N, L)"""
         return constant_log_evidence(self.log_emission, batch)
 
     def mean_emission(self, tokens: Tensor) -> Tensor:

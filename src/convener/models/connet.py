@@ -42,20 +42,21 @@ from convener.neural.transition import NO_CONTEXT, ContextConfig, TokenBatch, fl
 
 
 class SentenceBatch(TokenBatch, Protocol):
-    """What of a batch a field depends on."""
+    """The part of a batch that the CRF of the consensus depends on."""
 
     @property
     def sentences(self) -> Tensor: ...
 
 
 class SentenceVoteBatch(SentenceBatch, VoteBatch, Protocol):
-    """What of a batch labels depend on."""
+    """The part of a batch that labels depend on: features and votes."""
 
 
 class ConNetNetwork(nn.Module):
     """A CRF over token scores, one matrix per source, and attention over the sources.
 
-    The matrices start as the identity, attention as uniform. Emissions, if votes are used in prediction, are fixed.
+    Initially the matrices are the identity and attention is uniform. Emissions are fixed; they are used if votes count
+    in prediction.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class ConNetNetwork(nn.Module):
         self.scorer, self.crf = LinearTokenScorer(input_dim, num_labels, context), crf
         self.source_matrices = nn.Parameter(torch.eye(num_labels).repeat(num_sources, 1, 1))
         self.attention = zero_linear(input_dim, num_sources)
-        # By vote, with abstain first, whose row stays zero: it is no evidence.
+        # Rows by vote, abstain first. The row of abstain stays zero: an abstention is no evidence.
         self.register_buffer("log_emission", torch.zeros(num_sources, num_labels + 1, num_labels))
         self.log_emission: Tensor
 
@@ -109,11 +110,11 @@ class ConNetNetwork(nn.Module):
         return log_initial_o(self.crf.transitions.detach())
 
     def transition_logits(self, batch: SentenceBatch, generator: Generator | None = None) -> Tensor:
-        """Transitions of that chain.  -> (N, L, L)"""
+        """Transition logits of the chain of consensus and votes.  -> (N, L, L)"""
         return self._chain_potentials(batch, generator).transition
 
     def log_evidence(self, batch: SentenceVoteBatch, generator: Generator | None = None) -> Tensor:
-        """Evidence of that chain from features and, if used, votes.  -> (N, L)"""
+        """Log evidence of the chain from features and, if used, votes.  -> (N, L)"""
         feature_evidence = self._chain_potentials(batch, generator).log_evidence
         return (
             feature_evidence + constant_log_evidence(self.log_emission, batch) if self.use_votes else feature_evidence
@@ -171,7 +172,7 @@ class ConNet(StagedChainModel):
     """
 
     Config: ClassVar[type[NeuralChainConfig]] = ConNetConfig
-    summary = "one neural CRF seen through a matrix of each source, and attention (ACL 2020)"
+    summary = "a neural CRF with a matrix per source, and attention over the sources (ACL 2020)"
 
     def _build_network(self, data: Dataset) -> ConNetNetwork:
         """An untrained network for these sources and labels."""
@@ -190,7 +191,7 @@ class ConNet(StagedChainModel):
         return PackedDataset.from_dataset(self._training_votes(train), seed=self.config.seed)
 
     def _stages(self, net: ConNetNetwork, packed: PackedDataset) -> list[Stage]:
-        """Decoupling, then aggregation."""
+        """The two stages: decoupling, then aggregation."""
         tagger_parameters = ("scorer", "crf", "source_matrices")
 
         def decoupling_loss(batch: Batch, generator: Generator | None) -> Tensor:
@@ -232,9 +233,9 @@ class ConNet(StagedChainModel):
         consensus = initial_labels(data.without_coarse())
         consensus[is_marked & ~marked_tokens(data.without_coarse())] = ABSTAIN  # only coarse votes
         if self.config.partial:
-            ignored = (votes == 0) & data.quiet() & is_marked[:, None]
+            ignored = (votes == 0) & data.unmarked_is_abstain() & is_marked[:, None]
             votes = np.where(ignored, np.int16(ABSTAIN), votes)
-        training_data = data.with_sources(data.sources, votes, data.silence)
+        training_data = data.with_sources(data.sources, votes, data.unmarked)
         return add_majority_source(training_data, consensus)
 
 

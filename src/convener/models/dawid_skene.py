@@ -88,7 +88,7 @@ class DawidSkene(LabelModel):
     ...     "bored": [none, name, none, name] * 9,
     ... }
     >>> words = [["Ada"], ["wrote"], ["Grace"], ["ran"]] * 9
-    >>> data = Dataset.from_spans(["PER"], words, said, silence="abstain")
+    >>> data = Dataset.from_spans(["PER"], words, said, unmarked="outside")
     >>> DawidSkene().fit(data).predict(data).tags()[:4]
     [['B-PER'], ['O'], ['B-PER'], ['O']]
     """
@@ -99,7 +99,7 @@ class DawidSkene(LabelModel):
     def _fit(
         self, train: Dataset, valid: Dataset | None, previous: Params | None, checkpoint_dir: Path | None
     ) -> tuple[Params, Diagnostics]:
-        """EM from the shares of the votes; the counts of an earlier fit are a prior."""
+        """Run EM from the shares of the votes; the counts of an earlier fit are a prior."""
         warn_unused_sources(train, self.name)
         votes, weights = sparsify_votes(self._class_votes(train)), self._vote_weights(train)
 
@@ -134,8 +134,8 @@ class DawidSkene(LabelModel):
             self._vote_weights(data) * log_probs.confusion,
             log_probs.classes,
         )
-        # Without context, nothing tells of an entity where nobody has an opinion.
-        has_opinion = np.logical_or.reduce(data.opinions(), axis=1)
+        # Tokens are independent: where no source has an opinion, there is no evidence of an entity.
+        has_opinion = np.logical_or.reduce(data.informative_votes(), axis=1)
         posterior[~has_opinion] = np.eye(self._num_classes(data))[0]
         best_class = evidence.most_probable_class(posterior)
         return labels_from_classes(best_class, posterior, data, self.config.scheme)
@@ -149,21 +149,21 @@ class DawidSkene(LabelModel):
 
     def _vote_shares(self, data: Dataset) -> Array:
         """Shares of the votes at each token, weighted by the odds that they are correct.  -> (N, C)"""
-        votes = np.where(data.opinions(), self._class_votes(data), np.int16(-1))
+        votes = np.where(data.informative_votes(), self._class_votes(data), np.int16(-1))
         weights = odds(data.prior_precision_or(DEFAULT_PRECISION)) / odds(np.array([DEFAULT_PRECISION]))
         return evidence.vote_shares(votes, self._num_classes(data), weights)
 
     def _vote_weights(self, data: Dataset) -> Array:
         """Weight of each vote, by source and voted class.  -> (K, 1, C)"""
         weights = np.ones((len(data.sources), 1, self._num_classes(data)))
-        weights[data.quiet(), :, 0] = self.config.silence
+        weights[data.unmarked_is_abstain(), :, 0] = self.config.silence
         return weights
 
     def _prior_counts(self, data: Dataset, initial: ConfusionCounts) -> ConfusionCounts:
         """Prior counts."""
         config, num_classes = self.config, self._num_classes(data)
-        unmarked_is_abstain = data.quiet()[:, None, None]
-        # In the units of the counts, or hundreds of silent sources would seem to have good recall.
+        unmarked_is_abstain = data.unmarked_is_abstain()[:, None, None]
+        # In the units of the counts: otherwise sources that mark nothing would seem to have good recall.
         unit = np.where(unmarked_is_abstain, config.silence, 1.0)
         confusion = unit * (config.diagonal * np.eye(num_classes) + config.rest / num_classes)
         return ConfusionCounts(

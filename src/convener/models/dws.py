@@ -48,7 +48,7 @@ def votes_loss(net: DWSNetwork, batch: Batch, generator: Generator | None, tau: 
 
 
 class TokenVoteBatch(TokenBatch, VoteBatch, Protocol):
-    """What of a batch matters here."""
+    """The part of a batch that `DWSNetwork` uses."""
 
 
 class DWSNetwork(nn.Module):
@@ -78,11 +78,11 @@ class DWSNetwork(nn.Module):
         return log_initial_o(self.crf.transitions.detach())
 
     def transition_logits(self, batch: TokenBatch, generator: Generator | None = None) -> Tensor:
-        """Transitions of that chain.  -> (N, L, L)"""
+        """Transition logits of the chain of CRF and votes.  -> (N, L, L)"""
         return self._chain_potentials(batch, generator).transition
 
     def log_evidence(self, batch: TokenVoteBatch, generator: Generator | None = None) -> Tensor:
-        """Evidence of that chain from features and votes.  -> (N, L)"""
+        """Log evidence of the chain from features and votes.  -> (N, L)"""
         return self._chain_potentials(batch, generator).log_evidence + self.vote_log_evidence(batch)
 
     def _chain_potentials(self, batch: TokenBatch, generator: Generator | None) -> ChainPotentials:
@@ -131,7 +131,7 @@ class DWS(StagedChainModel):
     """
 
     Config: ClassVar[type[NeuralChainConfig]] = DWSConfig
-    summary = "a neural CRF over the truth, learned with the sources' emissions (ACL 2021)"
+    summary = "a neural CRF over the true labels, trained with the emissions of the sources (ACL 2021)"
 
     def _build_network(self, data: Dataset) -> DWSNetwork:
         """An untrained network for these sources and labels."""

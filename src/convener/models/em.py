@@ -1,4 +1,4 @@
-"""Expectation maximisation: the loop, its settings, and labels from the posterior of token classes."""
+"""Expectation maximization: the loop, its settings, and labels from the posterior of token classes."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def labels_from_classes(
 
 @dataclass(frozen=True, kw_only=True)
 class EMConfig(ModelConfig):
-    """Settings of every model that is fitted by expectation maximisation."""
+    """Settings of every model that is fitted by expectation maximization."""
 
     steps: int = 50
     """Maximum number of iterations; at least 1."""

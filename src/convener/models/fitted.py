@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
 from convener.data.features import EncoderSpec, Standardizer
+from convener.data.predictions import GoldUse
 from convener.data.votes import VoteSelection
 from convener.errors import DataError, MismatchError
 from convener.evaluation.source_analysis import coarse_only_sources, source_f1
@@ -50,8 +51,7 @@ def source_reliability(
 ) -> Reliability:
     """Reliability from a model's recall and precision, and F1 against its labels.
 
-    A source has no precision for a type that it never votes for, and nothing is known of a source that only gives
-    coarse labels.
+    Precision is NaN for a type that the source never votes for; everything is NaN for a source with coarse labels only.
     """
     recall, precision = (np.where(coarse_only_sources(data)[:, None], np.nan, rate) for rate in rates)
     vote_counts = [
@@ -67,20 +67,22 @@ def source_reliability(
 
 @dataclass(frozen=True, eq=False)
 class FittedState:
-    """What a model was fitted on and what it learned."""
+    """The state of a fitted model: types, sources, selected votes, parameters, reliability, diagnostics."""
 
     types: tuple[str, ...]
     sources: tuple[str, ...]
-    silence: tuple[str, ...]
+    unmarked: tuple[str, ...]
     selection: VoteSelection
     params: Any
-    """What `_fit` learned: named arrays in most models."""
+    """Parameters returned by `_fit`; named arrays in most models."""
     reliability: Reliability
     diagnostics: Diagnostics
     encoder_spec: EncoderSpec | None = None
     """The encoder of the features it was fitted on."""
     standardizer: Standardizer | None = None
     """Mean and scale of those features."""
+    uses_gold: GoldUse = "none"
+    """Which gold labels the fit used."""
 
     @property
     def used_sources(self) -> tuple[str, ...]:
@@ -92,10 +94,11 @@ class FittedState:
         metadata = {
             "types": list(self.types),
             "sources": list(self.sources),
-            "silence": list(self.silence),
-            "hearing": self.selection.to_json(),
+            "unmarked": list(self.unmarked),
+            "vote_selection": self.selection.to_json(),
+            "uses_gold": self.uses_gold,
             "diagnostics_sources": list(self.diagnostics.sources),
-            **({"encoding": self.encoder_spec.to_json()} if self.encoder_spec else {}),
+            **({"encoder": self.encoder_spec.to_json()} if self.encoder_spec else {}),
         }
         arrays = {
             "reliability.recall": self.reliability.recall,
@@ -103,7 +106,7 @@ class FittedState:
             "reliability.f1": self.reliability.f1,
         }
         if self.standardizer is not None:
-            arrays |= {f"scaling.{name}": a for name, a in self.standardizer._asdict().items()}
+            arrays |= {f"standardizer.{name}": a for name, a in self.standardizer._asdict().items()}
         return metadata, arrays | {f"diagnostics.{name}": a for name, a in self.diagnostics.to_arrays().items()}
 
     @classmethod
@@ -112,13 +115,14 @@ class FittedState:
         return cls(
             tuple(metadata["types"]),
             tuple(metadata["sources"]),
-            tuple(metadata["silence"]),
-            VoteSelection.from_json(metadata["hearing"]),
+            tuple(metadata["unmarked"]),
+            VoteSelection.from_json(metadata["vote_selection"]),
             params,
             Reliability(**select_prefix("reliability.", arrays)),
             Diagnostics.from_arrays(tuple(metadata["diagnostics_sources"]), select_prefix("diagnostics.", arrays)),
-            EncoderSpec.from_json(metadata["encoding"]) if "encoding" in metadata else None,
-            Standardizer(**select_prefix("scaling.", arrays)) if "encoding" in metadata else None,
+            EncoderSpec.from_json(metadata["encoder"]) if "encoder" in metadata else None,
+            Standardizer(**select_prefix("standardizer.", arrays)) if "encoder" in metadata else None,
+            metadata["uses_gold"],
         )
 
 
@@ -126,7 +130,7 @@ def match_fitted(
     data: Dataset,
     types: tuple[str, ...],
     sources: tuple[str, ...],
-    silence: tuple[str, ...],
+    unmarked: tuple[str, ...],
     model: str,
 ) -> Dataset:
     """The data with the types and sources that a model was fitted on, or an error that names what differs.
@@ -145,9 +149,9 @@ def match_fitted(
         raise MismatchError(f"{model} was fitted on types {', '.join(types)}: {error}") from None
     if data.sources != sources:
         data = data.select_sources(sources)
-    for name, expected, found in zip(sources, silence, data.silence, strict=True):
+    for name, expected, found in zip(sources, unmarked, data.unmarked, strict=True):
         if expected != found:
-            raise MismatchError(f"{model} was fitted with silence of {name} meaning {expected}; here it is {found}")
+            raise MismatchError(f"{model} was fitted with unmarked={expected} for source {name}; the data has {found}")
     return data
 
 

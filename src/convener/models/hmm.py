@@ -57,14 +57,14 @@ class HMMParams:
     @classmethod
     def from_arrays(cls, params: Mapping[str, NDArray[Any]]) -> HMMParams:
         """The parameters from named arrays."""
-        return cls(params["moves"], params["emissions"], params["mass"], params["silence"])
+        return cls(params["transitions"], params["emissions"], params["label_counts"], params["silence"])
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """The parameters as named arrays."""
         return {
-            "moves": self.transition,
+            "transitions": self.transition,
             "emissions": self.emission,
-            "mass": self.label_counts,
+            "label_counts": self.label_counts,
             "silence": self.unmarked_weight,
         }
 
@@ -147,7 +147,7 @@ class HMM(LabelModel):
     def _fit(
         self, train: Dataset, valid: Dataset | None, previous: Params | None, checkpoint_dir: Path | None
     ) -> tuple[Params, Diagnostics]:
-        """EM from the labels of a simple vote, or from the parameters of an earlier fit."""
+        """Run EM from the labels of a simple vote, or from the parameters of an earlier fit."""
         warn_unused_sources(train, self.name)
         votes = sparsify_votes(train.votes)
         labels = initial_labels(train.without_coarse(), self.config.start)
@@ -175,11 +175,11 @@ class HMM(LabelModel):
         emission = params["emissions"].copy()
         emission[:, :, 0] /= params["silence"][:, None]
         emission /= emission.sum(axis=2, keepdims=True)
-        return emission_reliability(emission, params["mass"])
+        return emission_reliability(emission, params["label_counts"])
 
     def _initial_counts(self, train: Dataset, votes: SparseVotes, weighted_labels: WeightedLabels) -> HMMParams:
         """Counts of transitions and emissions given these labels."""
-        fine, unmarked_is_abstain = train.without_coarse(), train.quiet()
+        fine, unmarked_is_abstain = train.without_coarse(), train.unmarked_is_abstain()
         weight = self.config.silence
         if weight is None:
             weight = estimate_unmarked_weight(
@@ -200,7 +200,7 @@ class HMM(LabelModel):
         return HMMParams(mean_transition_counts(train, weighted_labels), emission, label_counts, unmarked_weights)
 
     def _prior_strengths(self, train: Dataset) -> NDArray[np.float64]:
-        return np.where(train.quiet(), self.config.prior, OUTSIDE_PRIOR_STRENGTH)
+        return np.where(train.unmarked_is_abstain(), self.config.prior, OUTSIDE_PRIOR_STRENGTH)
 
     def _allowed_transitions(self, data: Dataset) -> NDArray[np.bool_]:
         """Transitions into types that some source votes for, and legal ones if so set.  -> (L, L)"""
@@ -236,7 +236,7 @@ class HMM(LabelModel):
     def _run_em(
         self, initial: HMMParams, prior: NDArray[np.float64], train: Dataset, votes: SparseVotes
     ) -> tuple[HMMParams, EMTrace]:
-        """EM from one initial value.  -> parameters, trace of the objective"""
+        """Run EM from one initial value.  -> parameters, trace of the objective"""
         allowed_transitions, allowed = self._allowed_transitions(train), train.allowed_labels()
 
         def step(params: HMMParams) -> tuple[HMMParams, float]:
@@ -255,7 +255,7 @@ class HMM(LabelModel):
                     stacklevel=2,
                 )
             expected = self._expected_emission_counts(votes, counts.marginals, params, allowed)
-            label_counts = counts.transition_counts.sum(axis=0)  # every token is entered by one move
+            label_counts = counts.transition_counts.sum(axis=0)  # one transition leads to each token
             updated = replace(
                 params,
                 transition=counts.transition_counts,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener.data.dataset import Dataset
-from convener.data.validation import Silence
+from convener.data.validation import Unmarked
 from convener.data.votes import entity_votes
 from convener.errors import DataError
 from convener.inference import coarse
@@ -18,7 +18,7 @@ from convener.inference.evidence import SparseVotes, expected_emission_counts, s
 MAX_FALSE_VOTE_RATE = 0.05
 """At most this share of a source's votes is assumed to be false: small corpora have few votes."""
 MIN_UNMARKED_WEIGHT = 0.1
-"""An unmarked token always counts for a little: most tokens are O."""
+"""Lower bound of the estimated weight of an unmarked token: most tokens are O."""
 MAX_NU_BASE = 40.0
 """nu_base where all marks of a single source are false; a twenty-fifth of the default nu_expan."""
 
@@ -130,7 +130,7 @@ def initial_reliability(
 def paper_transition_matrix(
     votes: NDArray[np.int16], offsets: NDArray[np.int64], legal_transitions: NDArray[np.bool_]
 ) -> NDArray[np.float64]:
-    """Psi* of the paper: counts of neighbouring votes over all sources, plus one per legal transition.
+    """Psi* of the paper (3.3.1): counts of neighbouring votes over all sources, plus one per legal transition.
 
     votes (N, K), legal_transitions (L, L) -> (L, L)
     """
@@ -140,7 +140,7 @@ def paper_transition_matrix(
 
 
 def paper_emission_matrix(vote_counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Phi* of the paper, from the number of votes of each source by label (K, L).  -> (K, L, L)
+    """Phi* of the paper (3.3.1), from the number of votes of each source by label (K, L).  -> (K, L, L)
 
     Diagonal 0.9 for O and 0.7 otherwise; the rest of a row goes to j in proportion to
     (1 - precision_j) (0.001 + share of j), precision 0.8 for O and 0.7 otherwise, five times for
@@ -220,14 +220,14 @@ def emission_counts(
     return coarse.assign_coarse_counts(counts, label_counts, allowed, data.prior_precision_or(default_precision))
 
 
-def add_source(data: Dataset, name: str, labels: NDArray[np.int16], silence: Silence) -> Dataset:
+def add_source(data: Dataset, name: str, labels: NDArray[np.int16], unmarked: Unmarked) -> Dataset:
     """The data with these labels as the votes of an additional, last source."""
     votes = np.concatenate([data.votes, labels[:, None]], axis=1)
-    return data.with_sources((*data.sources, name), votes, (*data.silence, silence))
+    return data.with_sources((*data.sources, name), votes, (*data.unmarked, unmarked))
 
 
 NEGATIVE_VOTE_PRECISION = 0.95
-"""Assumed precision of a negative vote such as "not PER", which no count of votes can tell."""
+"""Assumed precision of a negative vote such as "not PER", which cannot be estimated from votes."""
 
 
 def initial_transition(config: Any, data: Dataset, weighted_labels: WeightedLabels) -> Floats:
@@ -245,14 +245,14 @@ def initial_emission(config: Any, data: Dataset, weighted_labels: WeightedLabels
 
 
 def paper_transition(data: Dataset, *, legal: bool) -> Floats:
-    """Psi* of the paper.  -> (L, L)"""
+    """Psi* of the paper, the target of Eq. (7).  -> (L, L)"""
     data = data.without_coarse()
     allowed = data.tags.legal_transitions if legal else np.ones_like(data.tags.legal_transitions)
     return paper_transition_matrix(data.votes, data.offsets, allowed)
 
 
 def paper_emission(data: Dataset) -> Floats:
-    """Phi* of the paper.  -> (K, L, L)"""
+    """Phi* of the paper, the target of Eq. (7).  -> (K, L, L)"""
     labels = range(len(data.fine_tags))
     vote_counts = np.stack([(data.votes == label).sum(axis=0) for label in labels], axis=1)
     return paper_emission_matrix(vote_counts.astype(np.float64))
@@ -279,7 +279,7 @@ def emission_from_votes(data: Dataset, weighted_labels: WeightedLabels, *, defau
 
 
 def emission_from_gold(data: Dataset, *, smoothing: float) -> Floats:
-    """Emissions of each source given the gold labels, smoothed by so many votes.  -> (K, L, L)"""
+    """Emissions of each source given the gold labels (Phi true, 3.3.3), smoothed by this many votes.  -> (K, L, L)"""
     if data.gold is None:
         raise DataError("emissions from gold need gold labels; the data has none")
     counts = emission_counts(data, [(1.0, data.gold)], default_precision=NEGATIVE_VOTE_PRECISION)

@@ -118,7 +118,7 @@ class LinkedHMM(HMM):
     def _fit(
         self, train: Dataset, valid: Dataset | None, previous: Params | None, checkpoint_dir: Path | None
     ) -> tuple[Params, Diagnostics]:
-        """EM from the labels of a simple vote of the tagging sources, extended over links."""
+        """Run EM from the labels of a simple vote of the tagging sources, extended over links."""
         tagging, links = self._split_sources(train)
         warn_unused_sources(tagging, self.name)
         votes = sparsify_votes(tagging.votes)
@@ -132,7 +132,7 @@ class LinkedHMM(HMM):
         baseline = initial_labels(tagging.without_coarse(), self.config.start)
         labels = extend_over_links(baseline, linked, tagging.offsets)
         initial = self._initial_counts(tagging, votes, complete_coarse_spans(tagging, labels))
-        # Without links nothing tells where a span ends: transitions keep their initial counts as a prior.
+        # Links do not show where a span ends, so with links the initial transition counts remain as a prior.
         prior = replace(
             initial,
             transition=initial.transition * links.any(),
@@ -156,7 +156,7 @@ class LinkedHMM(HMM):
         return decode(transition_logits, evidence, data, self.config.threads)
 
     def _reliability(self, params: Params, train: Dataset, output: LabelOutput) -> RecallPrecision:
-        """Counted against the posterior: a link tells nothing about types."""
+        """Count votes against the posterior: links contain no information about types."""
         return LabelModel._reliability(self, params, train, output)
 
     def _tagging_sources(self, sources: tuple[str, ...]) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from convener.models.em import labels_from_classes
 from convener.models.fitted import Params
 
 DEFAULT_PRECISION = 0.95
-"""Precision of a source whose own is not known, where that of others is."""
+"""Assumed precision of a source without a prior precision, if other sources have one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,10 +37,9 @@ class MajorityVoteConfig(ModelConfig):
 class MajorityVote(LabelModel):
     """The type or label that most sources vote for.
 
-    In the IO scheme every vote for an entity counts for its type, c(t, x) = number of sources
-    whose vote at t is B-x or I-x; y(t) = argmax_x c(t, x), O where nobody votes; maximal runs of
-    one type are spans. An unmarked token is a vote for O only if the source votes O where it marks nothing.
-    Probabilities are shares of the votes.
+    In the IO scheme a vote for B-x or I-x counts for type x: c(t, x) is the number of such votes at token t, and
+    y(t) = argmax_x c(t, x), or O if there are none. Maximal runs of one type are spans. An unmarked token is a vote
+    for O only if the source votes O where it marks nothing. Probabilities are shares of the votes.
 
     >>> data = Dataset.from_spans(
     ...     ["PER", "LOC"],
@@ -53,7 +52,7 @@ class MajorityVote(LabelModel):
 
     Config = MajorityVoteConfig
     keeps_duplicate_sources = True
-    summary = "what most sources say; in the IO scheme, in BIO, or by span"
+    summary = "the label that most sources vote for: by type (IO), by label (BIO) or by span"
 
     def _fit(
         self, train: Dataset, valid: Dataset | None, previous: Params | None, checkpoint_dir: Path | None
@@ -63,11 +62,11 @@ class MajorityVote(LabelModel):
 
     def _infer(self, params: Params, data: Dataset) -> LabelOutput:
         """Vote in the configured scheme."""
-        opinions, scheme = data.opinions(), self.config.scheme
+        informative, scheme = data.informative_votes(), self.config.scheme
         if scheme == "bio":
-            counts = voting.label_counts(data.votes, opinions, len(data.tags))
+            counts = voting.label_counts(data.votes, informative, len(data.tags))
         else:
-            counts = voting.type_counts(data.votes, opinions, len(data.tags.types))
+            counts = voting.type_counts(data.votes, informative, len(data.tags.types))
         vote_shares = _vote_shares(counts)
         if scheme == "span":
             labels = self._union_labels(data)
@@ -98,10 +97,10 @@ class MajorityVote(LabelModel):
 def baseline_labels(data: Dataset, method: Literal["union", "majority"] | None = None) -> NDArray[np.int16]:
     """Labels of a simple vote: the union of all spans, or majority vote by type.  -> (N,)
 
-    By default the union if every source marks only what it knows: each of them misses most. If the precision of a
-    source is known, spans of more precise sources take precedence, and votes are weighted by their odds.
+    By default the union if every source marks only what it knows, because each of them misses most entities. If the
+    precision of a source is known, spans of more precise sources take precedence, and votes are weighted by their odds.
     """
-    method = method or ("union" if set(data.silence) <= {"O"} else "majority")
+    method = method or ("union" if data.unmarked_is_abstain().all() else "majority")
     if method == "union":
         return union_labels(data)
     return _weighted_majority_labels(data) if any(data.prior_precision) else _majority_labels(data)
@@ -109,14 +108,15 @@ def baseline_labels(data: Dataset, method: Literal["union", "majority"] | None =
 
 def initial_labels(data: Dataset, method: Literal["union", "majority"] | None = None) -> NDArray[np.int16]:
     """Initial labels of other models: `baseline_labels`, with spans split where most sources begin one.  -> (N,)"""
-    counts = voting.label_counts(data.votes, data.opinions(), len(data.tags))
+    counts = voting.label_counts(data.votes, data.informative_votes(), len(data.tags))
     return voting.split_where_majority_begins(baseline_labels(data, method), counts)
 
 
 def union_labels(data: Dataset) -> NDArray[np.int16]:
     """Labels of the union of all sources' spans.
 
-    The most precise source first, then the longest span, the leftmost, and the type with the most votes.
+    Of overlapping spans the one of the most precise source is kept, then the longest, then the leftmost, then the one
+    whose type has the most votes.
     """
     spans_by_source = [data.tags.spans(column, data.offsets) for column in data.votes.T]
     rows = [np.stack([s.sentence, s.start, s.end, s.type], axis=1) for s in spans_by_source]
@@ -132,7 +132,7 @@ def union_labels(data: Dataset) -> NDArray[np.int16]:
 
 def _support(spans: Spans, data: Dataset) -> NDArray[np.int64]:
     """Votes for each span's type on all of its tokens.  -> (S,)"""
-    counts = voting.type_counts(data.votes, data.opinions(), len(data.tags.types))
+    counts = voting.type_counts(data.votes, data.informative_votes(), len(data.tags.types))
     cumulative = np.concatenate([np.zeros_like(counts[:1]), np.cumsum(counts, axis=0, dtype=np.int64)])
     sentence_start, column = data.offsets[spans.sentence], spans.type.astype(np.int64) + 1
     support: NDArray[np.int64] = (
@@ -148,7 +148,7 @@ def _majority_labels(data: Dataset) -> NDArray[np.int16]:
 def _weighted_majority_labels(data: Dataset) -> NDArray[np.int16]:
     """Majority vote by type, with votes weighted by the odds that they are correct."""
     weights = voting.odds(data.prior_precision_or(DEFAULT_PRECISION))
-    counts = voting.weighted_counts((data.votes + 1) // 2, data.opinions(), weights, len(data.tags.types) + 1)
+    counts = voting.weighted_counts((data.votes + 1) // 2, data.informative_votes(), weights, len(data.tags.types) + 1)
     return voting.type_runs_to_bio(voting.argmax_last(counts), data.offsets)
 
 

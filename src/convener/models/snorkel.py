@@ -90,14 +90,14 @@ class Snorkel(LabelModel):
     Ratner et al., 2019: Training complex models with multi-task weak supervision. AAAI.
 
     >>> person, place = [(0, 1, "PER")], [(0, 1, "LOC")]
-    >>> said = {
+    >>> votes = {
     ...     "careful": [person, place, person, place] * 9,
     ...     "also careful": [person, place, person, place] * 8 + [[]] * 4,
     ...     "a": [place, [], place, []] * 9,
     ...     "b": [place, [], [], person] * 9,
     ...     "c": [[], person, person, person] * 9,
     ... }
-    >>> data = Dataset.from_spans(["PER", "LOC"], [["Ada"], ["Bonn"], ["Eve"], ["Rome"]] * 9, said)
+    >>> data = Dataset.from_spans(["PER", "LOC"], [["Ada"], ["Bonn"], ["Eve"], ["Rome"]] * 9, votes)
     >>> Snorkel().fit(data).predict(data).tags()[:4]
     [['B-PER'], ['B-LOC'], ['B-PER'], ['B-LOC']]
     """
@@ -108,7 +108,7 @@ class Snorkel(LabelModel):
     def _fit(
         self, train: Dataset, valid: Dataset | None, previous: Params | None, checkpoint_dir: Path | None
     ) -> tuple[Params, Diagnostics]:
-        """EM from the shares of the votes; the counts of an earlier fit are a prior."""
+        """Run EM from the shares of the votes; the counts of an earlier fit are a prior."""
         warn_unused_sources(train, self.name)
         class_votes = self._class_votes(train)
         class_votes = class_votes[(class_votes >= 0).any(axis=1)]
@@ -158,8 +158,8 @@ class Snorkel(LabelModel):
 
     def _class_votes(self, data: Dataset) -> NDArray[np.int16]:
         """Votes as classes, -1 for an abstention.  -> (N, K)"""
-        opinions = np.where(data.opinions(), data.votes, np.int16(-1))
-        return evidence.to_type_votes(opinions) if self.config.scheme == "io" else opinions
+        votes = np.where(data.informative_votes(), data.votes, np.int16(-1))
+        return evidence.to_type_votes(votes) if self.config.scheme == "io" else votes
 
     def _num_classes(self, data: Dataset) -> int:
         return 1 + len(data.tags.types) if self.config.scheme == "io" else len(data.tags)
@@ -182,7 +182,7 @@ class Snorkel(LabelModel):
         if len(classes) == 1:
             names = ("O", *data.tags.types) if self.config.scheme == "io" else data.tags.names
             warnings.warn(
-                f"{self.name}: every opinion is {names[classes[0]]}, so no two sources ever "
+                f"{self.name}: every vote is for {names[classes[0]]}, so no two sources ever "
                 "disagree; their accuracies are a guess",
                 ConvenerWarning,
                 stacklevel=3,

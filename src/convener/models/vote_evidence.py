@@ -1,4 +1,4 @@
-"""How network chains turn votes into evidence: adjustments for tokens that sources leave unmarked."""
+"""Adjustments of the evidence in network chains for tokens that sources leave unmarked."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from convener.inference.voting import type_counts
 class VoteEvidence:
     """Adjustments of the evidence for sources that mark only what they know. The defaults are the plain chain.
 
-    Such a source leaves nearly every token unmarked, and mostly that tells nothing. In training all of it counts: the
-    transitions learn from it how rare entities are. Counting it again in prediction would count it twice, so there an
-    unmarked token has the weight `unmarked_weight`.
+    Such a source leaves nearly every token unmarked, and an unmarked token contains little information. In training
+    unmarked tokens count in full: from them the transitions learn how rare entities are. In prediction they would be
+    counted a second time, so there an unmarked token has the weight `unmarked_weight`.
 
-    An unmarked token next to a marked one tells where the entity ends: it is `boundary_penalty` nats less likely to
-    be part of an entity. In prediction, a span is also less likely to begin right after another one of its type where
-    some source's span continues.
+    An unmarked token next to a marked one shows where the entity ends: it is `boundary_penalty` nats less likely to
+    be part of an entity. In prediction, a span is also less likely to begin directly after another one of its type
+    where some source's span continues.
 
-    A marked token is `type_penalty` nats less likely to have a type that no source votes for there: sources mistake
-    words for entities more often than one type for another. The same holds for a type that a source negates.
+    A marked token is `type_penalty` nats less likely to have a type that no source votes for there, because sources
+    mistake words for entities more often than one type for another. The same holds for a type that a source negates.
 
-    Where no source marks anything, a new entity costs `new_span_penalty` nats in prediction: sources that find a share
-    c of all entities leave few to be found. A span with probability s under the transitions is one that all sources
-    missed with probability s (1/c - 1) / (1 - s).
+    Where no source marks anything, a new entity costs `new_span_penalty` nats in prediction: if the sources together
+    find a share c of all entities, few are left to be found. An unmarked token that the transitions consider an entity
+    with probability s is one with probability s (1/c - 1) / (1 - s).
     """
 
     unmarked_weight: float = 1.0
@@ -107,4 +107,4 @@ def marked_tokens(data: Dataset) -> NDArray[np.bool_]:
 
 def explicit_votes(data: Dataset) -> NDArray[np.int16]:
     """Votes in which an unmarked token is an abstention, for sources that mark only what they know.  -> (N, K)"""
-    return np.where(data.opinions(), data.votes, np.int16(ABSTAIN))
+    return np.where(data.informative_votes(), data.votes, np.int16(ABSTAIN))

@@ -44,7 +44,7 @@ NO_CONTEXT = ContextConfig()
 
 
 class TransitionNetwork(nn.Module):
-    """Initial distribution and transitions of a chain; weights start at zero, so that initially only biases count."""
+    """Initial distribution and transitions of a chain. Weights are initially zero, so that only the biases count."""
 
     def __init__(self, input_dim: int, num_sources: int, num_labels: int, context: ContextConfig = NO_CONTEXT) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class TransitionNetwork(nn.Module):
         return self.initial_logits.log_softmax(0)
 
     def transition_logits(self, batch: Batch, generator: Generator | None = None) -> Tensor:
-        """Logits of the transitions to each token [previous label, label].  -> (N, L, L)
+        """Logits S of the transitions Psi to each token (3.1) [previous label, label].  -> (N, L, L)
 
         With a generator, dropout is applied to the same features for all tokens of the batch: this costs a pass over
         the weights instead of the tokens.

@@ -71,7 +71,7 @@ def score_table(evaluations: Sequence[Evaluation], predictions: Sequence[Predict
             item.f1,
             len(predicted.spans),
             _mean_score(predicted),
-            "yes" if item.uses_gold else "no",
+            item.uses_gold,
         )
         for item, predicted in zip(evaluations, predictions, strict=True)
     ]
@@ -79,7 +79,7 @@ def score_table(evaluations: Sequence[Evaluation], predictions: Sequence[Predict
     if majority_vote is not None:
         micro = majority_vote.micro
         values = (micro.precision, micro.recall, micro.f1, micro.predicted)
-        rows.append(("majority vote (IO)", *values, None, "no"))
+        rows.append(("majority vote (IO)", *values, None, "none"))
     return Table(
         title="Models",
         columns=("model", *METRICS, "entities", "mean probability", "uses gold"),

@@ -289,7 +289,7 @@ def calibration(summary: RunSummary) -> ReliabilityDiagram | None:
 
 
 def confusion(summary: RunSummary) -> Heatmap | None:
-    """Confusion matrix of entity types, normalised by row; None without gold."""
+    """Confusion matrix of entity types, normalized by row; None without gold."""
     error_types = summary.evaluation.error_types
     if error_types is None:
         return None

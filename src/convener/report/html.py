@@ -316,7 +316,7 @@ def _scores(summary: RunSummary) -> Table:
 def _settings(summary: RunSummary) -> Table:
     settings: Mapping[str, Any] = {
         "model": summary.predictions.model,
-        **{name: value for name, value in summary.run_info.items() if name not in ("sources", "why")},
+        **{name: value for name, value in summary.run_info.items() if name not in ("sources", "explanation")},
         **summary.predictions.settings,
     }
     rows = [(name, _format_value(value)) for name, value in settings.items()]

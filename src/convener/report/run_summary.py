@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
-from convener.data.predictions import Predictions
+from convener.data.predictions import UPPER_BOUND, Predictions
 from convener.errors import DataError
 from convener.evaluation.evaluation import Evaluation, evaluate
 from convener.evaluation.metrics import ratio
@@ -103,7 +103,7 @@ def predict_for_report(model: ReportableModel, data: Dataset) -> Predictions:
 def majority_vote_labels(data: Dataset) -> NDArray[np.int16]:
     """The labels of majority vote in the IO scheme.  -> (N,)"""
     fine = data.without_coarse()
-    return majority_vote_io(fine.votes, fine.opinions(), fine.offsets, len(fine.tags.types))
+    return majority_vote_io(fine.votes, fine.informative_votes(), fine.offsets, len(fine.tags.types))
 
 
 class Alert(NamedTuple):
@@ -125,12 +125,12 @@ def alerts(summary: RunSummary) -> list[Alert]:
 
 
 def _gold_alerts(summary: RunSummary) -> Iterator[Alert]:
-    if summary.evaluation.uses_gold:
+    if summary.evaluation.uses_gold == "train":
         yield Alert(
             "warning",
-            f"{summary.predictions.model} uses gold labels: an upper bound, not a weakly supervised result.",
+            f"{summary.predictions.model} uses gold labels: {UPPER_BOUND}.",
         )
-    elif summary.run_info.get("used_valid_gold"):
+    elif summary.evaluation.uses_gold == "valid":
         yield Alert("note", "Gold labels of the validation split were used for early stopping.")
 
 

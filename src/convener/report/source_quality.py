@@ -34,7 +34,7 @@ class SourceEstimate(NamedTuple):
 def spans_by_source(data: Dataset) -> list[Spans]:
     """Spans of each source, without votes for coarse types."""
     fine = data.without_coarse()
-    return [fine.tags.spans(column, data.offsets, on_illegal="begin") for column in fine.votes.T]
+    return [fine.tags.spans(column, data.offsets, on_illegal="start") for column in fine.votes.T]
 
 
 def require_probabilities(predictions: Predictions) -> NDArray[np.float32]:

@@ -15,26 +15,23 @@ import secrets
 import shutil
 import socket
 import sys
-import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from convener import storage
+from convener.cache import CACHE_METADATA_FILE, REPORTS_DIR
 from convener.errors import ConfigError, ConvenerWarning, DataError, UnknownNameError
 from convener.report.html import render_report
 from convener.report.run_summary import RunSummary
 from convener.report.sentence_index import Query, SentenceIndex
 from convener.storage import atomic_write
 
-VIEWS_DIR, METADATA_FILE, INDEX_FILE = "views", "view.json", "index.html"
-SECONDS_PER_HOUR = 3600.0
+INDEX_FILE = "index.html"
 MAX_RECORDS = 500
 """Sentences in one response."""
 MAX_DIGITS = 15
@@ -159,32 +156,9 @@ def _parse_int(text: str, name: str) -> int:
 # Views in the cache
 
 
-@dataclass(frozen=True)
-class ViewEntry:
-    """One view in the cache."""
-
-    folder: Path
-    title: str
-    sentences: int | None
-    size: int
-    """Size on disk in bytes."""
-    last_used: float
-    """Time of last use, in seconds since 1970."""
-
-    @property
-    def key(self) -> str:
-        """Name of the folder in the cache."""
-        return self.folder.name
-
-    @property
-    def complete(self) -> bool:
-        """Whether the view is complete, not the draft of an interrupted run."""
-        return not self.folder.name.startswith(".")
-
-
 def view_dir(cache_dir: Path, key: str) -> Path:
     """Folder of a view in the cache."""
-    return cache_dir / VIEWS_DIR / key[:32]
+    return cache_dir / REPORTS_DIR / key[:32]
 
 
 def prepare_view(folder: Path, summarize: Callable[[], RunSummary]) -> Path:
@@ -202,64 +176,13 @@ def prepare_view(folder: Path, summarize: Callable[[], RunSummary]) -> Path:
     with atomic_write(folder) as draft:
         draft.mkdir()
         summary.sentence_index.save(draft)
-        metadata = {"title": summary.title, "sentences": len(summary.data)}
-        (draft / METADATA_FILE).write_text(json.dumps(metadata), encoding="utf-8")
+        metadata = {"label": summary.title, "sentences": len(summary.data)}
+        (draft / CACHE_METADATA_FILE).write_text(json.dumps(metadata), encoding="utf-8")
         (draft / INDEX_FILE).write_text(render_report(summary, remote=True), encoding="utf-8")
     return folder
-
-
-def entries(cache_dir: Path) -> list[ViewEntry]:
-    """All views in the cache, most recently used first."""
-    return sorted(_iter_entries(cache_dir / VIEWS_DIR), key=lambda entry: -entry.last_used)
-
-
-def entries_to_prune(
-    candidates: Iterable[ViewEntry],
-    *,
-    older_than: float | None = None,
-    max_bytes: float | None = None,
-    incomplete: bool = False,
-) -> list[ViewEntry]:
-    """Views to remove: see `storage.entries_to_prune`; incomplete: also drafts unchanged for an hour."""
-    candidates = list(candidates)
-    selected = storage.entries_to_prune(candidates, older_than=older_than, max_bytes=max_bytes)
-    if incomplete:
-        threshold = time.time() - SECONDS_PER_HOUR
-        selected += [x for x in candidates if not x.complete and x.last_used < threshold and x not in selected]
-    return selected
-
-
-def remove(selected: Iterable[ViewEntry]) -> None:
-    """Delete views; a running viewer continues with the files it has open."""
-    for entry in selected:
-        try:
-            shutil.rmtree(entry.folder)
-        except FileNotFoundError:  # removed by another process
-            continue
-        except OSError as error:
-            raise DataError(f"{entry.folder}: cannot be removed: {error.strerror}") from error
 
 
 def _touch(view: Path) -> None:
     """Record that a view is used now; a read-only view is left unchanged."""
     with suppress(OSError):
-        os.utime(view / METADATA_FILE)
-
-
-def _iter_entries(folder: Path) -> Iterator[ViewEntry]:
-    for view in folder.iterdir() if folder.is_dir() else ():
-        if not view.is_dir():
-            continue
-        content: Any = None
-        with suppress(OSError, ValueError):
-            content = json.loads((view / METADATA_FILE).read_text(encoding="utf-8"))
-        metadata = content if isinstance(content, dict) else {}
-        with suppress(FileNotFoundError):  # finished or removed meanwhile
-            files = [file.stat() for file in view.rglob("*") if file.is_file()]
-            yield ViewEntry(
-                folder=view,
-                title=str(metadata.get("title", "?")),
-                sentences=metadata.get("sentences"),
-                size=sum(file.st_size for file in files),
-                last_used=max((file.st_mtime for file in files), default=view.stat().st_mtime),
-            )
+        os.utime(view / CACHE_METADATA_FILE)

@@ -19,10 +19,19 @@ from convener.errors import DataError, UnknownNameError, unknown_name_message
 from convener.taggers.base import TAGGER_KEY, Tagger
 from convener.taggers.targets import Targets
 
-__all__ = ["TAGGER_CLASSES", "Tagger", "Targets", "get_tagger", "is_tagger", "load_tagger"]
+__all__ = ["TAGGER_CLASSES", "Tagger", "Targets", "get_tagger", "is_tagger", "list_taggers", "load_tagger"]
 
 TAGGER_CLASSES = {"frozen": "FrozenTagger", "finetuned": "FinetunedTagger", "spacy": "SpacyTagger"}
 """Class names by tagger name; a tagger's name is also the name of its module."""
+
+
+def list_taggers() -> tuple[str, ...]:
+    """Names of all taggers.
+
+    >>> list_taggers()
+    ('frozen', 'finetuned', 'spacy')
+    """
+    return tuple(TAGGER_CLASSES)
 
 
 def get_tagger(name: str) -> type[Tagger[Any]]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from convener import storage
 from convener.config import check_min, config_from_dict, config_to_dict
 from convener.data.dataset import Dataset
-from convener.data.predictions import USED_GOLD, LabelOutput, Predictions
+from convener.data.predictions import GOLD_USES, GoldUse, LabelOutput, Predictions
 from convener.data.ragged import hold_out
 from convener.errors import DataError, MismatchError, NotFittedError
 from convener.evaluation.metrics import score_labels
@@ -52,12 +52,12 @@ class FittedTagger(Generic[StateT]):
     """State of a fitted tagger.
 
     types      entity types of the training labels
-    uses_gold  whether any of the training labels were gold labels
+    uses_gold  which gold labels the training labels used
     state      learned by the tagger
     """
 
     types: tuple[str, ...]
-    uses_gold: bool
+    uses_gold: GoldUse
     state: StateT
 
 
@@ -126,10 +126,10 @@ class Tagger(ABC, Generic[StateT]):
                     f"{self.display_name}: expected types {', '.join(types)}; found {', '.join(part.types)}"
                 )
         previous = None if self._fitted is None else self._fitted.state
-        used_gold_before = self._fitted is not None and self._fitted.uses_gold
+        used_before: GoldUse = "none" if self._fitted is None else self._fitted.uses_gold
         folder = None if checkpoint_dir is None else Path(checkpoint_dir)
         state = self._fit(*hold_out(train, valid, self.config.seed), previous, folder)
-        self._fitted = FittedTagger(types, train.uses_gold or used_gold_before, state)
+        self._fitted = FittedTagger(types, max(train.uses_gold, used_before, key=GOLD_USES.index), state)
         return self
 
     def _to_targets(self, labels: Targets | Predictions) -> Targets:
@@ -154,7 +154,8 @@ class Tagger(ABC, Generic[StateT]):
             probabilities=output.probabilities,
             span_scores=output.span_scores,
             model=self.display_name,
-            settings=config_to_dict(self.config) | ({USED_GOLD: True} if fitted.uses_gold else {}),
+            settings=config_to_dict(self.config),
+            uses_gold=fitted.uses_gold,
         )
 
     @property
@@ -177,14 +178,14 @@ class Tagger(ABC, Generic[StateT]):
             TAGGER_KEY: self.name,
             "settings": config_to_dict(self.config),
             "types": list(fitted.types),
-            USED_GOLD: fitted.uses_gold,
+            "uses_gold": fitted.uses_gold,
         }
         storage.write_metadata(folder, metadata | self._save_state(fitted.state, folder))
 
     def load_files(self, folder: Path, metadata: Mapping[str, Any]) -> Self:
         """Restore the state from the files of a saved tagger."""
         types = tuple(metadata["types"])
-        self._fitted = FittedTagger(types, bool(metadata[USED_GOLD]), self._load_state(folder, metadata))
+        self._fitted = FittedTagger(types, metadata["uses_gold"], self._load_state(folder, metadata))
         return self
 
     def __repr__(self) -> str:

@@ -55,7 +55,7 @@ class FrozenConfig(TaggerConfig):
     decay: float = 1e-5
     """Weight decay."""
     context: int = 1
-    """Neighbors on each side whose features the score of a token depends on; 0 for none."""
+    """Neighbours on either side whose features the score of a token depends on; 0 for none."""
     dropout: float = 0.2
     """Dropout rate of the features, in [0, 1)."""
     hidden: int = 128
@@ -91,7 +91,7 @@ class FrozenState:
 
 
 class FrozenTagger(Tagger[FrozenState]):
-    r"""Linear model or one hidden layer on the features of a token and its neighbors, with a CRF.
+    r"""Linear model or one hidden layer on the features of a token and its neighbours, with a CRF.
 
     The features e of a token are those of an encoder and hashed character n-grams. Without a hidden layer,
 
@@ -170,22 +170,22 @@ class FrozenTagger(Tagger[FrozenState]):
     def _save_state(self, state: FrozenState, folder: Path) -> dict[str, Any]:
         """Weights and standardization as arrays; the encoders by their specifications."""
         arrays = {f"net.{name}": array for name, array in weights_to_arrays(state.network).items()}
-        arrays |= {f"scaling.{name}": array for name, array in state.standardizer._asdict().items()}
+        arrays |= {f"standardizer.{name}": array for name, array in state.standardizer._asdict().items()}
         storage.write_arrays(folder, arrays)
         char_spec = None if state.char_encoder is None else state.char_encoder.spec.to_json()
-        return {"encoding": state.encoder_spec.to_json(), "spelling": char_spec}
+        return {"encoder": state.encoder_spec.to_json(), "char_encoder": char_spec}
 
     def _load_state(self, folder: Path, metadata: Mapping[str, Any]) -> FrozenState:
         """Rebuild the network from its arrays; encoders are restored when needed."""
         arrays = storage.read_arrays(folder)
-        standardizer_arrays, weights = (storage.select_prefix(part, arrays) for part in ("scaling.", "net."))
+        standardizer_arrays, weights = (storage.select_prefix(part, arrays) for part in ("standardizer.", "net."))
         network = self._build_network(len(standardizer_arrays["token_mean"]), TagSet(tuple(metadata["types"])))
         load_weights(network, weights)
-        char_spec = metadata["spelling"]
+        char_spec = metadata["char_encoder"]
         char_encoder = None if char_spec is None else restore_encoder(EncoderSpec.from_json(char_spec))
         return FrozenState(
             network,
-            EncoderSpec.from_json(metadata["encoding"]),
+            EncoderSpec.from_json(metadata["encoder"]),
             char_encoder,
             Standardizer(**standardizer_arrays),
         )

@@ -49,7 +49,7 @@ tags:
 ---
 # Tagger trained with convener
 This tagger was trained on labels that a label model inferred from several noisy sources, or on gold labels.
-`model.json` contains its settings and whether gold labels were used (`saw_gold`).
+`model.json` contains its settings and which gold labels were used (`uses_gold`).
 
 Tags:
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from convener.data import validation
 from convener.data.dataset import Dataset
 from convener.data.features import Features
-from convener.data.predictions import USED_GOLD, Predictions
+from convener.data.predictions import GoldUse, Predictions
 from convener.data.ragged import SentenceIndexed, StringArray
 from convener.errors import ConfigError, DataError, check_known
 
@@ -27,7 +27,7 @@ class Targets(SentenceIndexed):
     data           text, with features if available
     labels         (N,) int16, legal BIO ids
     probabilities  (N, L) float32 for soft labels; None for hard labels
-    uses_gold      whether gold labels were used: a tagger trained on them is an upper bound
+    uses_gold      which gold labels were used, as in `Predictions`; a tagger trained on gold is an upper bound
 
     >>> data = Dataset.from_spans(["PER"], [["Ada", "wrote"]], {}, gold=[[(0, 1, "PER")]])
     >>> Targets.from_gold(data).label_probs().tolist()
@@ -37,7 +37,7 @@ class Targets(SentenceIndexed):
     data: Dataset
     labels: NDArray[np.int16]
     probabilities: NDArray[np.float32] | None = None
-    uses_gold: bool = False
+    uses_gold: GoldUse = "none"
 
     def __post_init__(self) -> None:
         text = self.data.select_sources(()).without_gold().without_coarse()
@@ -58,15 +58,14 @@ class Targets(SentenceIndexed):
     @classmethod
     def from_hard_labels(cls, predictions: Predictions) -> Self:
         """Targets from predicted labels."""
-        uses_gold = bool(predictions.settings.get(USED_GOLD))
-        return cls(data=predictions.data, labels=predictions.labels, uses_gold=uses_gold)
+        return cls(data=predictions.data, labels=predictions.labels, uses_gold=predictions.uses_gold)
 
     @classmethod
     def from_gold(cls, data: Dataset) -> Self:
         """Targets from gold labels; illegal transitions are repaired."""
         if data.gold is None:
             raise DataError("the data has no gold labels")
-        return cls(data=data, labels=data.tags.repair(data.gold, data.offsets)[0], uses_gold=True)
+        return cls(data=data, labels=data.tags.repair(data.gold, data.offsets)[0], uses_gold="train")
 
     @property
     def offsets(self) -> NDArray[np.int64]:  # type: ignore[override]

@@ -30,7 +30,7 @@ KEY = "sk-very-secret-7431"
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache folder, a key, no server of the user's, and short waits between retries."""
     monkeypatch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.01, raising=False)
-    monkeypatch.setenv("CONVENER_CACHE", str(tmp_path))
+    monkeypatch.setenv("CONVENER_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
     return tmp_path

@@ -24,7 +24,7 @@ def coarse(encoded: cv.Dataset) -> cv.Dataset:
     rng = np.random.default_rng(0)
     votes = np.where(rng.random(data.votes.shape) < 0.4, rng.integers(5, 9, data.votes.shape), 0)
     votes = np.where(votes > 0, votes, data.votes).astype(np.int16)
-    return data.with_sources(data.sources, votes, data.silence)
+    return data.with_sources(data.sources, votes, data.unmarked)
 
 
 @pytest.mark.parametrize("kind", [CHMMNetwork, FixedEmissionNetwork])

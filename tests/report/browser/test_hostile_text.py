@@ -30,7 +30,7 @@ NASTY = ('<i onmouseover="alert(1)">', "'\"><script>harm()</script>")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     kind, source = NASTY
     marks = [[(len(words) - 1, len(words), kind)] if words else [] for words in SENTENCES]
-    data = cv.Dataset.from_spans([kind], SENTENCES, {source: marks, "second": marks}, gold=marks, silence="O")
+    data = cv.Dataset.from_spans([kind], SENTENCES, {source: marks, "second": marks}, gold=marks, unmarked="abstain")
     model = cv.MajorityVote().fit(data)
     path = tmp_path_factory.mktemp("hostile") / "report.html"
     path.write_text(render_report(summarize_run(model, data, title=SCRIPT)), encoding="utf-8")

@@ -32,8 +32,8 @@ def load_corpus(name: str) -> cv.Corpus:
     if name == "demo":
         return cv.demo.load_corpus()
     if not (DATA / "BC5CDR").is_dir():
-        pytest.skip(f"no data sets at {DATA}: set CONVENER_DATA to the folder that holds them")
-    return cv.read(DATA / "BC5CDR")
+        pytest.skip(f"no data sets at {DATA}: set CONVENER_DATA_DIR to the folder that holds them")
+    return cv.read_corpus(DATA / "BC5CDR")
 
 
 @pytest.fixture(scope="module", params=["demo", "bc5cdr"])

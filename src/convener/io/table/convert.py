@@ -41,7 +41,7 @@ def dataset_to_rows(content: LabeledData) -> SpanRows:
     complete_sources = [
         name
         for column, name in enumerate(data.sources)
-        if data.silence[column] == "O" and not (data.votes[:, column] == ABSTAIN).any()
+        if data.unmarked[column] == "abstain" and not (data.votes[:, column] == ABSTAIN).any()
     ]
     extra = {"sees_all": complete_sources} | ({"offsets": "tokens"} if in_tokens else {})
     rows_by_source = {"": _SourceRows(Spans.from_rows([]), np.arange(len(data)))}
@@ -77,12 +77,12 @@ class _TableReader:
         elif "documents" not in self.metadata.contents:
             doc_ids = None
         self.data = Dataset(
-            tags=build_tag_set(self.metadata.select_types(options), rows.types),
+            tags=build_tag_set(self.metadata.select_types(options), rows.types, options.default_types),
             tokens=tokens,
             offsets=offsets,
             sources=(),
             votes=np.zeros((len(tokens), 0), np.int16),
-            silence=(),
+            unmarked=(),
             text=text,
             doc_ids=doc_ids,
         ).with_coarse(self.metadata.coarse)
@@ -112,8 +112,7 @@ class _TableReader:
             labels=labels,
             probabilities=self._probabilities(),
             span_scores=self._scores(scores),
-            model=self.metadata.model or "",
-            settings=self.metadata.model_settings,
+            **self.metadata.prediction_fields(),
         )
 
     def _dataset_with_votes(self) -> Dataset:
@@ -128,15 +127,15 @@ class _TableReader:
         votes = np.empty((len(self.data.tokens), len(names)), np.int16)
         for k, name in enumerate(names):
             labels, _, has_row = self._labels(name)
-            if name not in complete_sources and self.options.silence != "O":
+            if name not in complete_sources and self.options.unmarked != "abstain":
                 labels[np.repeat(~has_row, self.data.lengths)] = ABSTAIN
             votes[:, k] = labels
         if rows.score is not None:
             source_rows = [self.rows_by_source[name] for name in names if name in self.rows_by_source]
             if any(not np.isnan(rows.score[index]).all() for index in source_rows):
                 self.issues.add("ignored", rows.path, "scores", "only scores of source 'labels' are read")
-        silence = metadata.silences(names, self.options, default="abstain")
-        return self.data.with_sources(names, votes, silence)
+        unmarked = metadata.unmarked_by_source(names, self.options, default="outside")
+        return self.data.with_sources(names, votes, unmarked)
 
     def _complete_labels(self, name: str) -> tuple[NDArray[np.int16], NDArray[np.float32]]:
         """Return labels and span scores of gold or predictions, which must cover every unit."""

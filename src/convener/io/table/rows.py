@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from convener.data.alignment import misordered_tokens
 from convener.data.dataset import Text
 from convener.data.issues import Issues, error_location
-from convener.data.ragged import StringArray, lengths_to_offsets, row_at
+from convener.data.ragged import StringArray, lengths_to_offsets, locate
 from convener.data.tokenize import find_token_offsets, word_spans
 from convener.errors import DataError
 from convener.io.metadata import Metadata
@@ -232,10 +232,8 @@ def _check_order(units: TextUnits, text: Text, offsets: NDArray[np.int64]) -> No
     """Raise DataError for a token that is empty, overlaps the previous one, or is outside the text."""
     misordered = misordered_tokens(text, offsets)
     if misordered.any():
-        token = int(np.flatnonzero(misordered)[0])
-        unit = row_at(offsets, token)
-        start, end = text.token_offsets[token].tolist()
-        raise DataError(
-            f"{units.describe(unit)}: token {token - offsets[unit]} at {start}-{end} is empty, "
-            "outside the text, or overlaps the previous token"
-        )
+        index = int(np.flatnonzero(misordered)[0])
+        unit, token = locate(offsets, index)
+        start, end = text.token_offsets[index].tolist()
+        problem = "is empty, outside the text, or overlaps the previous token"
+        raise DataError(f"{units.describe(unit)}: token {token} at {start}-{end} {problem}")

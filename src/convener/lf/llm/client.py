@@ -17,7 +17,7 @@ from convener.config import check_min
 from convener.errors import ConfigError, ConvenerWarning, DataError, require
 from convener.storage import atomic_write, compute_digest
 
-RESPONSES_DIR = "answers"
+RESPONSES_DIR = "llm_responses"
 VERSION = "1"
 BASE_URL_ENV = "OPENAI_BASE_URL"
 PLACEHOLDER_KEY = "none"
@@ -169,7 +169,7 @@ def _complete(openai: Any, openai_client: Any, request: Request) -> RequestResul
         raw = openai_client.chat.completions.with_raw_response.create(**_request_arguments(request))
         num_requests += raw.retries_taken
         return _parse_completion(raw.parse(), num_requests)
-    except Exception as error:  # of any kind: the server may not even speak HTTP
+    except Exception as error:  # of any kind: the server may not even be an HTTP server
         if isinstance(error, openai.APIError) and error.request is not None:
             num_requests = 1 + int(error.request.headers.get(RETRY_COUNT_HEADER, 0))
         return RequestResult(None, num_requests, _describe_failure(openai, error))

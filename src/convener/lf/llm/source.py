@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from convener import storage
+from convener.cache import resolve_cache_dir
 from convener.config import config_from_dict
 from convener.data.issues import short_repr
 from convener.data.tables import Table
@@ -56,7 +56,7 @@ def llm(
     by_class = _split_settings({"model": model, "types": types, **settings})
     prompt = Prompt(**by_class[Prompt])
     client_config = config_from_dict(ClientConfig, by_class[ClientConfig], kind="setting")
-    cache_dir = storage.resolve_cache_dir(cache)
+    cache_dir = resolve_cache_dir(cache)
     annotator = _Annotator(prompt, Client(client_config), None if cache_dir is None else ResponseCache(cache_dir))
     lf_settings = {"in_main_process": True, **by_class[LabelingFunction]}
     return LLMSource(

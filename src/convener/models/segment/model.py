@@ -24,7 +24,7 @@ from convener.models.segment.prior import ADJACENT, initial_posterior, prior_cou
 from convener.models.segment.sources import EStep, SourceCounts, SourceParams, e_step, expected_counts
 from convener.storage import select_prefix
 
-OUTSIDE_MISS_WEIGHT = 0.7
+OUTSIDE_MISS_WEIGHT = 1.0
 OUTSIDE_PRIOR_STRENGTH = 1.0
 
 
@@ -86,10 +86,12 @@ class Segment(LabelModel):
             initial, prior, adjacency = restored.counts, restored.counts, restored.adjacency
 
         def step(counts: SourceCounts) -> tuple[SourceCounts, float]:
-            params = SourceParams.from_counts(counts, outside, weights)
+            params = SourceParams.from_counts(counts, outside)
             result = e_step(observed, params, weights, adjacency)
-            value = result.log_likelihood + params.log_likelihood(prior, weights)
+            value = result.log_likelihood + params.log_likelihood(prior)
             expected = expected_counts(observed, result.lattice.spans, result.covered)
+            fixed = ~outside[:, None] & True
+            expected = expected._replace(detected=np.where(fixed, 0, expected.detected), missed=np.where(fixed, 0, expected.missed))
             return prior.add(expected), value / max(1, len(train.tokens))
 
         best, trace = run_em(step, initial, name=self.name, limits=self.config)
@@ -102,7 +104,7 @@ class Segment(LabelModel):
         counts = expected_counts(observed, posterior, covered)
         counts = counts.add(prior_counts(counts, mark_counts, outside))
         adjacency = self._adjacency(observed, mark_counts, counts)
-        result = e_step(observed, SourceParams.from_counts(counts, outside, weights), weights, adjacency)
+        result = e_step(observed, SourceParams.from_counts(counts, outside), weights, adjacency)
         anchor = expected_counts(observed, result.lattice.spans, result.covered)
         strength = np.where(outside, OUTSIDE_PRIOR_STRENGTH, self.config.prior_strength)
         prior = anchor.scale(strength).add(prior_counts(anchor, mark_counts, outside).scale(1 + strength))
@@ -126,7 +128,7 @@ class Segment(LabelModel):
         restored = SegmentParams.from_arrays(params)
         observed = SpanObservations.from_dataset(data, Marks.from_dataset(data), restored.heads)
         weights = self._miss_weights(data)
-        table = SourceParams.from_counts(restored.counts, votes_outside(data), weights)
+        table = SourceParams.from_counts(restored.counts, votes_outside(data))
         result = e_step(observed, table, weights, restored.adjacency)
         q = result.lattice.spans
         chosen = best_configuration(observed.lattice, q - self.config.threshold)

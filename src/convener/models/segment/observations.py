@@ -109,7 +109,7 @@ class SpanObservations:
         candidate = np.concatenate([self.hits.candidate, self.pieces[:, 0]])
         mark = np.concatenate([self.hits.mark, self.pieces[:, 1]])
         covered = np.bincount(mark, posterior[candidate], num_marks)
-        covered -= np.bincount(self.shared[:, 1], pair_posterior[self.shared[:, 0]], num_marks)
+        covered = covered - np.bincount(self.shared[:, 1], pair_posterior[self.shared[:, 0]], num_marks)
         return np.clip(covered, 0, 1)
 
 

@@ -90,7 +90,7 @@ def prior_counts(counts: SourceCounts, mark_counts: Floats, outside: NDArray[np.
         boundary=BOUNDARY + CROWD_BOUNDARY * crowd[:, None] * pooled_boundary / pooled_boundary.sum(),
         pieces=np.broadcast_to([FURTHER, NOT_FURTHER], (len(outside), 2)),
         false=FALSE_SHARE * mark_counts + FALSE_FLOOR + CROWD_WEIGHT * crowd[:, None] * crowd_false,
-        exposure=np.zeros(len(outside)),
+        exposure=np.zeros(mark_counts.shape),
     )
 
 

@@ -31,7 +31,7 @@ class SourceCounts(NamedTuple):
     boundary   (K, 4) detections by boundary, EXACT to CROSSING
     pieces     (K, 2) further marks on a span, and main marks
     false      (K, E) marks that overlap no true span
-    exposure   (K,) tokens that a source looked at
+    exposure   (K, E) tokens in which a source could mark that type
     """
 
     spans: Floats
@@ -77,7 +77,7 @@ def expected_counts(observed: SpanObservations, posterior: Floats, covered: Floa
         boundary=_sums((source, hits.boundary), weight / hits.num_alike, (num_sources, 4)),
         pieces=np.stack([pieces, detected.sum(axis=1)], axis=1),
         false=_sums((marks.source, marks.type), 1 - covered, (num_sources, num_types)),
-        exposure=observed.exposure,
+        exposure=np.repeat(observed.exposure[:, None], num_types, axis=1),
     )
 
 
@@ -107,13 +107,11 @@ class SourceParams(NamedTuple):
     false_rate: Floats
 
     @classmethod
-    def from_counts(cls, counts: SourceCounts, outside: NDArray[np.bool_], miss_weight: Floats) -> Self:
+    def from_counts(cls, counts: SourceCounts, outside: NDArray[np.bool_]) -> Self:
         """Maximize the expected log-likelihood.
 
-        outside (K,): sources whose boundaries are learned completely. miss_weight (K,): exponent of the probability of
-        a miss.
+        outside (K,): sources whose boundaries are learned completely.
         """
-        missed = miss_weight[:, None] * counts.missed
         boundary = counts.boundary / counts.boundary.sum(axis=1, keepdims=True)
         inside = counts.boundary[:, [EXACT, SHORT]]
         inside = inside / inside.sum(axis=1, keepdims=True)
@@ -124,25 +122,25 @@ class SourceParams(NamedTuple):
         boundary[:, SHORT:] /= NUM_WRONG_BOUNDS
         return cls(
             span_rate=np.log(counts.spans / counts.tokens),
-            detect=np.log(counts.detected / (counts.detected + missed)),
-            miss=np.log(missed / (counts.detected + missed)),
+            detect=np.log(counts.detected / (counts.detected + counts.missed)),
+            miss=np.log(counts.missed / (counts.detected + counts.missed)),
             type=np.log(counts.types / counts.types.sum(axis=2, keepdims=True)),
             boundary=np.log(boundary),
             piece=np.log(counts.pieces / counts.pieces.sum(axis=1, keepdims=True)),
-            false_rate=np.log(counts.false / counts.exposure[:, None]),
+            false_rate=np.log(counts.false / counts.exposure),
         )
 
-    def log_likelihood(self, counts: SourceCounts, miss_weight: Floats) -> float:
+    def log_likelihood(self, counts: SourceCounts) -> float:
         """Log-likelihood of counts, complete or prior, up to a constant."""
         terms = [
             (counts.spans * self.span_rate).sum() - counts.tokens * np.exp(self.span_rate).sum(),
             (counts.detected * self.detect).sum(),
-            (miss_weight[:, None] * counts.missed * self.miss).sum(),
+            (counts.missed * self.miss).sum(),
             (counts.types * self.type).sum(),
             (counts.boundary * self.boundary).sum(),
             (counts.pieces * self.piece).sum(),
             (counts.false * self.false_rate).sum(),
-            -(counts.exposure * np.exp(self.false_rate).sum(axis=1)).sum(),
+            -(counts.exposure * np.exp(self.false_rate)).sum(),
         ]
         return float(sum(terms))
 
@@ -175,7 +173,7 @@ def e_step(
     piece = params.piece[marks.source[pieces[:, 1]], 0] - false[pieces[:, 1]]
     score = score + np.bincount(pieces[:, 0], piece, n)
     pair_weight = np.bincount(observed.shared[:, 0], false[observed.shared[:, 1]], len(observed.adjacent))
-    pair_weight += np.where(observed.adjacent, adjacency[kind[observed.lattice.pairs[:, 1]]], 0.0)
+    pair_weight = pair_weight + np.where(observed.adjacent, adjacency[kind[observed.lattice.pairs[:, 1]]], 0.0)
     result = span_posterior(observed.lattice, score, pair_weight)
     baseline = false.sum() - (observed.exposure * np.exp(params.false_rate).sum(axis=1)).sum()
     baseline -= observed.num_tokens * np.exp(params.span_rate).sum()

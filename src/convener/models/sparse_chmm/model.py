@@ -102,11 +102,12 @@ class SparseCHMMConfig(WeakSupervisionConfig):
 class SparseCHMM(NeuralChainModel):
     """Hidden Markov model with transitions predicted from tokens and source reliability predicted from sentences.
 
-    Transitions Psi[t] = softmax(Linear(e[t])); reliability scores A~ = h(softmax over sources(Linear(e0))); emissions
-    Phi[k,i] ~ Dirichlet(nu_expan (Lambda(A~) + Delta) + nu_base). The base prior Lambda gives errors mostly to O; the
-    addon prior Delta gives them to labels on which sources disagree (weighted XOR). Three stages train transition and
-    reliability, then the scales of Delta, then the transition, by gradient ascent on log p(x) - tau H(z|x).
-    docs/paper.md maps each equation to a function. For unmarked tokens see `models.vote_evidence.VoteEvidence`.
+    Transitions Psi[t] = softmax(Linear(e[t])); reliability scores A~ = h(softmax over sources(Linear(e0))), Eq. (1)
+    and (2); emissions Phi[k,i] ~ Dirichlet(nu_expan (Lambda(A~) + Delta) + nu_base). The base prior Lambda, Eq. (3) and
+    Eq. (4), assigns errors mostly to O; the addon prior Delta, Eq. (6), assigns them to labels on which sources
+    disagree, Eq. (5). Three stages train transition and reliability, then the scales of Delta, then the transition, by
+    gradient ascent on log p(x) - tau H(z|x), which is Q, Eq. (8), for tau = 1. docs/paper.md maps each equation to a
+    function. For unmarked tokens see `models.vote_evidence.VoteEvidence`.
 
     Li, Song, Zhang: Sparse Conditional Hidden Markov Model for Weakly Supervised Named Entity Recognition. KDD 2022.
 

@@ -35,7 +35,7 @@ from convener.neural.transition import MIN_PROBABILITY, floored_log
 STAGE_PLANS = {"1": (1,), "1-2": (1, 2), "1-3": (1, 3), "1-2-3": (1, 2, 3), "1-23": (1, 23)}
 """Stages by setting; 23 trains the addon prior and the transitions at once."""
 PRETRAINING_EPOCHS, PRETRAINING_LEARNING_RATE = 5, 5e-4
-"""Of the pre-training by mean squared error, Eq. (7); values of the paper."""
+"""Epochs and learning rate of the pre-training by mean squared error, Eq. (7), as in the authors' scripts."""
 INITIAL_EMISSION_WEIGHT = 0.2
 """lambda of the paper: weight of Phi* in the emissions on which the addon prior is pre-trained."""
 ADDON_SCALE_INIT = -4.0
@@ -46,7 +46,7 @@ TRANSITION_PARAMETERS = ("initial_logits", "transition_layer", "context_weight")
 
 def add_majority_source(data: Dataset, labels: NDArray[np.int16]) -> Dataset:
     """The data with these labels as the votes of an additional, last source."""
-    return add_source(data, MAJORITY_SOURCE, labels, "O")
+    return add_source(data, MAJORITY_SOURCE, labels, "abstain")
 
 
 def mask_last_source(votes: NDArray[np.int16]) -> NDArray[np.int16]:
