@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 from hypothesis import given
@@ -22,9 +22,7 @@ def cases(draw: st.DrawFn, spread: float = 4.0) -> Case:
     order, offsets = component_order(start, end)
     start, end = start[order], end[order]
     component = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    legal = [
-        (i, j) for j in range(len(start)) for i in range(j) if end[i] <= start[j] and component[i] == component[j]
-    ]
+    legal = [(i, j) for j in range(len(start)) for i in range(j) if end[i] <= start[j] and component[i] == component[j]]
     kept = [pair for pair in legal if draw(st.booleans())]
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     scale = draw(st.sampled_from([0.0, 1.0, spread, 50 * spread]))
@@ -35,11 +33,7 @@ def cases(draw: st.DrawFn, spread: float = 4.0) -> Case:
 def configurations(lattice: SpanLattice, begin: int, stop: int) -> list[tuple[int, ...]]:
     """All sets of disjoint candidates of one component, in the order of the text."""
     subsets = (subset for size in range(stop - begin + 1) for subset in combinations(range(begin, stop), size))
-    return [
-        subset
-        for subset in subsets
-        if all(lattice.end[i] <= lattice.start[j] for i, j in zip(subset, subset[1:], strict=False))
-    ]
+    return [subset for subset in subsets if all(lattice.end[i] <= lattice.start[j] for i, j in pairwise(subset))]
 
 
 @given(cases())
@@ -50,7 +44,7 @@ def test_posteriors_are_those_of_an_enumeration(case: Case) -> None:
     spans, pairs = np.zeros(len(lattice)), dict.fromkeys(weights, 0.0)
     for c in range(len(lattice.offsets) - 1):
         sets = configurations(lattice, int(lattice.offsets[c]), int(lattice.offsets[c + 1]))
-        neighbours = [list(zip(subset, subset[1:], strict=False)) for subset in sets]
+        neighbours = [list(pairwise(subset)) for subset in sets]
         energy = np.array(
             [
                 score[list(subset)].sum() + sum(weights.get(pair, 0.0) for pair in near)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import pairwise
 
 import numpy as np
@@ -64,13 +64,6 @@ _ABBREVIATIONS = frozenset(
     | {"approx", "ca", "inc", "ltd", "co", "corp", "u.s", "u.k", "ph.d", "m.d", "jan", "feb"}
     | {"apr", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec", "z.b", "usw", "bzw", "nr"}
 )
-TokenizedSentence = tuple[int, int, NDArray[np.int32]]
-"""Start and end of a sentence in its text, and of its tokens in the sentence (T, 2)."""
-
-
-def _split_by_rules(text: str) -> Iterator[TokenizedSentence]:
-    for start, end in sentence_spans(text):
-        yield start, end, word_spans(text[start:end])
 
 
 def sentence_spans(text: str) -> list[tuple[int, int]]:

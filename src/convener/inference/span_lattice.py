@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.inference._numba import Array, jit
+from convener.inference._numba import Array, jit, map_blocks
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -81,25 +81,21 @@ class SpanPosterior(NamedTuple):
     """(P,) probability that both candidates are in the configuration, with none between them."""
 
 
-def span_posterior(lattice: SpanLattice, score: Floats, pair_weight: Floats) -> SpanPosterior:
+def span_posterior(lattice: SpanLattice, score: Floats, pair_weight: Floats, *, num_threads: int = 1) -> SpanPosterior:
     """Posterior over configurations by forward-backward.
 
     score (n,) of each candidate, pair_weight (P,) of each pair, both in nats and finite.
     """
-    log_partition = np.zeros(len(lattice.offsets) - 1)
-    spans, pairs = np.zeros(len(lattice)), np.zeros(len(lattice.pairs))
-    _posterior_pass(
-        lattice.offsets,
-        lattice.num_before,
-        lattice.pair_offsets,
-        np.ascontiguousarray(lattice.pairs[:, 0]),
-        np.ascontiguousarray(score, np.float64),
-        np.ascontiguousarray(pair_weight, np.float64),
-        log_partition,
-        spans,
-        pairs,
-    )
-    return SpanPosterior(log_partition, spans, pairs)
+    result = SpanPosterior(*(np.zeros(size) for size in (len(lattice.offsets) - 1, len(lattice), len(lattice.pairs))))
+    columns = lattice.offsets, lattice.num_before, lattice.pair_offsets, np.ascontiguousarray(lattice.pairs[:, 0])
+    weights = np.ascontiguousarray(score, np.float64), np.ascontiguousarray(pair_weight, np.float64)
+
+    def run_block(first: int, stop: int) -> None:
+        _posterior_pass(first, stop, *columns, *weights, *result)
+
+    for _ in map_blocks(run_block, lattice.offsets, 1, num_threads):
+        pass
+    return result
 
 
 def best_configuration(lattice: SpanLattice, gain: Floats) -> NDArray[np.bool_]:
@@ -124,6 +120,8 @@ def _log_add(a: float, b: float) -> float:
 
 @jit()
 def _posterior_pass(
+    first_component: int,
+    stop_component: int,
     offsets: Array,
     num_before: Array,
     pair_offsets: Array,
@@ -134,29 +132,32 @@ def _posterior_pass(
     spans: Array,
     pairs: Array,
 ) -> None:
-    """Fill log_partition (C,), spans (n,) and pairs (P,).
+    """Fill log_partition (C,), spans (n,) and pairs (P,) for a range of components.
 
     ahead[j]: log weight of all configurations that end with j. before[j]: log weight of those of candidates before j
     in the order, the empty one included. after[i]: log weight of all that may follow i, the empty one included.
-    Candidates before the first pair partner of j precede it without a weight, so they are summed at once.
+    Candidates before the first pair partner of j precede it without a weight, so they are summed at once; their
+    share of `after` is collected in `pushed`. The arrays count from the first candidate of the range.
     """
-    n = len(score)
+    base = offsets[first_component]
+    n = offsets[stop_component] - base
     ahead, after = np.empty(n), np.zeros(n)
     before, pushed = np.empty(n + 1), np.full(n + 1, -np.inf)
-    for c in range(len(offsets) - 1):
-        begin, stop = offsets[c], offsets[c + 1]
+    for c in range(first_component, stop_component):
+        begin, stop = offsets[c] - base, offsets[c + 1] - base
         before[begin] = 0.0
         for j in range(begin, stop):
-            pair = pair_offsets[j]
-            apart = pair_first[pair] if pair < pair_offsets[j + 1] else num_before[j]
+            pair, last_pair = pair_offsets[base + j], pair_offsets[base + j + 1]
+            num = num_before[base + j] - base
+            apart = pair_first[pair] - base if pair < last_pair else num
             total = before[apart]
-            for i in range(apart, num_before[j]):
+            for i in range(apart, num):
                 weight = 0.0
-                if pair < pair_offsets[j + 1] and pair_first[pair] == i:
+                if pair < last_pair and pair_first[pair] == base + i:
                     weight = pair_weight[pair]
                     pair += 1
                 total = _log_add(total, ahead[i] + weight)
-            ahead[j] = total + score[j]
+            ahead[j] = total + score[base + j]
             before[j + 1] = _log_add(before[j], ahead[j])
         log_partition[c] = before[stop]
         running = -np.inf
@@ -164,14 +165,15 @@ def _posterior_pass(
             running = _log_add(running, pushed[j + 1])
             pushed[j + 1] = -np.inf
             after[j] = _log_add(after[j], running)
-            spans[j] = math.exp(min(0.0, ahead[j] + after[j] - before[stop]))
-            rest = score[j] + after[j]
-            pair = pair_offsets[j]
-            apart = pair_first[pair] if pair < pair_offsets[j + 1] else num_before[j]
+            spans[base + j] = math.exp(min(0.0, ahead[j] + after[j] - before[stop]))
+            rest = score[base + j] + after[j]
+            pair, last_pair = pair_offsets[base + j], pair_offsets[base + j + 1]
+            num = num_before[base + j] - base
+            apart = pair_first[pair] - base if pair < last_pair else num
             pushed[apart] = _log_add(pushed[apart], rest)
-            for i in range(apart, num_before[j]):
+            for i in range(apart, num):
                 weight = 0.0
-                if pair < pair_offsets[j + 1] and pair_first[pair] == i:
+                if pair < last_pair and pair_first[pair] == base + i:
                     weight = pair_weight[pair]
                     pairs[pair] = math.exp(min(0.0, ahead[i] + weight + rest - before[stop]))
                     pair += 1

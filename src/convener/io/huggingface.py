@@ -1,8 +1,9 @@
 """Hugging Face datasets: folders in the layout of `Dataset.save_to_disk`, and Parquet files.
 
 Columns are `tokens`, `ner_tags` (gold or predicted labels), `votes:NAME` for each source (-1 = abstain), and where
-known `soft_labels`, `scores`, `text`, `chars`, `char_start`, `doc_id`. Metadata is stored in `convener.json`, a file
-that `datasets` ignores. External data needs `tokens` and `ner_tags` (or `tags`, `labels`), as class labels or strings.
+known `soft_labels`, `scores`, `text`, `token_offsets`, `doc_offset`, `doc_id`. Metadata is stored in `convener.json`,
+a file that `datasets` ignores. External data needs `tokens` and `ner_tags` (or `tags`, `labels`), as class labels or
+strings.
 """
 
 from __future__ import annotations
@@ -57,7 +58,35 @@ def write(content: LabeledData, path: Path, options: WriteOptions) -> None:
     """Write a folder that `datasets.load_from_disk` opens."""
     if path.suffix.lower() == ".parquet":
         raise FormatError(f"{path.name}: format 'huggingface' writes a folder; name it {path.stem}.hf")
-    _write_folder(content, path)
+    check_unicode(get_dataset(content))
+    metadata_json = Metadata.from_content(content).to_json()
+    pa, ipc = arrow.import_pyarrow(), arrow.import_pyarrow("pyarrow.ipc")
+    columns = list(_columns(content, 0, 0))
+    features = {name: feature for name, feature, _ in columns}
+    schema_metadata = json.dumps({"info": {"features": features}}).encode()
+    schema = pa.schema({name: values.type for name, _, values in columns})
+    schema = schema.with_metadata({b"huggingface": schema_metadata})
+    path.mkdir()
+    with (path / DATA_FILE).open("wb") as file, ipc.new_stream(file, schema) as stream:
+        for first, last in pairwise(_batch_bounds(get_dataset(content))):
+            arrays = [values for _, _, values in _columns(content, first, last)]
+            stream.write_batch(pa.record_batch(arrays, schema=schema))
+    info = {"citation": "", "description": "", "features": features, "homepage": "", "license": ""}
+    state: dict[str, Any] = {
+        "_data_files": [{"filename": DATA_FILE}],
+        "_fingerprint": _fingerprint(path / DATA_FILE),
+        "_format_columns": None,
+        "_format_kwargs": {},
+        "_format_type": None,
+        "_output_all_columns": False,
+        "_split": None,
+    }
+    for name, text in (
+        (INFO_FILE, json.dumps(info, indent=2)),
+        (STATE_FILE, json.dumps(state, indent=2)),
+        (METADATA_FILE, metadata_json),
+    ):
+        (path / name).write_text(text + "\n", encoding="utf-8")
 
 
 def recognizes(path: Path) -> bool:
@@ -74,13 +103,15 @@ def recognizes(path: Path) -> bool:
     return has_tokens and arrow.is_list(schema.field("tokens").type)
 
 
-def from_arrow(table: Any, *, name: str = "table", issues: Issues | None = None, **options: Any) -> LabeledData:
+def from_arrow(
+    table: Any, *, name: str = "table", options: ReadOptions | None = None, issues: Issues | None = None
+) -> LabeledData:
     """Return the dataset or predictions in a pyarrow Table, e.g. `datasets.Dataset.with_format("arrow")[:]`.
 
-    Options are the fields of `ReadOptions`; `name` replaces the file name in messages.
+    `name` replaces the file name in messages.
     """
     collected = Issues() if issues is None else issues
-    content = read_external(HFTable(table, name), ReadOptions.from_dict(options), collected)
+    content = read_external(HFTable(table, name), options or ReadOptions(), collected)
     if issues is None:
         collected.warn()
     return content
@@ -144,39 +175,6 @@ def _read_json_object(path: Path) -> dict[str, Any]:
     return values
 
 
-def _write_folder(content: LabeledData, path: Path) -> None:
-    """Write one Arrow stream and the JSON files that describe it."""
-    check_unicode(get_dataset(content))
-    metadata_json = Metadata.from_content(content).to_json()
-    pa, ipc = arrow.import_pyarrow(), arrow.import_pyarrow("pyarrow.ipc")
-    columns = list(_columns(content, 0, 0))
-    features = {name: feature for name, feature, _ in columns}
-    schema_metadata = json.dumps({"info": {"features": features}}).encode()
-    schema = pa.schema({name: values.type for name, _, values in columns})
-    schema = schema.with_metadata({b"huggingface": schema_metadata})
-    path.mkdir()
-    with (path / DATA_FILE).open("wb") as file, ipc.new_stream(file, schema) as stream:
-        for first, last in pairwise(_batch_bounds(get_dataset(content))):
-            arrays = [values for _, _, values in _columns(content, first, last)]
-            stream.write_batch(pa.record_batch(arrays, schema=schema))
-    info = {"citation": "", "description": "", "features": features, "homepage": "", "license": ""}
-    state: dict[str, Any] = {
-        "_data_files": [{"filename": DATA_FILE}],
-        "_fingerprint": _fingerprint(path / DATA_FILE),
-        "_format_columns": None,
-        "_format_kwargs": {},
-        "_format_type": None,
-        "_output_all_columns": False,
-        "_split": None,
-    }
-    for name, text in (
-        (INFO_FILE, json.dumps(info, indent=2)),
-        (STATE_FILE, json.dumps(state, indent=2)),
-        (METADATA_FILE, metadata_json),
-    ):
-        (path / name).write_text(text + "\n", encoding="utf-8")
-
-
 def _value_feature(dtype: str) -> dict[str, Any]:
     return {"dtype": dtype, "_type": "Value"}
 
@@ -230,8 +228,8 @@ def _columns(content: LabeledData, first: int, last: int) -> Iterator[tuple[str,
     if data.text is not None:
         token_offsets = arrow.list_array(lengths, arrow.from_matrix(data.text.token_offsets))
         yield "text", _value_feature("string"), arrow.from_strings(data.text.sentences)
-        yield "chars", _list_feature(_list_feature(_value_feature("int32"))), token_offsets
-        yield "char_start", _value_feature("int64"), pa.array(data.text.doc_offsets)
+        yield "token_offsets", _list_feature(_list_feature(_value_feature("int32"))), token_offsets
+        yield "doc_offset", _value_feature("int64"), pa.array(data.text.doc_offsets)
     if data.doc_ids is not None:
         yield "doc_id", _value_feature("string"), arrow.from_strings(data.doc_ids)
 

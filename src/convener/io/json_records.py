@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, repeat
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from convener.data.dataset import Dataset
-from convener.data.issues import short_repr
+from convener.data.issues import Issues, short_repr
 from convener.data.predictions import Predictions
+from convener.data.ragged import locate
 from convener.data.spans import Spans
 from convener.data.tags import ABSTAIN, TagSet
 from convener.errors import DataError, FormatError
-from convener.io.formats import LabeledData, get_dataset
+from convener.io.builder import DISPLAY_NAMES, PREDICTIONS, DatasetBuilder
+from convener.io.formats import LabeledData, ReadOptions, get_dataset
 from convener.io.metadata import Metadata
+from convener.io.tag_columns import TagRepair, TagRowIndex
 
 SENTENCES_PER_CHUNK = 2000
 """Number of sentences converted at a time."""
@@ -140,6 +144,65 @@ class ProbabilityBuilder:
             target = 2 * tags.type_index(name)
             probabilities[:, target + 1 : target + 3] = file_probabilities[:, 2 * column + 1 : 2 * column + 3]
         return probabilities
+
+
+class RecordReader:
+    """Base of the readers of records: collects sentences, spans, gold tags and probabilities."""
+
+    def __init__(
+        self, path: Path, metadata: Metadata, options: ReadOptions, issues: Issues, builder: DatasetBuilder
+    ) -> None:
+        self._path, self._metadata, self._options, self._issues = path, metadata, options, issues
+        self._builder, self._types = builder, metadata.select_types(options)
+        self._all_or_none, self._probabilities = AllOrNone(), ProbabilityBuilder()
+        self._gold_tag_rows, self._gold_row_ids = TagRowIndex(["gold"], self._types), array("i")
+
+    def _parse_doc_id(self, values: Mapping[str, Any], where: str) -> str | None:
+        """Return the document id, which must be given for every sentence or for none."""
+        doc_id = values.get("doc_id")
+        if self._all_or_none("doc_id", doc_id is not None, where) and not isinstance(doc_id, str):
+            raise DataError(f"{where}: 'doc_id' must be a string, got {short_repr(doc_id)}")
+        return doc_id
+
+    def _add_spans(self, source: str, value: object, where: str) -> None:
+        """Add a list of spans to the current sentence."""
+        self._builder.source_spans(source)
+        for start, end, entity_type, score in parse_spans(value, where, DISPLAY_NAMES.get(source, source)):
+            if source == PREDICTIONS:
+                self._all_or_none("score", score == score, where)
+            self._builder.add_span(source, start, end, entity_type, score)
+
+    def _add_prediction(self, key: str, record: Mapping[str, Any], num_tokens: int, where: str) -> None:
+        """Add the predicted spans under a key, and the probabilities of the labels."""
+        if self._all_or_none(key, record.get(key) is not None, where):
+            self._add_spans(PREDICTIONS, record[key], where)
+        if self._all_or_none("probabilities", record.get("probabilities") is not None, where):
+            self._probabilities.extend(record["probabilities"], num_tokens, where)
+
+    def _build(self, types: Sequence[str], sources: Sequence[str]) -> LabeledData:
+        """Return the content of all records."""
+        probabilities = self._probabilities.matrix(self._metadata, types, str(self._path))
+        return self._builder.build(types=types, sources=sources, metadata=self._metadata, probabilities=probabilities)
+
+    def _tag_labels(
+        self,
+        tag_rows: TagRowIndex,
+        column: int,
+        row_ids: array[int],
+        data: Dataset,
+        location: Callable[[int, int], str],
+        *,
+        detect_scheme: bool,
+    ) -> NDArray[np.int16]:
+        """Return the labels of a column of tags (N,); `location` names a sentence and a token in it."""
+        return tag_rows.labels(
+            column,
+            np.frombuffer(row_ids, np.int32),
+            data.offsets,
+            data.tags,
+            where=lambda token: location(*locate(data.offsets, token)),
+            repair=TagRepair(self._options.on_illegal, self._issues, detect_scheme=detect_scheme),
+        )
 
 
 @dataclass(frozen=True)

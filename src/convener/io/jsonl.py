@@ -1,7 +1,7 @@
 """JSON lines: one record per sentence; also reads exports of doccano, Prodigy, LightTag and others.
 
 Offsets count characters of `text` if a record has text, else tokens. The first record of a file written by convener
-also has `corpus`, the metadata: types, sources, the meaning of unmarked tokens, and the model of predictions.
+also has `convener`, the metadata: types, sources, the meaning of unmarked tokens, and the model of predictions.
 """
 
 from __future__ import annotations
@@ -20,22 +20,20 @@ from convener.data.issues import Issues, error_location, short_repr
 from convener.data.ragged import locate
 from convener.data.tokenize import find_token_offsets, word_spans
 from convener.errors import DataError, FormatError
-from convener.io.builder import GOLD, PREDICTIONS, DatasetBuilder
+from convener.io.builder import DISPLAY_NAMES, GOLD, DatasetBuilder
 from convener.io.formats import CAPABILITIES, Format, LabeledData, ReadOptions, WriteOptions, get_dataset
-from convener.io.json_records import (
-    AllOrNone,
-    ProbabilityBuilder,
-    RecordColumns,
-    SentenceSlice,
-    iter_records,
-    parse_spans,
-    parse_token_offsets,
-)
+from convener.io.json_records import RecordColumns, RecordReader, SentenceSlice, iter_records, parse_token_offsets
 from convener.io.json_stream import dump_json
 from convener.io.metadata import Metadata, build_tag_set, replace_dataset_fields, select_sources
-from convener.io.tag_columns import TagRepair, TagRowIndex
 from convener.storage import decode_line, parse_json
 
+VERSION_1_KEYS = {
+    "corpus": "convener",
+    "chars": "token_offsets",
+    "char_start": "doc_offset",
+    "labels": "predictions",
+}
+"""Keys of native files of version 1, and their names since version 2."""
 EXTERNAL_GOLD_KEYS = ("gold", "spans", "entities", "labels", "label", "ner_tags", "tags")
 """Keys under which other tools store spans or tags; the first that a record has is used."""
 TAG_KEYS = ("ner_tags", "tags")
@@ -45,8 +43,9 @@ LABEL_KEYS = ("label", "tag", "type")
 
 
 def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
-    """Read a JSON lines file: Predictions if convener wrote it and it has `labels`, else a Dataset."""
+    """Read a JSON lines file: Predictions if convener wrote it and it has `predictions`, else a Dataset."""
     reader: _Reader | None = None
+    is_version_1 = False
     with path.open("rb") as file:
         for line_number, raw in enumerate(file, 1):
             where = f"{path}:{line_number}"
@@ -57,11 +56,15 @@ def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
             if not isinstance(record, dict):
                 raise DataError(f"{where}: expected a JSON object, got {short_repr(record)}")
             if reader is None:
-                reader = _Reader(path, record.get("corpus"), options, issues, where)
+                is_version_1 = isinstance(record.get("corpus"), dict)
+            if is_version_1:
+                record = {VERSION_1_KEYS.get(key, key): value for key, value in record.items()}
+            if reader is None:
+                reader = _Reader(path, record.get("convener"), options, issues, where)
                 if reader.is_native and not {"text", "tokens"} & set(record):
                     continue
-            elif "corpus" in record and not reader.is_native:
-                raise DataError(f"{where}: the record with 'corpus' must be the first line of the file")
+            elif {"convener", "corpus"} & set(record) and not reader.is_native:
+                raise DataError(f"{where}: the metadata record must be the first line of the file")
             if record.get("answer", "accept") != "accept":  # Prodigy's verdict on the annotation
                 issues.add("left out", where, "gold", f"answer {short_repr(record['answer'])}")
                 continue
@@ -74,31 +77,26 @@ def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
 def write(content: LabeledData, path: Path, options: WriteOptions) -> None:
     """Write one record per sentence; the first also contains the metadata."""
     data = get_dataset(content)
-    corpus = {"corpus": Metadata.from_content(content).without_inferable_contents(content).to_dict()}
+    metadata = {"convener": Metadata.from_content(content).without_inferable_contents(content).to_dict()}
     if not options.allow_lossy:
         _check_token_offsets(data, path.name)
     with path.open("w", encoding="utf-8", newline="\n") as file:
         if not len(data):
-            file.write(dump_json(corpus, path.name) + "\n")
+            file.write(dump_json(metadata, path.name) + "\n")
         for number, record in enumerate(iter_records(content, _columns, in_characters=True)):
             where = f"{path.name}: sentence {number}"
-            file.write(dump_json({**({} if number else corpus), **record}, where) + "\n")
+            file.write(dump_json({**({} if number else metadata), **record}, where) + "\n")
 
 
-class _Reader:
+class _Reader(RecordReader):
     """Adds records to a dataset builder."""
 
-    def __init__(self, path: Path, corpus: Any, options: ReadOptions, issues: Issues, where: str) -> None:
-        self._path, self._options, self._issues = path, options, issues
-        self.is_native = isinstance(corpus, dict)
-        self._metadata = Metadata.from_dict(corpus, where) if self.is_native else Metadata()
-        self._types = self._metadata.select_types(options)
-        self._builder = DatasetBuilder(options, issues)
-        self._all_or_none, self._scores_all_or_none = AllOrNone(), AllOrNone()
+    def __init__(self, path: Path, metadata: Any, options: ReadOptions, issues: Issues, where: str) -> None:
+        self.is_native = isinstance(metadata, dict)
+        metadata = Metadata.from_dict(metadata, where) if self.is_native else Metadata()
+        super().__init__(path, metadata, options, issues, DatasetBuilder(options, issues))
         self._gold_key: str | None = None
-        self._tag_rows, self._row_ids = TagRowIndex(["gold"], self._types), array("i")
         self._line_numbers = array("q")
-        self._probabilities = ProbabilityBuilder()
         for name in self._metadata.sources or ():
             if self._is_selected(name):
                 self._builder.source_spans(name)
@@ -109,11 +107,9 @@ class _Reader:
 
     def add(self, record: dict[str, Any], where: str) -> None:
         """Add one record."""
-        doc_id, doc_offset = record.get("doc_id"), record.get("char_start", 0)
-        if self._all_or_none("doc_id", doc_id is not None, where) and not isinstance(doc_id, str):
-            raise DataError(f"{where}: 'doc_id' must be a string, got {short_repr(doc_id)}")
+        doc_id, doc_offset = self._parse_doc_id(record, where), record.get("doc_offset", 0)
         if type(doc_offset) is not int or not 0 <= doc_offset < 2**63:
-            raise DataError(f"{where}: 'char_start' must be a non-negative integer, got {short_repr(doc_offset)}")
+            raise DataError(f"{where}: 'doc_offset' must be a non-negative integer, got {short_repr(doc_offset)}")
         tokens, text, token_offsets = _parse_tokens(record, where)
         self._builder.add_sentence(
             tokens,
@@ -126,28 +122,16 @@ class _Reader:
         self._line_numbers.append(int(where.rpartition(":")[2]))
         self._add_votes(record.get("votes"), where)
         if not self.is_native:
-            if "labels" in record and {"votes", "probabilities"} & set(record):
-                raise DataError(
-                    f"{where}: 'labels' beside votes or probabilities, but the first record has no 'corpus': "
-                    "is the first line missing?"
-                )
+            if "predictions" in record and {"votes", "probabilities"} & set(record):
+                raise DataError(f"{where}: 'predictions' without a metadata record: is the first line missing?")
             self._add_external_gold(record, len(tokens), where)
             return
-        gold, labels, probabilities = map(record.get, ("gold", "labels", "probabilities"))
-        if self._all_or_none("gold", gold is not None, where):
-            self._add_spans(GOLD, "gold", gold, where)
-        if self._all_or_none("labels", labels is not None, where):
-            self._add_spans(PREDICTIONS, "labels", labels, where)
-        if self._all_or_none("probabilities", probabilities is not None, where):
-            self._probabilities.extend(probabilities, len(tokens), where)
+        if self._all_or_none("gold", record.get("gold") is not None, where):
+            self._add_spans(GOLD, record["gold"], where)
+        self._add_prediction("predictions", record, len(tokens), where)
 
-    def _add_spans(self, source: str, display_name: str, value: Any, where: str) -> None:
-        self._builder.source_spans(source)
-        rows = _spans_as_rows(value, where, display_name)
-        for start, end, entity_type, score in parse_spans(rows, where, display_name):
-            if source == PREDICTIONS:
-                self._scores_all_or_none("score", score == score, where)
-            self._builder.add_span(source, start, end, entity_type, score)
+    def _add_spans(self, source: str, value: object, where: str) -> None:
+        super()._add_spans(source, _spans_as_rows(value, where, DISPLAY_NAMES.get(source, source)), where)
 
     def _add_votes(self, votes: Any, where: str) -> None:
         votes = {} if votes is None else votes
@@ -161,7 +145,7 @@ class _Reader:
                     self._builder.source_spans(name).abstained_sentences.extend(range(num_previous))
         for name in filter(self._is_selected, self._source_names):
             if votes.get(name) is not None:
-                self._add_spans(name, name, votes[name], where)
+                self._add_spans(name, votes[name], where)
             elif name in votes or self._abstains_when_missing(name):
                 self._builder.abstain(name)
 
@@ -179,7 +163,7 @@ class _Reader:
             raise DataError(f"{where}: expected {self._gold_key!r}, as in earlier records, got {key!r}")
         value = record[key]
         if key not in TAG_KEYS:
-            self._add_spans(GOLD, "gold", value, where)
+            self._add_spans(GOLD, value, where)
             return
         if not isinstance(value, list) or len(value) != num_tokens:
             raise DataError(
@@ -189,41 +173,29 @@ class _Reader:
             if not isinstance(tag, str):
                 raise DataError(f"{where}: expected {key!r} to contain strings, got {short_repr(tag)}")
         with error_location(where):
-            self._row_ids.extend(map(self._tag_rows.__getitem__, value))
+            self._gold_row_ids.extend(map(self._gold_tag_rows.__getitem__, value))
 
     def build(self) -> LabeledData:
         """Return the dataset or the predictions of all records."""
-        metadata, where = self._metadata, str(self._path)
-        with error_location(where):
-            observed_types = {*self._builder.observed_types, *self._tag_rows.types}
+        observed_types = {*self._builder.observed_types, *self._gold_tag_rows.types}
+        with error_location(str(self._path)):
             types = build_tag_set(self._types, observed_types, self._options.default_types).types
         names = tuple(self._source_names)
-        select_sources(names, self._options, where)  # raises for unknown names
-        content = self._builder.build(
-            types=types,
-            sources=names,
-            metadata=metadata,
-            probabilities=self._probabilities.matrix(metadata, types, where),
-        )
+        select_sources(names, self._options, str(self._path))  # raises for unknown names
+        content = self._build(types, names)
         if self._gold_key not in TAG_KEYS:
             return content
-        return replace_dataset_fields(content, gold=self._gold_from_tags(get_dataset(content)))
 
-    def _gold_from_tags(self, data: Dataset) -> NDArray[np.int16]:
-        """Return the gold labels of records with tags.  -> (N,)"""
+        def location(sentence: int, token: int) -> str:
+            return f"{self._path}:{self._line_numbers[sentence]}: token {token}"
 
-        def where(token: int) -> str:
-            sentence, position = locate(data.offsets, token)
-            return f"{self._path}:{self._line_numbers[sentence]}: token {position}"
-
-        row_ids = np.frombuffer(self._row_ids, np.int32)
-        repair = TagRepair(self._options.on_illegal, self._issues, detect_scheme=True)
-        return self._tag_rows.labels(0, row_ids, data.offsets, data.tags, where=where, repair=repair)
+        gold_tags = (self._gold_tag_rows, 0, self._gold_row_ids, get_dataset(content))
+        return replace_dataset_fields(content, gold=self._tag_labels(*gold_tags, location, detect_scheme=True))
 
 
 def _parse_tokens(record: dict[str, Any], where: str) -> tuple[list[str], str | None, NDArray[np.int32] | None]:
     """Return the tokens of a record, its text if it has one, and the offsets of the tokens in it."""
-    text, tokens, offset_pairs = map(record.get, ("text", "tokens", "chars"))
+    text, tokens, offset_pairs = map(record.get, ("text", "tokens", "token_offsets"))
     if text is not None and not isinstance(text, str):
         raise DataError(f"{where}: 'text' must be a string, got {short_repr(text)}")
     if tokens is None:
@@ -286,14 +258,14 @@ def _columns(chunk: SentenceSlice) -> RecordColumns:
         columns["text"] = iter(data.text.sentences)
     columns["tokens"] = chunk.group_by_sentence(data.tokens.to_list())
     if data.text is not None:
-        columns["chars"] = chunk.group_by_sentence(data.text.token_offsets.tolist())
-        columns["char_start"] = iter(data.text.doc_offsets.tolist())
+        columns["token_offsets"] = chunk.group_by_sentence(data.text.token_offsets.tolist())
+        columns["doc_offset"] = iter(data.text.doc_offsets.tolist())
     if data.doc_ids is not None:
         columns["doc_id"] = iter(data.doc_ids)
     if data.gold is not None:
         columns["gold"] = chunk.spans(data.gold)
     columns["votes"] = (dict(zip(data.sources, row, strict=True)) for row in chunk.votes())
-    return columns | chunk.prediction_columns("labels")
+    return columns | chunk.prediction_columns("predictions")
 
 
 FORMAT = Format(

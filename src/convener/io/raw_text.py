@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from convener.data.dataset import Dataset
 from convener.data.issues import Issues
 from convener.data.predictions import Predictions
 from convener.data.schemes import parse_tag
-from convener.data.tokenize import TokenizedSentence, _split_by_rules
+from convener.data.tokenize import sentence_spans, word_spans
 from convener.errors import ConfigError, DataError, FormatError, require
 from convener.io.builder import DatasetBuilder
 from convener.io.formats import Format, LabeledData, ReadOptions, WriteOptions
@@ -28,6 +29,8 @@ SAMPLE_BYTES = 1 << 16
 """Number of bytes read to tell raw text from CoNLL columns."""
 _BLANK_LINES = re.compile(r"\n[ \t\r]*\n\s*")
 TextInput = str | Iterable[str] | Mapping[str, str]
+TokenizedSentence = tuple[int, int, NDArray[np.int32]]
+"""Start and end of a sentence in its text, and of its tokens in the sentence (T, 2)."""
 
 
 def tokenize(texts: TextInput, *, types: Sequence[str] = DEFAULT_TYPES, spacy_pipeline: str | None = None) -> Dataset:
@@ -107,6 +110,11 @@ def _add_texts(builder: DatasetBuilder, texts: Mapping[str, str], *, spacy_pipel
                 doc_id=name,
                 doc_offset=start,
             )
+
+
+def _split_by_rules(text: str) -> Iterator[TokenizedSentence]:
+    for start, end in sentence_spans(text):
+        yield start, end, word_spans(text[start:end])
 
 
 class _SpacySplitter:

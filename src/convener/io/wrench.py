@@ -18,27 +18,26 @@ from numpy.typing import NDArray
 
 from convener.data.dataset import Dataset
 from convener.data.issues import Issues, error_location, short_repr
-from convener.data.ragged import locate
 from convener.data.tags import ABSTAIN
 from convener.errors import DataError, FormatError
 from convener.io import formats
-from convener.io.builder import GOLD, PREDICTIONS, DatasetBuilder, StringArrayBuilder
+from convener.io.builder import GOLD, DatasetBuilder, StringArrayBuilder
 from convener.io.formats import CAPABILITIES, Format, LabeledData, ReadOptions, WriteOptions, get_dataset
 from convener.io.json_records import (
-    AllOrNone,
-    ProbabilityBuilder,
     RecordColumns,
+    RecordReader,
     SentenceSlice,
     iter_records,
-    parse_spans,
     parse_token_offsets,
     zip_columns,
 )
 from convener.io.json_stream import dump_json, iter_json_items
 from convener.io.metadata import Metadata, build_tag_set, parse_names, replace_dataset_fields, select_sources
-from convener.io.tag_columns import TagRepair, TagRowIndex
+from convener.io.tag_columns import TagRowIndex
 from convener.storage import read_json, sibling_files
 
+VERSION_1_DATA_KEYS = {"string": "text_raw", "chars": "token_offsets", "start": "doc_offset"}
+"""Keys in `data` of files of version 1, and their names since version 2."""
 SHARED_META_SPLITS = ("train", "valid", "test")
 """Splits that share one `meta.json`."""
 ABSTAIN_TAG = "ABSTAIN"
@@ -104,24 +103,18 @@ def _write_meta(content: LabeledData, path: Path) -> None:
     file.write_text(f"{text}\n", encoding="utf-8", newline="\n")
 
 
-class _Reader:
+class _Reader(RecordReader):
     """Collects items: sentences and spans in a dataset builder, tags as rows of a tag index."""
 
     def __init__(self, path: Path, meta: _Meta, options: ReadOptions, issues: Issues) -> None:
-        self._path, self._meta, self._options, self._issues = path, meta, options, issues
-        self._builder = DatasetBuilder(replace(options, sources="all"), issues, in_tokens=True)
-        self._ids = StringArrayBuilder()
-        self._all_or_none = AllOrNone()
+        builder = DatasetBuilder(replace(options, sources="all"), issues, in_tokens=True)
+        super().__init__(path, meta.metadata, options, issues, builder)
+        self._recommended, self._ids = meta.recommended, StringArrayBuilder()
         self._annotation_formats: dict[str, str] = {}
-        self._types = meta.metadata.select_types(options)
         self._sources: tuple[str, ...] = ()
         self._num_sources: int | None = None
         self._source_columns: list[int] = []
-        self._gold_tag_rows = TagRowIndex(["gold"], self._types)
-        self._vote_tag_rows = TagRowIndex([], self._types)
-        self._gold_row_ids, self._vote_row_ids = array("i"), array("i")
-        self._probabilities = ProbabilityBuilder()
-        self._scores_all_or_none = AllOrNone()
+        self._vote_tag_rows, self._vote_row_ids = TagRowIndex([], self._types), array("i")
         if meta.metadata.sources is not None:
             self._set_num_sources(len(meta.metadata.sources), str(path))
 
@@ -134,11 +127,9 @@ class _Reader:
         tokens = data.get("text")
         if not isinstance(tokens, list) or not _all_strings(tokens):
             raise DataError(f"{where}: 'text' must be a list of tokens, got {short_repr(tokens)}")
-        doc_id: str | None = name if name != str(len(self._builder)) else None
-        if self._all_or_none("doc_id", data.get("doc_id") is not None, where):
-            doc_id = data["doc_id"]
-            if not isinstance(doc_id, str):
-                raise DataError(f"{where}: 'doc_id' must be a string, got {short_repr(doc_id)}")
+        doc_id = self._parse_doc_id(data, where)
+        if doc_id is None and name != str(len(self._builder)):
+            doc_id = name
         text, token_offsets, doc_offset = self._text(data, len(tokens), where)
         self._builder.add_sentence(
             tokens,
@@ -151,21 +142,24 @@ class _Reader:
         self._ids.extend([name])
         self._add_gold(item.get("label"), len(tokens), where)
         self._add_votes(item.get("weak_labels"), len(tokens), where)
-        self._add_prediction(item, len(tokens), where)
+        predictions_key = "prediction" if self._metadata.version == 1 else "predictions"
+        self._add_prediction(predictions_key, item, len(tokens), where)
 
     def _text(
         self, data: dict[str, Any], num_tokens: int, where: str
     ) -> tuple[str | None, NDArray[np.int32] | None, int]:
         """Return the text of an item, the offsets of its tokens, and its offset in the document."""
-        text, doc_offset = data.get("string"), data.get("start", 0)
-        if not self._all_or_none("string", text is not None, where):
+        if self._metadata.version == 1:
+            data = {VERSION_1_DATA_KEYS.get(key, key): value for key, value in data.items()}
+        text, doc_offset = data.get("text_raw"), data.get("doc_offset", 0)
+        if not self._all_or_none("text_raw", text is not None, where):
             return None, None, 0
         if not isinstance(text, str) or type(doc_offset) is not int or not 0 <= doc_offset < 2**63:
             raise DataError(
-                f"{where}: 'string' must be a string and 'start' a non-negative integer, "
+                f"{where}: 'text_raw' must be a string and 'doc_offset' a non-negative integer, "
                 f"got {short_repr(text)} and {short_repr(doc_offset)}"
             )
-        return text, parse_token_offsets(data.get("chars"), num_tokens, text, where), doc_offset
+        return text, parse_token_offsets(data.get("token_offsets"), num_tokens, text, where), doc_offset
 
     def _check_annotation_format(self, key: str, annotation_format: str, where: str) -> None:
         """Raise DataError if an earlier item has "spans" under a key and this one "tags", or vice versa."""
@@ -184,9 +178,7 @@ class _Reader:
             return
         if num_tokens:
             self._check_annotation_format("label", "spans", where)
-        self._builder.source_spans(GOLD)
-        for start, end, entity_type, _ in parse_spans(label, where, "gold"):
-            self._builder.add_span(GOLD, start, end, entity_type)
+        self._add_spans(GOLD, label, where)
 
     def _add_votes(self, weak_labels: Any, num_tokens: int, where: str) -> None:
         if not self._all_or_none("weak_labels", weak_labels is not None, where):
@@ -201,13 +193,8 @@ class _Reader:
             all_lists = set(map(type, weak_labels)) == {list}
             for width in set(map(len, weak_labels)) if all_lists else (-1,):
                 self._set_num_sources(width, where)
-            self._add_tag_rows(
-                self._vote_tag_rows,
-                self._vote_row_ids,
-                self._select_columns(weak_labels),
-                num_tokens,
-                where,
-            )
+            rows = self._select_columns(weak_labels)
+            self._add_tag_rows(self._vote_tag_rows, self._vote_row_ids, rows, num_tokens, where)
             return
         self._check_annotation_format("weak_labels", "spans", where)
         self._set_num_sources(len(weak_labels), where)
@@ -215,8 +202,7 @@ class _Reader:
             if weak_labels[column] is None:
                 self._builder.abstain(name)
             elif weak_labels[column] != []:
-                for start, end, entity_type, _ in parse_spans(weak_labels[column], where, name):
-                    self._builder.add_span(name, start, end, entity_type)
+                self._add_spans(name, weak_labels[column], where)
 
     def _select_columns(self, rows: list[list[Any]]) -> list[list[Any]]:
         if self._source_columns == list(range(len(rows[0]))):
@@ -226,15 +212,12 @@ class _Reader:
     def _set_num_sources(self, count: int, where: str) -> None:
         """Fix the number of sources on the first call; DataError if a later call differs."""
         if self._num_sources is None:
-            names = self._meta.metadata.sources or tuple(f"source-{n}" for n in range(count))
+            names = self._metadata.sources or tuple(f"source-{n}" for n in range(count))
             self._num_sources = len(names)
-            self._sources = select_sources(names, self._options, str(self._path), self._meta.recommended)
+            self._sources = select_sources(names, self._options, str(self._path), self._recommended)
             self._source_columns = [names.index(name) for name in self._sources]
             self._vote_tag_rows = TagRowIndex(
-                self._sources,
-                self._types,
-                abstain_tags=ABSTAIN_TAGS,
-                num_vote_columns=len(self._source_columns),
+                self._sources, self._types, abstain_tags=ABSTAIN_TAGS, num_vote_columns=len(self._source_columns)
             )
         if count != self._num_sources:
             got = "rows that are not lists" if count < 0 else str(count)
@@ -265,36 +248,17 @@ class _Reader:
                         raise DataError(f"{where}: expected a tag, got {short_repr(tag)}") from None
             self._add_tag_rows(tag_rows, row_ids, tag_lists, num_tokens, where)
 
-    def _add_prediction(self, item: dict[str, Any], num_tokens: int, where: str) -> None:
-        spans, probabilities = item.get("prediction"), item.get("probabilities")
-        if self._all_or_none("prediction", spans is not None, where):
-            self._builder.source_spans(PREDICTIONS)
-            for start, end, entity_type, score in parse_spans(spans, where, "labels"):
-                self._scores_all_or_none("score", score == score, where)
-                self._builder.add_span(PREDICTIONS, start, end, entity_type, score)
-        if self._all_or_none("probabilities", probabilities is not None, where):
-            self._probabilities.extend(probabilities, num_tokens, where)
-
     def build(self) -> LabeledData:
         """Return the dataset or the predictions of all items."""
-        metadata, where, has = self._meta.metadata, str(self._path), self._all_or_none.has
-        observed_types = {
-            *self._builder.observed_types,
-            *self._gold_tag_rows.types,
-            *self._vote_tag_rows.types,
-        }
-        with error_location(where):
+        metadata = self._metadata
+        observed_types = {*self._builder.observed_types, *self._gold_tag_rows.types, *self._vote_tag_rows.types}
+        with error_location(str(self._path)):
             types = build_tag_set(self._types, observed_types, self._options.default_types).types
         if self._num_sources is None:
-            select_sources((), self._options, where)  # raises if sources were requested by name
-        sources = self._sources if has("weak_labels") or not len(self._builder) else ()
+            select_sources((), self._options, str(self._path))  # raises if sources were requested by name
+        sources = self._sources if self._all_or_none.has("weak_labels") or not len(self._builder) else ()
         votes_are_tags = self._annotation_formats.get("weak_labels") == "tags"
-        content = self._builder.build(
-            types=types,
-            sources=() if votes_are_tags else sources,
-            metadata=metadata,
-            probabilities=self._probabilities.matrix(metadata, types, where),
-        )
+        content = self._build(types, () if votes_are_tags else sources)
         data = get_dataset(content)
         changes: dict[str, Any] = {}
         if self._annotation_formats.get("label") == "tags":
@@ -313,14 +277,11 @@ class _Reader:
         """Return the labels of one column of tags.  -> (N,)"""
         ids = self._ids.build()
 
-        def where(token: int) -> str:
-            sentence, position = locate(data.offsets, token)
-            return f"{self._path}: item {ids[sentence]!r} token {position}"
+        def location(sentence: int, token: int) -> str:
+            return f"{self._path}: item {ids[sentence]!r} token {token}"
 
-        is_external = not self._meta.metadata.unmarked  # native files state it for every source
-        repair = TagRepair(self._options.on_illegal, self._issues, detect_scheme=is_external)
-        token_rows = np.frombuffer(row_ids, np.int32)
-        return tag_rows.labels(column, token_rows, data.offsets, data.tags, where=where, repair=repair)
+        is_external = not self._metadata.unmarked  # native files state it for every source
+        return self._tag_labels(tag_rows, column, row_ids, data, location, detect_scheme=is_external)
 
 
 def _all_strings(items: list[Any]) -> bool:
@@ -345,7 +306,7 @@ def _columns(chunk: SentenceSlice, *, as_tags: bool) -> RecordColumns:
         columns["weak_labels"] = chunk.group_by_sentence(rows)
     else:
         columns["weak_labels"] = chunk.votes()
-    return columns | chunk.prediction_columns("prediction")
+    return columns | chunk.prediction_columns("predictions")
 
 
 def _data_columns(chunk: SentenceSlice) -> RecordColumns:
@@ -355,9 +316,9 @@ def _data_columns(chunk: SentenceSlice) -> RecordColumns:
     if data.doc_ids is not None:
         columns["doc_id"] = iter(data.doc_ids)
     if data.text is not None:
-        columns["string"] = iter(data.text.sentences)
-        columns["chars"] = chunk.group_by_sentence(data.text.token_offsets.tolist())
-        columns["start"] = iter(data.text.doc_offsets.tolist())
+        columns["text_raw"] = iter(data.text.sentences)
+        columns["token_offsets"] = chunk.group_by_sentence(data.text.token_offsets.tolist())
+        columns["doc_offset"] = iter(data.text.doc_offsets.tolist())
     return columns
 
 

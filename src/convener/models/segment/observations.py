@@ -13,11 +13,24 @@ from convener.data.ragged import concat_ranges
 from convener.data.spans import Spans
 from convener.inference.span_lattice import SpanLattice, component_order
 from convener.inference.voting import argmax_last, type_runs_to_bio
-from convener.models.segment.marks import Ints, Marks, first_of_run, fold_families, positions, votes_outside
+from convener.models.segment.marks import (
+    Ints,
+    Marks,
+    first_of_run,
+    fold_families,
+    span_positions,
+    token_positions,
+    votes_outside,
+)
 
 Floats = NDArray[np.float64]
 EXACT, SHORT, LONG, CROSSING = range(4)
 """How a mark lies on a candidate: the same bounds, inside it, containing it, or neither."""
+
+
+def sum_by(index: Ints, weights: Floats, size: int) -> Floats:
+    """Sums of weights by index.  -> (size,)"""
+    return np.asarray(np.bincount(index, weights, size), np.float64)
 
 
 class Hits(NamedTuple):
@@ -48,6 +61,7 @@ class SpanObservations:
     looked_index  (n,) the set of each candidate
     exposure      (K,) tokens that each source looked at
     outside       (K,) sources whose unmarked tokens are votes for O
+    heads         (K,) the source whose near copy each source is, or its own index
     num_tokens, num_types
     """
 
@@ -62,6 +76,7 @@ class SpanObservations:
     looked_index: Ints
     exposure: Floats
     outside: NDArray[np.bool_]
+    heads: Ints
     num_tokens: int
     num_types: int
 
@@ -91,6 +106,7 @@ class SpanObservations:
             looked_index=index.reshape(-1),
             exposure=np.count_nonzero(data.votes >= 0, axis=0).astype(np.float64),
             outside=outside,
+            heads=heads,
             num_tokens=len(data.tokens),
             num_types=num_types,
         )
@@ -100,38 +116,55 @@ class SpanObservations:
         """Number of sources, folded ones included."""
         return len(self.outside)
 
-    def per_mark(self, posterior: Floats, pair_posterior: Floats) -> Floats:
+    def overlaps(self) -> tuple[Ints, Ints]:
+        """All candidates and marks that overlap, as two columns of indices."""
+        candidate = np.concatenate([self.hits.candidate, self.pieces[:, 0]])
+        return candidate, np.concatenate([self.hits.mark, self.pieces[:, 1]])
+
+    def covered(self, posterior: Floats, pair_posterior: Floats | None = None) -> Floats:
         """Probability that a true span overlaps each mark, from posteriors of candidates (n,) and pairs (P,).  -> (m,)
 
         A mark that overlaps two consecutive spans counts for both of them, and once less for the pair.
         """
-        num_marks = len(self.marks.start)
-        candidate = np.concatenate([self.hits.candidate, self.pieces[:, 0]])
-        mark = np.concatenate([self.hits.mark, self.pieces[:, 1]])
-        covered = np.bincount(mark, posterior[candidate], num_marks)
-        covered = covered - np.bincount(self.shared[:, 1], pair_posterior[self.shared[:, 0]], num_marks)
+        num_marks = len(self.marks)
+        candidate, mark = self.overlaps()
+        covered = sum_by(mark, posterior[candidate], num_marks)
+        if pair_posterior is not None:
+            covered -= sum_by(self.shared[:, 1], pair_posterior[self.shared[:, 0]], num_marks)
         return np.clip(covered, 0, 1)
+
+    def present(self, posterior: Floats) -> Floats:
+        """Expected number of true spans of each type that each source looked at, from posteriors (n,).  -> (K, E)"""
+        cells = self.looked_index * self.num_types + self.candidates.type
+        by_set = sum_by(cells, posterior, len(self.looked) * self.num_types).reshape(-1, self.num_types)
+        present: Floats = self.looked.T.astype(np.float64) @ by_set
+        return present
 
 
 def _majority_labels(data: Dataset, marks: Marks, votes_o: NDArray[np.bool_]) -> NDArray[np.int16]:
-    """Majority vote by type, one vote per family; votes_o (K,): sources that vote O where they mark nothing.  -> (N,)"""
+    """Majority vote by type, one vote per family.  -> (N,)
+
+    votes_o (K,): sources that vote O where they mark nothing.
+    """
     num_types = len(data.tags.types)
-    size = (int(data.offsets[-1] - data.offsets[0]) + len(data) + 1) * num_types
+    size = (len(data.tokens) + len(data) + 1) * num_types
     begins = np.bincount(marks.start * num_types + marks.type, minlength=size)
     ends = np.bincount(marks.end * num_types + marks.type, minlength=size)
     counts = np.zeros((len(data.tokens), num_types + 1), np.int64)
-    at_token = np.arange(len(data.tokens)) + np.repeat(np.arange(len(data)), data.lengths)
-    counts[:, 1:] = np.cumsum((begins - ends).reshape(-1, num_types), axis=0)[at_token]
+    counts[:, 1:] = np.cumsum((begins - ends).reshape(-1, num_types), axis=0)[token_positions(data)]
     counts[:, 0] = np.count_nonzero(data.votes[:, votes_o] == 0, axis=1)
     return type_runs_to_bio(argmax_last(counts), data.offsets)
 
 
 def _candidates(data: Dataset, marks: Marks, majority: Spans) -> tuple[Spans, Ints, Ints, Ints]:
     """Distinct spans in the order of a lattice, their positions, and the component offsets."""
-    runs = Marks.sorted_by_position(*positions(majority, data.offsets), majority.type, np.zeros(len(majority), int))
-    both = Marks.sorted_by_position(*(np.concatenate(columns) for columns in zip(marks, runs, strict=True)))
-    distinct = first_of_run(both.start, both.end, both.type)
-    start, end, kind = both.start[distinct], both.end[distinct], both.type[distinct]
+    run_start, run_end = span_positions(majority, data)
+    start, end = np.concatenate([marks.start, run_start]), np.concatenate([marks.end, run_end])
+    kind = np.concatenate([marks.type, majority.type.astype(np.int64)])
+    by_position = np.lexsort((kind, end, start))
+    start, end, kind = start[by_position], end[by_position], kind[by_position]
+    distinct = first_of_run(start, end, kind)
+    start, end, kind = start[distinct], end[distinct], kind[distinct]
     order, offsets = component_order(start, end)
     start, end, kind = start[order], end[order], kind[order]
     sentence_start = data.offsets - data.offsets[0] + np.arange(len(data) + 1)

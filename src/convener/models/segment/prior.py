@@ -5,38 +5,75 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.models.segment.observations import EXACT, SHORT, Floats, SpanObservations
+from convener.models.initialization import count_single_source_tokens
+from convener.models.segment.observations import EXACT, SHORT, Floats, SpanObservations, sum_by
 from convener.models.segment.sources import SourceCounts
 
 SURE = 0.95
-"""Probability of a candidate at the start that every source on it marks exactly."""
+"""Initial probability of a candidate with full support."""
 HALF_SUPPORT = 0.5
-"""Support of a candidate by a mark inside it, of a source that marks only what it knows: it may have marked a part."""
-DETECTION_WEIGHT, DETECTION_FLOOR = 0.5, 0.05
-"""Prior spans of each type with the source's mean detection rate; and with each outcome."""
+"""Support of a candidate by a mark inside it, of a source that marks only what it knows: it may know only a part."""
+FALSE_LONE_MARKS, LONE_MARKS = 1.0, 10.0
+"""Prior marks without a second source: false ones, and all."""
+MEAN_RATE, OUTCOME = 0.5, 0.05
+"""Prior spans of each type: at the mean detection rate of the source, and with each outcome."""
 OWN_TYPE, OTHER_TYPES, EVERY_TYPE = 2.0, 0.2, 1e-4
-"""Prior detections of each type: with the right type, as the source uses types, and with each type."""
+"""Prior detections of each type: named correctly, with the types as the source uses them, and with each type."""
 BOUNDARY = np.array([8.0, 2.0, 1.0, 0.2])
 """Prior detections by boundary: exact, too short, too long, crossing."""
 FURTHER, NOT_FURTHER = 1.0, 20.0
-"""Prior number of further marks on a span, and of spans without one."""
-FALSE_SHARE, FALSE_FLOOR = 0.02, 0.003
-"""Share of the marks that are presumed false, and number of false marks of each type."""
-SPAN_FLOOR = 0.1
+"""Prior further marks on a span, and spans without one."""
+FALSE_SHARE, FALSE_MARKS = 0.02, 0.003
+"""Prior false marks of a source that marks only what it knows: share of its marks, and number for each type."""
+SPANS = 0.1
 """Prior spans of each type."""
-CROWD_WEIGHT, CROWD_BOUNDARY = 1.0, 5.0
-"""Prior detections distributed as those of all sources whose unmarked tokens are votes."""
+CROWD, CROWD_BOUNDARY = 1.0, 5.0
+"""Prior spans, detections and marks at the rates of the crowd."""
 UNKNOWN_TYPE = 0.02
-"""Prior detection rate of a type that such a source never marks."""
+"""Detection rate of a type that a worker does not know."""
 ADJACENT = 50.0
-"""Prior marks for the rate at which a span begins where another of its type ends."""
+"""Prior marks of each type for the rate at which a span begins where another one ends."""
 
 
-def initial_posterior(observed: SpanObservations, mark_counts: Floats) -> Floats:
+def lone_false_share(observed: SpanObservations) -> float:
+    """Share of the marks without a second source that are false, among sources that mark only what they know.
+
+    If all their marks were correct and the sources independent, chance would leave a known number of spans to a single
+    source. The excess over it is presumed false. Families count as one source; marks of one type that overlap support
+    each other.
+    """
+    marks, closed = observed.marks, ~observed.outside
+    lone, expected = 0, 0.0
+    for kind in range(observed.num_types):
+        selected = np.flatnonzero((marks.type == kind) & closed[marks.source])
+        if not len(selected):
+            continue
+        reach = np.maximum.accumulate(marks.end[selected])
+        begins = np.append(True, marks.start[selected][1:] >= reach[:-1])
+        marked = np.zeros((int(begins.sum()), observed.num_sources), bool)
+        marked[np.cumsum(begins) - 1, marks.source[selected]] = True
+        single, chance = count_single_source_tokens(marked[:, marked.any(axis=0)])
+        lone, expected = lone + single, expected + chance
+    return (max(lone - expected, 0.0) + FALSE_LONE_MARKS) / (lone + LONE_MARKS)
+
+
+def knowledge(observed: SpanObservations, mark_counts: Floats) -> Floats:
+    """How much a source is presumed to know each type: its rate of marks relative to the typical mark's source.
+
+    mark_counts (K, E) -> (K, E) in [0, 1]
+    """
+    rate = mark_counts / np.maximum(observed.exposure, 1)[:, None]
+    typical = (mark_counts * rate).sum(axis=0) / np.maximum(mark_counts.sum(axis=0), 1)
+    known: Floats = np.minimum(rate / np.maximum(typical, 1e-12), 1)
+    return known
+
+
+def initial_posterior(observed: SpanObservations, known: Floats, false_share: float) -> Floats:
     """Share of support of each candidate, scaled such that no mark is covered more than once.  -> (n,)
 
-    Support is exact marks of the same type, and to HALF_SUPPORT marks inside the candidate. Sources on the candidate
-    count against it, as do those that looked, vote O where they mark nothing, and mark its type elsewhere.
+    Support is exact marks of the same type and, to HALF_SUPPORT, marks inside the candidate. Sources on the candidate
+    count against it, as do those that looked, vote O where they mark nothing, and know its type (known (K, E)). The
+    mark of a single source that marks only what it knows is true with probability 1 - false_share.
     """
     n, hits, marks = len(observed.candidates), observed.hits, observed.marks
     source, kind = marks.source[hits.mark], observed.candidates.type.astype(np.int64)
@@ -44,56 +81,82 @@ def initial_posterior(observed: SpanObservations, mark_counts: Floats) -> Floats
     exact = np.bincount(hits.candidate, same_type & (hits.boundary == EXACT), n)
     inside = same_type & (hits.boundary == SHORT) & ~observed.outside[source]
     support = np.where(exact > 0, exact + HALF_SUPPORT * np.bincount(hits.candidate, inside, n), 0)
-    might = observed.outside[:, None] & (mark_counts > 0)
-    looked = (observed.looked.astype(np.float64) @ might)[observed.looked_index, kind]
-    marked = np.bincount(hits.candidate, might[source, kind[hits.candidate]], n)
-    share = support / np.maximum(np.bincount(hits.candidate, minlength=n) + looked - marked, 1)
-    candidate = np.concatenate([hits.candidate, observed.pieces[:, 0]])
-    mark = np.concatenate([hits.mark, observed.pieces[:, 1]])
-    mass = np.bincount(mark, share[candidate], len(marks.start))
+    num_sources = np.bincount(hits.candidate, minlength=n)
+    expected = np.where(observed.outside[:, None], known, 0.0)
+    absent = (observed.looked.astype(np.float64) @ expected)[observed.looked_index, kind]
+    absent -= sum_by(hits.candidate, expected[source, kind[hits.candidate]], n)
+    share = SURE * support / np.maximum(num_sources + absent, 1)
+    is_lone = (num_sources == 1) & (np.bincount(hits.candidate, observed.outside[source], n) == 0)
+    share = np.where(is_lone, np.minimum(share, 1 - false_share), share)
+    candidate, mark = observed.overlaps()
+    mass = sum_by(mark, share[candidate], len(marks))
     largest = np.zeros(n)
     np.maximum.at(largest, candidate, mass[mark])
-    return SURE * share / np.maximum(largest, 1)
+    return share / np.maximum(largest, 1)
 
 
-def prior_counts(counts: SourceCounts, mark_counts: Floats, outside: NDArray[np.bool_]) -> SourceCounts:
-    """Weak prior counts around what the given counts tell of each source and of the crowd.
+def prior_counts(counts: SourceCounts, mark_counts: Floats, known: Floats, outside: NDArray[np.bool_]) -> SourceCounts:
+    """Weak prior counts, from what counts tell of each source and of the crowd.
 
-    mark_counts (K, E); outside (K,): sources whose unmarked tokens are votes for O. These form a crowd, of which each
-    has few marks: what is known of all of them is the prior of each.
+    mark_counts, known (K, E); outside (K,): sources whose unmarked tokens are votes for O. They are presumed to be a
+    crowd: each has few marks, and the rates of all are the prior of each.
     """
     num_types = len(counts.spans)
-    detected, missed = counts.detected, counts.missed
-    own_rate = _rate(detected.sum(axis=1), missed.sum(axis=1))[:, None]
-    crowd_rate = _rate(detected[outside].sum(axis=0), missed[outside].sum(axis=0))
-    names_type = mark_counts > 0
-    rate = np.where(outside[:, None], np.where(names_type, np.sqrt(own_rate * crowd_rate), UNKNOWN_TYPE), own_rate)
-    weight = np.where(outside, CROWD_WEIGHT, DETECTION_WEIGHT)[:, None]
-    floor = np.where(outside[:, None] & ~names_type, 0.0, DETECTION_FLOOR)
-    crowd = outside.astype(np.float64)
+    crowd = outside[:, None]
+    mean_rate = np.where(
+        crowd,
+        known * _pooled_rate(known * counts.detected, known * counts.missed, outside) + (1 - known) * UNKNOWN_TYPE,
+        _rate(counts.detected.sum(axis=1), counts.missed.sum(axis=1))[:, None],
+    )
+    weight, outcome = np.where(crowd, CROWD, MEAN_RATE), OUTCOME * np.where(crowd, known, 1.0)
     use = (mark_counts + 1e-6) / (mark_counts + 1e-6).sum(axis=1, keepdims=True)
-    pooled_type = counts.types.sum(axis=0) + OWN_TYPE * np.eye(num_types) + OTHER_TYPES / num_types
-    pooled_type /= pooled_type.sum(axis=1, keepdims=True)
-    type_prior = np.where(
-        names_type[:, :, None],
+    pooled_types = counts.types.sum(axis=0) + OWN_TYPE * np.eye(num_types) + OTHER_TYPES / num_types
+    pooled_types /= pooled_types.sum(axis=1, keepdims=True)
+    types = np.where(
+        mark_counts[:, :, None] > 0,
         OWN_TYPE * np.eye(num_types) + OTHER_TYPES * use[:, None],
         (OWN_TYPE + OTHER_TYPES) * use[:, None],
     )
     pooled_boundary = counts.boundary.sum(axis=0) + BOUNDARY
-    crowd_false = counts.false[outside].sum(axis=0) / np.maximum(mark_counts[outside].sum(axis=0), 1)
+    true_marks = np.maximum(mark_counts - counts.false, 0)
+    crowd_false = np.where(mark_counts > 0, CROWD * _pooled_rate(counts.false, true_marks, outside), FALSE_MARKS)
+    # As many tokens as hold that many marks of the source.
+    crowd_exposure = np.where(mark_counts > 0, CROWD * counts.exposure / np.maximum(mark_counts, 1), 0.0)
     return SourceCounts(
-        spans=np.full(num_types, SPAN_FLOOR),
-        tokens=np.array(0.0),
-        missed=weight * (1 - rate) + floor,
-        detected=weight * rate + floor,
-        types=type_prior + EVERY_TYPE + crowd[:, None, None] * CROWD_WEIGHT * pooled_type,
-        boundary=BOUNDARY + CROWD_BOUNDARY * crowd[:, None] * pooled_boundary / pooled_boundary.sum(),
-        pieces=np.broadcast_to([FURTHER, NOT_FURTHER], (len(outside), 2)),
-        false=FALSE_SHARE * mark_counts + FALSE_FLOOR + CROWD_WEIGHT * crowd[:, None] * crowd_false,
-        exposure=np.zeros(mark_counts.shape),
+        spans=np.full(num_types, SPANS),
+        tokens=np.zeros(1),
+        detected=weight * mean_rate + outcome,
+        missed=weight * (1 - mean_rate) + outcome,
+        types=types + EVERY_TYPE + np.where(crowd[:, :, None], CROWD * pooled_types, 0.0),
+        boundary=BOUNDARY + np.where(crowd, CROWD_BOUNDARY * pooled_boundary / pooled_boundary.sum(), 0.0),
+        pieces=np.tile([FURTHER, NOT_FURTHER], (len(outside), 1)),
+        false=np.where(crowd, crowd_false, FALSE_SHARE * mark_counts + FALSE_MARKS),
+        exposure=np.where(crowd, crowd_exposure, 0.0),
     )
 
 
-def _rate(detected: Floats, missed: Floats) -> Floats:
-    rate: Floats = (detected + 0.5) / (detected + missed + 1)
+def _pooled_rate(yes: Floats, no: Floats, crowd: NDArray[np.bool_]) -> Floats:
+    """Geometric mean of the rate of each source over all types and that of the crowd for each type.  (K, E)"""
+    own = _rate(yes.sum(axis=1), no.sum(axis=1))
+    return np.sqrt(np.outer(own, _rate(yes[crowd].sum(axis=0), no[crowd].sum(axis=0))))
+
+
+def _rate(yes: Floats, no: Floats) -> Floats:
+    rate: Floats = (yes + 0.5) / (yes + no + 1)
     return rate
+
+
+def adjacency(observed: SpanObservations, mark_counts: Floats, counts: SourceCounts) -> Floats:
+    """Log-weight of two spans of one type that touch: their rate relative to that of all spans, at most 0.  -> (E,)
+
+    The rate is that at which a mark begins where another one of its source and type ends. It is fixed, since the truth
+    tells no more of it than the marks.
+    """
+    marks, num_types = observed.marks, observed.num_types
+    key = (marks.source * num_types + marks.type) * (int(marks.end.max(initial=0)) + 1)
+    touches = np.isin(key + marks.start, key + marks.end)
+    adjacent, total = np.bincount(marks.type[touches], minlength=num_types), mark_counts.sum(axis=0)
+    overall = (adjacent.sum() + 0.5) / (total.sum() + ADJACENT)
+    rate = (adjacent + ADJACENT * overall) / (total + ADJACENT)
+    weight: Floats = np.minimum(0, np.log(rate * counts.tokens / counts.spans))
+    return weight

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener.inference.span_lattice import SpanPosterior, span_posterior
-from convener.models.segment.observations import CROSSING, EXACT, LONG, SHORT, Floats, SpanObservations
+from convener.models.segment.observations import CROSSING, EXACT, LONG, SHORT, Floats, SpanObservations, sum_by
 
 NUM_WRONG_BOUNDS = 3.0
 """A mark with wrong bounds has this many places that it could be in as well."""
@@ -24,9 +24,9 @@ class SourceCounts(NamedTuple):
     """Expected counts of spans and of what the sources do with them; also used as prior counts.
 
     spans      (E,) true spans
-    tokens     () tokens in which they lie
-    missed     (K, E) true spans that a source looked at and did not mark
+    tokens     (1,) tokens in which they lie
     detected   (K, E) true spans that a source marked
+    missed     (K, E) true spans that it looked at and did not mark
     types      (K, E, E) detections [source, true type, marked type]
     boundary   (K, 4) detections by boundary, EXACT to CROSSING
     pieces     (K, 2) further marks on a span, and main marks
@@ -36,8 +36,8 @@ class SourceCounts(NamedTuple):
 
     spans: Floats
     tokens: Floats
-    missed: Floats
     detected: Floats
+    missed: Floats
     types: Floats
     boundary: Floats
     pieces: Floats
@@ -48,31 +48,30 @@ class SourceCounts(NamedTuple):
         """The sum of both counts."""
         return SourceCounts(*(mine + others for mine, others in zip(self, other, strict=True)))
 
-    def scale(self, source_weights: Floats) -> SourceCounts:
-        """Counts of each source times its weight (K,); spans and tokens times the mean weight."""
-        mean = source_weights.mean()
-        return SourceCounts(
-            self.spans * mean,
-            self.tokens * mean,
-            *(counts * source_weights.reshape(-1, *[1] * (counts.ndim - 1)) for counts in self[2:]),
-        )
+    def scale(self, factor: float) -> SourceCounts:
+        """All counts times a factor."""
+        return SourceCounts(*(factor * counts for counts in self))
+
+    def without_detections(self, sources: NDArray[np.bool_]) -> SourceCounts:
+        """The counts without detected and missed spans of these sources (K,)."""
+        kept = ~sources[:, None]
+        return self._replace(detected=kept * self.detected, missed=kept * self.missed)
 
 
 def expected_counts(observed: SpanObservations, posterior: Floats, covered: Floats) -> SourceCounts:
     """Expected counts given P(candidate is true) (n,) and P(a true span overlaps the mark) (m,)."""
     num_sources, num_types, hits = observed.num_sources, observed.num_types, observed.hits
     marks, kind = observed.marks, observed.candidates.type.astype(np.int64)
-    by_pattern = _sums((observed.looked_index, kind), posterior, (len(observed.looked), num_types))
     source, weight = marks.source[hits.mark], posterior[hits.candidate]
     types = _sums((source, kind[hits.candidate], marks.type[hits.mark]), weight, (num_sources, num_types, num_types))
     detected = types.sum(axis=2)
     piece_source = marks.source[observed.pieces[:, 1]]
-    pieces = np.bincount(piece_source, posterior[observed.pieces[:, 0]], num_sources)
+    pieces = sum_by(piece_source, posterior[observed.pieces[:, 0]], num_sources)
     return SourceCounts(
-        spans=by_pattern.sum(axis=0),
-        tokens=np.array(float(observed.num_tokens)),
-        missed=np.maximum(observed.looked.T.astype(np.float64) @ by_pattern - detected, 0),
+        spans=sum_by(kind, posterior, num_types),
+        tokens=np.array([float(observed.num_tokens)]),
         detected=detected,
+        missed=np.maximum(observed.present(posterior) - detected, 0),
         types=types,
         boundary=_sums((source, hits.boundary), weight / hits.num_alike, (num_sources, 4)),
         pieces=np.stack([pieces, detected.sum(axis=1)], axis=1),
@@ -84,7 +83,7 @@ def expected_counts(observed: SpanObservations, posterior: Floats, covered: Floa
 def _sums(index: tuple[NDArray[np.int64], ...], weights: Floats, shape: tuple[int, ...]) -> Floats:
     """Sums of weights by cell of an array."""
     flat = np.ravel_multi_index(index, shape) if len(weights) else np.zeros(0, np.int64)
-    return np.bincount(flat, weights, int(np.prod(shape))).reshape(shape)
+    return sum_by(flat, weights, int(np.prod(shape))).reshape(shape)
 
 
 class SourceParams(NamedTuple):
@@ -133,7 +132,7 @@ class SourceParams(NamedTuple):
     def log_likelihood(self, counts: SourceCounts) -> float:
         """Log-likelihood of counts, complete or prior, up to a constant."""
         terms = [
-            (counts.spans * self.span_rate).sum() - counts.tokens * np.exp(self.span_rate).sum(),
+            (counts.spans * self.span_rate).sum() - counts.tokens.sum() * np.exp(self.span_rate).sum(),
             (counts.detected * self.detect).sum(),
             (counts.missed * self.miss).sum(),
             (counts.types * self.type).sum(),
@@ -148,37 +147,55 @@ class SourceParams(NamedTuple):
 class EStep(NamedTuple):
     """Posterior of the candidates, P(a true span overlaps the mark), and the log-likelihood of the votes."""
 
-    lattice: SpanPosterior
+    posterior: SpanPosterior
     covered: Floats
     log_likelihood: float
 
 
 def e_step(
-    observed: SpanObservations, params: SourceParams, miss_weight: Floats, adjacency: Floats
+    observed: SpanObservations,
+    params: SourceParams,
+    miss_weight: Floats,
+    adjacency: Floats,
+    *,
+    num_threads: int = 1,
 ) -> EStep:
     """Posterior over sets of disjoint candidates.
 
-    miss_weight (K,); adjacency (E,): log-weight of two touching spans of one type.
+    miss_weight (K,): exponent of the probability of a miss; adjacency (E,): log-weight of two touching spans of a type.
     """
-    marks, hits, kind = observed.marks, observed.hits, observed.candidates.type.astype(np.int64)
-    n, pieces = len(kind), observed.pieces
-    false = params.false_rate[marks.source, marks.type]
-    miss = miss_weight[:, None] * params.miss
-    score = params.span_rate[kind] + (observed.looked.astype(np.float64) @ miss)[observed.looked_index, kind]
-    source, true_type = marks.source[hits.mark], kind[hits.candidate]
-    boundary = params.boundary[source, hits.boundary] / hits.num_alike + (1 - 1 / hits.num_alike) * np.log(ECHO)
-    hit = (params.detect - miss + params.piece[:, 1:])[source, true_type]
-    hit = hit + params.type[source, true_type, marks.type[hits.mark]] + boundary - false[hits.mark]
-    score = score + np.bincount(hits.candidate, hit, n)
-    piece = params.piece[marks.source[pieces[:, 1]], 0] - false[pieces[:, 1]]
-    score = score + np.bincount(pieces[:, 0], piece, n)
-    pair_weight = np.bincount(observed.shared[:, 0], false[observed.shared[:, 1]], len(observed.adjacent))
-    pair_weight = pair_weight + np.where(observed.adjacent, adjacency[kind[observed.lattice.pairs[:, 1]]], 0.0)
-    result = span_posterior(observed.lattice, score, pair_weight)
-    baseline = false.sum() - (observed.exposure * np.exp(params.false_rate).sum(axis=1)).sum()
-    baseline -= observed.num_tokens * np.exp(params.span_rate).sum()
-    return EStep(
-        result,
-        observed.per_mark(result.spans, result.pairs),
-        float(result.log_partition.sum() + baseline),
+    marks, lattice = observed.marks, observed.lattice
+    kind = observed.candidates.type.astype(np.int64)
+    log_false = params.false_rate[marks.source, marks.type]
+    result = span_posterior(
+        lattice,
+        candidate_scores(observed, params, miss_weight, log_false),
+        sum_by(observed.shared[:, 0], log_false[observed.shared[:, 1]], len(lattice.pairs))
+        + np.where(observed.adjacent, adjacency[kind[lattice.pairs[:, 1]]], 0.0),
+        num_threads=num_threads,
     )
+    # Log-likelihood of the configuration without spans, where all marks are false.
+    baseline = log_false.sum() - observed.exposure @ np.exp(params.false_rate).sum(axis=1)
+    baseline -= observed.num_tokens * np.exp(params.span_rate).sum()
+    covered = observed.covered(result.spans, result.pairs)
+    return EStep(result, covered, float(result.log_partition.sum() + baseline))
+
+
+def candidate_scores(
+    observed: SpanObservations, params: SourceParams, miss_weight: Floats, log_false: Floats
+) -> Floats:
+    """Log-odds that each candidate is a true span rather than that its marks are false.  -> (n,)
+
+    log_false (m,): log-rate of a false mark like each mark.
+    """
+    marks, hits, pieces = observed.marks, observed.hits, observed.pieces
+    kind, num_candidates = observed.candidates.type.astype(np.int64), len(observed.candidates)
+    log_miss = miss_weight[:, None] * params.miss
+    score = params.span_rate[kind] + (observed.looked.astype(np.float64) @ log_miss)[observed.looked_index, kind]
+    source, true_type = marks.source[hits.mark], kind[hits.candidate]
+    hit = (params.detect - log_miss + params.piece[:, 1:])[source, true_type]
+    hit += params.type[source, true_type, marks.type[hits.mark]]
+    hit += params.boundary[source, hits.boundary] / hits.num_alike + (1 - 1 / hits.num_alike) * np.log(ECHO)
+    score += sum_by(hits.candidate, hit - log_false[hits.mark], num_candidates)
+    piece = params.piece[marks.source[pieces[:, 1]], 0] - log_false[pieces[:, 1]]
+    return score + sum_by(pieces[:, 0], piece, num_candidates)
