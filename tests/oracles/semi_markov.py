@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.inference.semi_markov import Arcs, SegmentPotentials
+from convener.inference.semi_markov import Arcs, SegmentPotentials, SpanEvidence
 
 Floats = NDArray[np.float64]
 
@@ -40,11 +40,7 @@ class Enumeration(NamedTuple):
 
 def sentence_potentials(potentials: SegmentPotentials, begin: int, end: int) -> SegmentPotentials:
     """The potentials of the tokens begin to end."""
-    return potentials._replace(
-        labels=potentials.labels[begin:end],
-        open_token=potentials.open_token[begin:end],
-        arcs=potentials.arcs.tokens(begin, end),
-    )
+    return potentials._replace(labels=potentials.labels[begin:end], evidence=potentials.evidence.tokens(begin, end))
 
 
 def enumerate_segmentations(potentials: SegmentPotentials) -> Enumeration:
@@ -52,9 +48,9 @@ def enumerate_segmentations(potentials: SegmentPotentials) -> Enumeration:
     num_tokens, num_types = len(potentials.labels), len(potentials.second)
     arcs_by_start: dict[int, list[Segment]] = defaultdict(list)
     for last in range(num_tokens):
-        for k in range(potentials.arcs.offsets[last], potentials.arcs.offsets[last + 1]):
-            start = int(potentials.arcs.start[k])
-            arcs_by_start[start].append(Segment(start, last + 1, int(potentials.arcs.state[k]), k))
+        for k in range(potentials.evidence.arcs.offsets[last], potentials.evidence.arcs.offsets[last + 1]):
+            start = int(potentials.evidence.arcs.start[k])
+            arcs_by_start[start].append(Segment(start, last + 1, int(potentials.evidence.arcs.state[k]), k))
 
     def complete(position: int) -> Iterator[tuple[Segment, ...]]:
         if position == num_tokens:
@@ -62,7 +58,7 @@ def enumerate_segmentations(potentials: SegmentPotentials) -> Enumeration:
             return
         segments = [Segment(position, position + 1, 0, None), *arcs_by_start[position]]
         for end in range(position + 1, num_tokens + 1):
-            if np.isfinite(potentials.open_token[position:end]).all():
+            if np.isfinite(potentials.evidence.open_token[position:end]).all():
                 segments += [Segment(position, end, state, None) for state in range(1, num_types + 1)]
         for segment in segments:
             for rest in complete(segment.end):
@@ -86,10 +82,11 @@ def segmentation_score(potentials: SegmentPotentials, segmentation: tuple[Segmen
         elif length > 1:
             total += potentials.second[segment.state - 1] + (length - 2) * potentials.further[segment.state - 1]
         if segment.arc is not None:
-            total += potentials.arcs.score[segment.arc]
+            total += potentials.evidence.arcs.score[segment.arc]
         elif segment.state > 0:
-            total += potentials.open_begin[segment.state - 1]
-            total += potentials.open_token[segment.start : segment.end].sum()
+            group = potentials.evidence.open_group[segment.start]
+            total += potentials.evidence.open_begin[group, segment.state - 1]
+            total += potentials.evidence.open_token[segment.start : segment.end].sum()
     return total
 
 
@@ -122,8 +119,8 @@ def random_potentials(
         transition=scale * rng.normal(size=(num_types + 1, num_types + 1)),
         second=scale * rng.normal(size=num_types),
         further=scale * rng.normal(size=num_types),
-        open_token=open_token,
-        open_begin=scale * rng.normal(size=num_types),
-        arcs=arcs,
+        evidence=SpanEvidence(
+            open_token, rng.integers(0, 2, num_tokens), scale * rng.normal(size=(2, num_types)), arcs
+        ),
     )
     return potentials, offsets

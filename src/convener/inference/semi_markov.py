@@ -7,11 +7,10 @@ O (0) and the types (type + 1). Its score is the sum of
 - the score of the BIO label of each token
 - for each span, `second` for its second token and `further` for every token after that: with these, the score of a
   length is that of a Markov chain over BIO labels
-- for each span, its evidence: an *arc* is one span with a score of its own; every other span is *open*, costs
+- for each span, its evidence: an *arc* is one span with a score of its own; every other span is *open*, scores
   `open_begin`, and may only contain tokens with a finite `open_token`.
 
-A span may be open and an arc at once; then it is counted twice. An arc of state 0 is another way to read its tokens as
-O: it adds probability to them.
+A span that is open and an arc counts twice. An arc of state 0 is another way to read its tokens as O.
 
 p(z) is exp(score) / Z. All computations are in log space and float64; they are linear in tokens and arcs.
 """
@@ -25,7 +24,7 @@ from numpy.typing import NDArray
 
 from convener.inference._numba import Array, map_blocks
 from convener.inference._segment_pass import posterior_block
-from convener.inference._segment_paths import likely_open_spans, viterbi_segments
+from convener.inference._segment_paths import open_span_block, viterbi_block
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -56,35 +55,50 @@ class Arcs(NamedTuple):
         return type(self)(offsets - offsets[0], self.start[part] - begin, self.state[part], self.score[part])
 
 
-class SegmentPotentials(NamedTuple):
-    """Scores of segmentations of sentences with L = 2E + 1 labels; finite but for -inf in `open_token`.
+class SpanEvidence(NamedTuple):
+    """Evidence of spans.
 
-    labels (N, L); transition (E+1, E+1) [state, next state]; second, further (E,); open_token (N,) added for every
-    token of an open span; open_begin (E,) added for every open span; arcs.
+    open_token (N,) added for every token of an open span, -inf where there is none; open_begin (G, E) added for every
+    open span, by the group of its first token; open_group (N,) groups of tokens; arcs.
+    """
+
+    open_token: Floats
+    open_group: Ints
+    open_begin: Floats
+    arcs: Arcs
+
+    @classmethod
+    def none(cls, num_tokens: int, num_types: int) -> Self:
+        """No evidence: every span is open and costs nothing."""
+        return cls(
+            np.zeros(num_tokens), np.zeros(num_tokens, np.int64), np.zeros((1, num_types)), Arcs.none(num_tokens)
+        )
+
+    def tokens(self, begin: int, end: int) -> Self:
+        """The evidence of the tokens `begin` to `end` (exclusive), which are complete sentences."""
+        part = slice(begin, end)
+        arcs = self.arcs.tokens(begin, end)
+        return type(self)(self.open_token[part], self.open_group[part], self.open_begin, arcs)
+
+
+class SegmentPotentials(NamedTuple):
+    """Scores of segmentations of sentences with L = 2E + 1 labels; finite but for -inf in `evidence.open_token`.
+
+    labels (N, L); transition (E+1, E+1) [state, next state]; second, further (E,); evidence.
     """
 
     labels: Array
     transition: Floats
     second: Floats
     further: Floats
-    open_token: Floats
-    open_begin: Floats
-    arcs: Arcs
-
-    @classmethod
-    def prior(cls, labels: Array, transition: Floats, second: Floats, further: Floats) -> Self:
-        """Potentials without arcs, in which every span is open."""
-        num_tokens, num_types = len(labels), len(second)
-        return cls(
-            labels, transition, second, further, np.zeros(num_tokens), np.zeros(num_types), Arcs.none(num_tokens)
-        )
+    evidence: SpanEvidence
 
 
 class SegmentPosterior(NamedTuple):
-    """log Z, posteriors, and expected counts: the gradients of the weighted sum of log Z.
+    """Log Z, posteriors, and expected counts: the gradients of the weighted sum of log Z.
 
     log_partition (M,); labels (N, L) P(label of a token); arcs (A,) P(arc); and, weighted and summed over sentences:
-    transition (E+1, E+1), second (E,), further (E,), open_spans (E,), the number of open spans.
+    transition (E+1, E+1), second (E,), further (E,), open_spans (G, E), the number of open spans.
     """
 
     log_partition: Floats
@@ -116,84 +130,96 @@ class Segmentations(NamedTuple):
 def segment_posterior(
     potentials: SegmentPotentials, offsets: Ints, *, weights: Array | None = None, num_threads: int = 1
 ) -> SegmentPosterior:
-    """log Z and posteriors of all sentences by the forward-backward algorithm.
+    """Log Z and posteriors of all sentences by the forward-backward algorithm.
 
-    weights (M,) of the sentences in the expected counts, by default 1.
+    offsets (M+1,) of the sentences; weights (M,) of the sentences in the expected counts, by default 1.
     """
-    inputs = _validate(potentials, offsets)
-    labels, num_types, num_sentences = inputs.labels, len(inputs.second), len(offsets) - 1
+    inputs = _kernel_inputs(potentials, offsets)
+    num_types, num_sentences = len(potentials.second), len(offsets) - 1
+    shapes = ((num_types + 1, num_types + 1), (num_types,), (num_types,), potentials.evidence.open_begin.shape)
     sentence_weights = np.ones(num_sentences) if weights is None else np.ascontiguousarray(weights, np.float64)
-    log_partition, arcs = np.empty(num_sentences), np.empty(len(inputs.arcs.start))
-    label_posteriors = np.empty_like(labels)
+    log_partition, labels = np.empty(num_sentences), np.empty_like(inputs.chain[0])
+    arcs = np.empty(len(inputs.arcs.start))
 
     def run_block(begin: int, end: int) -> tuple[Floats, ...]:
-        totals = (np.zeros((num_types + 1, num_types + 1)), *(np.zeros(num_types) for _ in range(3)))
-        posterior_block(
-            *inputs[:-1], offsets, begin, end, inputs.arcs, sentence_weights,
-            log_partition, label_posteriors, arcs, *totals,
-        )  # fmt: skip
+        totals = tuple(np.zeros(shape) for shape in shapes)
+        posterior_block(*inputs, offsets, begin, end, sentence_weights, log_partition, labels, arcs, totals)
         return totals
 
-    sums = [np.zeros((num_types + 1, num_types + 1)), *(np.zeros(num_types) for _ in range(3))]
+    result = [np.zeros(shape) for shape in shapes]
     for totals in map_blocks(run_block, offsets, labels.shape[1], num_threads):
-        for total, part in zip(sums, totals, strict=True):
+        for total, part in zip(result, totals, strict=True):
             total += part
-    return SegmentPosterior(log_partition, label_posteriors, arcs, *sums)
+    return SegmentPosterior(log_partition, labels, arcs, *result)
 
 
 def best_segmentation(potentials: SegmentPotentials, offsets: Ints, *, num_threads: int = 1) -> Segmentations:
     """The segmentation with the highest score of each sentence, by the Viterbi algorithm."""
-    inputs = _validate(potentials, offsets)
-    labels, scores = np.empty(len(inputs.labels), np.int16), np.empty(len(offsets) - 1)
+    inputs = _kernel_inputs(potentials, offsets)
+    labels, scores = np.empty(len(potentials.labels), np.int16), np.empty(len(offsets) - 1)
 
     def run_block(begin: int, end: int) -> None:
-        viterbi_segments(*inputs[:-1], offsets, begin, end, inputs.arcs, labels, scores)
+        viterbi_block(*inputs, offsets, begin, end, labels, scores)
 
-    for _ in map_blocks(run_block, offsets, inputs.labels.shape[1], num_threads):
+    for _ in map_blocks(run_block, offsets, potentials.labels.shape[1], num_threads):
         pass
     return Segmentations(labels, scores)
 
 
 def open_spans(potentials: SegmentPotentials, offsets: Ints, *, least: float, num_threads: int = 1) -> OpenSpans:
-    """All open spans with a posterior of at least `least`, by sentence and start; least > 0."""
-    inputs = _validate(potentials, offsets)
+    """All open spans with a posterior of at least `least` > 0, by sentence and start."""
+    inputs = _kernel_inputs(potentials, offsets)
 
     def run_block(begin: int, end: int) -> tuple[Ints, Floats]:
         size = 1024
         while True:
             found, posterior = np.empty((size, 4), np.int64), np.empty(size)
-            count = likely_open_spans(*inputs[:-1], offsets, begin, end, inputs.arcs, least, found, posterior)
+            count = open_span_block(*inputs, offsets, begin, end, least, found, posterior)
             if count <= size:
                 return found[:count], posterior[:count]
             size = count
 
-    parts = list(map_blocks(run_block, offsets, inputs.labels.shape[1], num_threads))
-    rows = np.concatenate([rows for rows, _ in parts])
-    return OpenSpans(*rows.T, np.concatenate([posterior for _, posterior in parts]))
+    parts = list(map_blocks(run_block, offsets, potentials.labels.shape[1], num_threads))
+    sentence, start, end, kind = np.concatenate([rows for rows, _ in parts]).T
+    return OpenSpans(sentence, start, end, kind, np.concatenate([posterior for _, posterior in parts]))
 
 
-def _validate(potentials: SegmentPotentials, offsets: Ints) -> SegmentPotentials:
-    """Check shapes; return contiguous arrays."""
-    labels = np.ascontiguousarray(potentials.labels)
-    num_tokens, num_labels = labels.shape
-    num_types = num_labels // 2
+class _KernelInputs(NamedTuple):
+    """Contiguous inputs as the kernels take them."""
+
+    chain: tuple[Array, Floats, Floats, Floats]
+    opens: tuple[Floats, Ints, Floats]
+    arcs: Arcs
+
+
+def _kernel_inputs(potentials: SegmentPotentials, offsets: Ints) -> _KernelInputs:
+    """Check shapes and convert precisions; label scores keep theirs."""
+    labels, transition, second, further, (open_token, open_group, open_begin, arcs) = potentials
+    num_tokens, num_types = len(labels), labels.shape[1] // 2
     shapes = {
-        "transition": (num_types + 1, num_types + 1),
-        "second": (num_types,),
-        "further": (num_types,),
-        "open_token": (num_tokens,),
-        "open_begin": (num_types,),
+        "transition": (transition, (num_types + 1, num_types + 1)),
+        "second": (second, (num_types,)),
+        "further": (further, (num_types,)),
+        "open_token": (open_token, (num_tokens,)),
+        "open_group": (open_group, (num_tokens,)),
+        "open_begin": (open_begin, (len(open_begin), num_types)),
+        "offsets of arcs": (arcs.offsets, (num_tokens + 1,)),
     }
-    arrays = {}
-    for name, shape in shapes.items():
-        array = np.ascontiguousarray(getattr(potentials, name), np.float64)
+    for name, (array, shape) in shapes.items():
         if array.shape != shape:
             raise ValueError(f"{name} must be {shape} for labels {labels.shape}, got {array.shape}")
-        arrays[name] = array
     if offsets[0] != 0 or offsets[-1] != num_tokens:
         raise ValueError(f"offsets must lead from 0 to {num_tokens}, the number of tokens")
-    if len(potentials.arcs.offsets) != num_tokens + 1:
-        raise ValueError(f"offsets of arcs must be ({num_tokens + 1},), got {potentials.arcs.offsets.shape}")
-    arcs = Arcs(*(np.ascontiguousarray(x, np.int64) for x in potentials.arcs[:3]), potentials.arcs.score)
-    score = np.ascontiguousarray(arcs.score, np.float64)
-    return SegmentPotentials(labels, **arrays, arcs=arcs._replace(score=score))
+    return _KernelInputs(
+        (np.ascontiguousarray(labels), _doubles(transition), _doubles(second), _doubles(further)),
+        (_doubles(open_token), _integers(open_group), _doubles(open_begin)),
+        Arcs(_integers(arcs.offsets), _integers(arcs.start), _integers(arcs.state), _doubles(arcs.score)),
+    )
+
+
+def _doubles(array: Array) -> Floats:
+    return np.ascontiguousarray(array, np.float64)
+
+
+def _integers(array: Array) -> Ints:
+    return np.ascontiguousarray(array, np.int64)
