@@ -72,7 +72,7 @@ class TransitionNetwork(nn.Module):
 
 
 def context_linear(
-    batch: Batch,
+    batch: TokenBatch,
     weight: Tensor,
     bias: Tensor,
     context_weight: Tensor,
