@@ -91,7 +91,10 @@ def test_expected_log_weight_is_the_likelihood_of_the_expected_counts(data: cv.D
     p = np.exp(weights - np.logaddexp.reduce(weights))
     other_weights = [oracle.log_weight(data, spans, others, ones, adjacency) for spans in sets]
     np.testing.assert_allclose(
-        others.log_likelihood(counts) - params.log_likelihood(counts), p @ (other_weights - weights), rtol=1e-7, atol=1e-7
+        others.log_likelihood(counts) - params.log_likelihood(counts),
+        p @ (other_weights - weights),
+        rtol=1e-7,
+        atol=1e-7,
     )
 
 

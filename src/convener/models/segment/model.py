@@ -61,7 +61,8 @@ class SegmentState(NamedTuple):
     counts             expected and prior counts; the probabilities follow from them
     adjacency          (E,) log-weight of two touching spans of one type
     heads              (K,) the source that each source is a near copy of, or its own index
-    false_share        (1,) share of the marks without a second source that are false
+    false_share        (1,) share of the lone marks that chance does not explain
+    error_rate         (K,) probability that the lone mark of a source is false: that share, or 1 - its known precision
     recall, precision  (K, E) of each source by span; NaN where unknown
     """
 
@@ -69,6 +70,7 @@ class SegmentState(NamedTuple):
     adjacency: Floats
     heads: Ints
     false_share: Floats
+    error_rate: Floats
     recall: Floats
     precision: Floats
 
@@ -124,6 +126,7 @@ class Segment(LabelModel):
     Config = SegmentConfig
     config: SegmentConfig
     summary = "disjoint true spans, each detected by a source or not, as one event"
+    rated_by = "span"
 
     @init_with(SegmentConfig)
     def __init__(self, **settings: Any) -> None:
@@ -161,18 +164,24 @@ class Segment(LabelModel):
         outside, strength = observed.outside, self.config.prior_strength
         mark_counts = observed.marks.counts(observed.num_sources, observed.num_types)
         known, false_share = knowledge(observed, mark_counts), lone_false_share(observed)
-        posterior = initial_posterior(observed, known, false_share)
+        error_rate = np.where(np.isnan(observed.precision), false_share, 1 - observed.precision)
+        posterior = initial_posterior(observed, known, error_rate)
         counts = expected_counts(observed, posterior, observed.covered(posterior))
-        counts = counts.add(prior_counts(counts, mark_counts, known, outside))
+        counts = counts.add(prior_counts(observed, counts, mark_counts, known))
         unknown = np.full_like(mark_counts, np.nan)
         touching = adjacency(observed, mark_counts, counts)
-        state = SegmentState(counts, touching, observed.heads, np.array([false_share]), unknown, unknown)
+        state = SegmentState(counts, touching, observed.heads, np.array([false_share]), error_rate, unknown, unknown)
         weights = self._miss_weights(state, outside)
         result = e_step(observed, SourceParams.from_counts(counts, outside), weights, touching)
         first = expected_counts(observed, result.posterior.spans, result.covered)
-        weak = prior_counts(first, mark_counts, known, outside)
+        weak = prior_counts(observed, first, mark_counts, known)
         prior = first.scale(strength).add(weak.scale(1 + strength))
-        return state._replace(counts=prior.add(first)), prior
+        # Detections that EM does not count again.
+        rest = first.without_detections(~outside)
+        prior = prior._replace(
+            detected=prior.detected + first.detected - rest.detected, missed=prior.missed + first.missed - rest.missed
+        )
+        return state._replace(counts=prior.add(rest)), prior
 
     def _infer(self, params: Params, data: Dataset) -> LabelOutput:
         """The best disjoint spans with their probabilities, and the marginals of the labels."""
@@ -188,12 +197,19 @@ class Segment(LabelModel):
         """By span, as found in the fit."""
         return params["recall"], params["precision"]
 
+    def explain(self) -> tuple[str, ...]:
+        """What was estimated of lone marks, and which sources count as one."""
+        state, names = SegmentState.from_arrays(self.fitted.params), self.fitted.used_sources
+        copies = [f"{names[k]} of {names[head]}" for k, head in enumerate(state.heads.tolist()) if k != head]
+        lone = f"{float(state.false_share[0]):.0%} of the marks without a second source are presumed false"
+        return (lone, *([f"near copies count as one source: {', '.join(copies)}"] if copies else []))
+
     def _span_probabilities(self, state: SegmentState, observed: SpanObservations) -> Floats:
         """Probability that each candidate is a true span.  -> (n,)"""
         params = SourceParams.from_counts(state.counts, observed.outside)
         weights = self._miss_weights(state, observed.outside)
         result = e_step(observed, params, weights, state.adjacency, num_threads=self.config.num_threads)
-        return np.minimum(result.posterior.spans, highest_scores(observed, float(state.false_share[0])))
+        return np.minimum(result.posterior.spans, highest_scores(observed, state.error_rate))
 
     def _miss_weights(self, state: SegmentState, outside: NDArray[np.bool_]) -> Floats:
         """Weight of a missed span, by source.  -> (K,)"""

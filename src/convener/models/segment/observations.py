@@ -61,6 +61,7 @@ class SpanObservations:
     looked_index  (n,) the set of each candidate
     exposure      (K,) tokens that each source looked at
     outside       (K,) sources whose unmarked tokens are votes for O
+    precision     (K,) prior precision of each source; NaN if unknown
     heads         (K,) the source whose near copy each source is, or its own index
     num_tokens, num_types
     """
@@ -76,6 +77,7 @@ class SpanObservations:
     looked_index: Ints
     exposure: Floats
     outside: NDArray[np.bool_]
+    precision: Floats
     heads: Ints
     num_tokens: int
     num_types: int
@@ -86,7 +88,7 @@ class SpanObservations:
         marks = fold_families(all_marks, heads)
         outside, num_types = votes_outside(data), len(data.tags.types)
         is_head = heads == np.arange(len(heads))
-        majority = data.tags.spans(_majority_labels(data, marks, outside & is_head), data.offsets)
+        majority = data.tags.spans(majority_labels(data, marks, outside & is_head), data.offsets)
         candidates, start, end, offsets = _candidates(data, marks, majority)
         candidate, mark = _overlaps(start, end, marks)
         hits, pieces = _main_marks(start, end, marks, candidate, mark)
@@ -106,6 +108,7 @@ class SpanObservations:
             looked_index=index.reshape(-1),
             exposure=np.count_nonzero(data.votes >= 0, axis=0).astype(np.float64),
             outside=outside,
+            precision=data.prior_precision_or(np.nan),
             heads=heads,
             num_tokens=len(data.tokens),
             num_types=num_types,
@@ -141,7 +144,7 @@ class SpanObservations:
         return present
 
 
-def _majority_labels(data: Dataset, marks: Marks, votes_o: NDArray[np.bool_]) -> NDArray[np.int16]:
+def majority_labels(data: Dataset, marks: Marks, votes_o: NDArray[np.bool_]) -> NDArray[np.int16]:
     """Majority vote by type, one vote per family.  -> (N,)
 
     votes_o (K,): sources that vote O where they mark nothing.

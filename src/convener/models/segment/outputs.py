@@ -11,19 +11,25 @@ from convener.models.segment.marks import Ints, Marks, first_of_run
 from convener.models.segment.observations import EXACT, Floats, SpanObservations, sum_by
 
 
-def highest_scores(observed: SpanObservations, false_share: float) -> Floats:
+def highest_scores(observed: SpanObservations, error_rate: Floats) -> Floats:
     """Highest probability that is reported for each candidate.  -> (n,)
 
-    Sources that mark only what they know share their errors, so likelihoods that multiply over them are too sure. As
-    each lone mark is false with probability `false_share`, a span that n of them mark exactly is presumed false with
-    probability false_share^n. There is no bound where a source votes whose unmarked tokens are votes for O.
+    Sources that mark only what they know share their errors, so likelihoods that multiply over them are too sure. The
+    lone mark of such a source is false with probability error_rate (K,); a span that several mark exactly is presumed
+    false with at least the product of theirs. There is no bound where a source marks whose unmarked tokens are votes.
     """
     hits, num_candidates = observed.hits, len(observed.candidates)
     source = observed.marks.source[hits.mark]
+    log_error = np.log(np.maximum(error_rate, 1e-6))[source]
     same_type = observed.marks.type[hits.mark] == observed.candidates.type[hits.candidate]
-    support = np.bincount(hits.candidate, same_type & (hits.boundary == EXACT), num_candidates)
+    exact = same_type & (hits.boundary == EXACT)
+    supported = np.bincount(hits.candidate, exact, num_candidates) > 0
     from_crowd = np.bincount(hits.candidate, observed.outside[source], num_candidates) > 0
-    return np.where(from_crowd, 1.0, 1 - false_share ** np.maximum(support, 1))
+    # Without an exact mark, the best source on the candidate.
+    lowest = np.zeros(num_candidates)
+    np.minimum.at(lowest, hits.candidate, log_error)
+    all_wrong = np.where(supported, sum_by(hits.candidate, exact * log_error, num_candidates), lowest)
+    return np.where(from_crowd, 1.0, -np.expm1(all_wrong))
 
 
 def label_probabilities(observed: SpanObservations, posterior: Floats, data: Dataset) -> NDArray[np.float32]:

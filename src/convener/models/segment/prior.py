@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from convener.inference.voting import odds
 from convener.models.initialization import count_single_source_tokens
+from convener.models.majority_vote import DEFAULT_PRECISION
 from convener.models.segment.observations import EXACT, SHORT, Floats, SpanObservations, sum_by
 from convener.models.segment.sources import SourceCounts
 
@@ -24,9 +26,10 @@ BOUNDARY = np.array([8.0, 2.0, 1.0, 0.2])
 FURTHER, NOT_FURTHER = 1.0, 20.0
 """Prior further marks on a span, and spans without one."""
 FALSE_SHARE, FALSE_MARKS = 0.02, 0.003
-"""Prior false marks of a source that marks only what it knows: share of its marks, and number for each type."""
+"""Prior false marks of a source that marks only what it knows, in one token: share of its marks, and number for each
+type."""
 SPANS = 0.1
-"""Prior spans of each type."""
+"""Prior spans of each type, in one token."""
 CROWD, CROWD_BOUNDARY = 1.0, 5.0
 """Prior spans, detections and marks at the rates of the crowd."""
 UNKNOWN_TYPE = 0.02
@@ -68,26 +71,30 @@ def knowledge(observed: SpanObservations, mark_counts: Floats) -> Floats:
     return known
 
 
-def initial_posterior(observed: SpanObservations, known: Floats, false_share: float) -> Floats:
+def initial_posterior(observed: SpanObservations, known: Floats, error_rate: Floats) -> Floats:
     """Share of support of each candidate, scaled such that no mark is covered more than once.  -> (n,)
 
     Support is exact marks of the same type and, to HALF_SUPPORT, marks inside the candidate. Sources on the candidate
-    count against it, as do those that looked, vote O where they mark nothing, and know its type (known (K, E)). The
-    mark of a single source that marks only what it knows is true with probability 1 - false_share.
+    count against it, as do those that looked, vote O where they mark nothing, and know its type (known (K, E)). Known
+    precisions weight the sources. The lone mark of a source that marks only what it knows is false with probability
+    error_rate (K,).
     """
     n, hits, marks = len(observed.candidates), observed.hits, observed.marks
     source, kind = marks.source[hits.mark], observed.candidates.type.astype(np.int64)
+    weight = odds(np.where(np.isnan(observed.precision), DEFAULT_PRECISION, observed.precision).clip(0.01, 0.99))
+    weight /= odds(np.array(DEFAULT_PRECISION))
     same_type = marks.type[hits.mark] == kind[hits.candidate]
-    exact = np.bincount(hits.candidate, same_type & (hits.boundary == EXACT), n)
+    exact = sum_by(hits.candidate, weight[source] * (same_type & (hits.boundary == EXACT)), n)
     inside = same_type & (hits.boundary == SHORT) & ~observed.outside[source]
-    support = np.where(exact > 0, exact + HALF_SUPPORT * np.bincount(hits.candidate, inside, n), 0)
+    support = np.where(exact > 0, exact + HALF_SUPPORT * sum_by(hits.candidate, weight[source] * inside, n), 0)
+    expected = np.where(observed.outside[:, None], weight[:, None] * known, 0.0)
+    total = sum_by(hits.candidate, weight[source] - expected[source, kind[hits.candidate]], n)
+    total += (observed.looked.astype(np.float64) @ expected)[observed.looked_index, kind]
+    share = SURE * support / np.maximum(total, 1e-9)
     num_sources = np.bincount(hits.candidate, minlength=n)
-    expected = np.where(observed.outside[:, None], known, 0.0)
-    absent = (observed.looked.astype(np.float64) @ expected)[observed.looked_index, kind]
-    absent -= sum_by(hits.candidate, expected[source, kind[hits.candidate]], n)
-    share = SURE * support / np.maximum(num_sources + absent, 1)
-    is_lone = (num_sources == 1) & (np.bincount(hits.candidate, observed.outside[source], n) == 0)
-    share = np.where(is_lone, np.minimum(share, 1 - false_share), share)
+    num_workers = np.bincount(hits.candidate, observed.outside[source], n)
+    lone_error = sum_by(hits.candidate, error_rate[source], n)
+    share = np.where((num_sources == 1) & (num_workers == 0), np.minimum(share, 1 - lone_error), share)
     candidate, mark = observed.overlaps()
     mass = sum_by(mark, share[candidate], len(marks))
     largest = np.zeros(n)
@@ -95,14 +102,14 @@ def initial_posterior(observed: SpanObservations, known: Floats, false_share: fl
     return share / np.maximum(largest, 1)
 
 
-def prior_counts(counts: SourceCounts, mark_counts: Floats, known: Floats, outside: NDArray[np.bool_]) -> SourceCounts:
+def prior_counts(observed: SpanObservations, counts: SourceCounts, mark_counts: Floats, known: Floats) -> SourceCounts:
     """Weak prior counts, from what counts tell of each source and of the crowd.
 
-    mark_counts, known (K, E); outside (K,): sources whose unmarked tokens are votes for O. They are presumed to be a
-    crowd: each has few marks, and the rates of all are the prior of each.
+    mark_counts, known (K, E). Sources whose unmarked tokens are votes for O are presumed to be a crowd: each has few
+    marks, and the rates of all are the prior of each. A known precision takes the place of other false shares.
     """
-    num_types = len(counts.spans)
-    crowd = outside[:, None]
+    num_types, outside = observed.num_types, observed.outside
+    crowd, precision = outside[:, None], observed.precision[:, None]
     mean_rate = np.where(
         crowd,
         known * _pooled_rate(known * counts.detected, known * counts.missed, outside) + (1 - known) * UNKNOWN_TYPE,
@@ -119,19 +126,21 @@ def prior_counts(counts: SourceCounts, mark_counts: Floats, known: Floats, outsi
     )
     pooled_boundary = counts.boundary.sum(axis=0) + BOUNDARY
     true_marks = np.maximum(mark_counts - counts.false, 0)
-    crowd_false = np.where(mark_counts > 0, CROWD * _pooled_rate(counts.false, true_marks, outside), FALSE_MARKS)
+    pooled_false = np.where(np.isnan(precision), _pooled_rate(counts.false, true_marks, outside), 1 - precision)
+    crowd_false = np.where(mark_counts > 0, CROWD * pooled_false, FALSE_MARKS)
+    false_share = np.where(np.isnan(precision), FALSE_SHARE, 1 - precision)
     # As many tokens as hold that many marks of the source.
     crowd_exposure = np.where(mark_counts > 0, CROWD * counts.exposure / np.maximum(mark_counts, 1), 0.0)
     return SourceCounts(
         spans=np.full(num_types, SPANS),
-        tokens=np.zeros(1),
+        tokens=np.ones(1),
         detected=weight * mean_rate + outcome,
         missed=weight * (1 - mean_rate) + outcome,
         types=types + EVERY_TYPE + np.where(crowd[:, :, None], CROWD * pooled_types, 0.0),
         boundary=BOUNDARY + np.where(crowd, CROWD_BOUNDARY * pooled_boundary / pooled_boundary.sum(), 0.0),
         pieces=np.tile([FURTHER, NOT_FURTHER], (len(outside), 1)),
-        false=np.where(crowd, crowd_false, FALSE_SHARE * mark_counts + FALSE_MARKS),
-        exposure=np.where(crowd, crowd_exposure, 0.0),
+        false=np.where(crowd, crowd_false, false_share * mark_counts + FALSE_MARKS),
+        exposure=1 + np.where(crowd, crowd_exposure, 0.0),
     )
 
 
