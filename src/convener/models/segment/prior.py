@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -38,15 +40,12 @@ ADJACENT = 50.0
 """Prior marks of each type for the rate at which a span begins where another one ends."""
 
 
-def lone_false_share(observed: SpanObservations) -> float:
-    """Share of the marks without a second source that are false, among sources that mark only what they know.
+def marked_together(observed: SpanObservations) -> Iterator[tuple[int, NDArray[np.bool_]]]:
+    """Each type that is marked, and which sources mark each union of overlapping marks of this type.  -> (U, K)
 
-    If all their marks were correct and the sources independent, chance would leave a known number of spans to a single
-    source. The excess over it is presumed false. Families count as one source; marks of one type that overlap support
-    each other.
+    Only sources that mark only what they know count.
     """
     marks, closed = observed.marks, ~observed.outside
-    lone, expected = 0, 0.0
     for kind in range(observed.num_types):
         selected = np.flatnonzero((marks.type == kind) & closed[marks.source])
         if not len(selected):
@@ -55,6 +54,18 @@ def lone_false_share(observed: SpanObservations) -> float:
         begins = np.append(True, marks.start[selected][1:] >= reach[:-1])
         marked = np.zeros((int(begins.sum()), observed.num_sources), bool)
         marked[np.cumsum(begins) - 1, marks.source[selected]] = True
+        yield kind, marked
+
+
+def lone_false_share(observed: SpanObservations) -> float:
+    """Share of the marks without a second source that are false, among sources that mark only what they know.
+
+    If all their marks were correct and the sources independent, chance would leave a known number of spans to a single
+    source. The excess over it is presumed false. Families count as one source; marks of one type that overlap support
+    each other.
+    """
+    lone, expected = 0, 0.0
+    for _, marked in marked_together(observed):
         single, chance = count_single_source_tokens(marked[:, marked.any(axis=0)])
         lone, expected = lone + single, expected + chance
     return (max(lone - expected, 0.0) + FALSE_LONE_MARKS) / (lone + LONE_MARKS)
