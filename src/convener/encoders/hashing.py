@@ -34,16 +34,7 @@ WORD_START, WORD_END = 0x110000, 0x110001
 """Boundary symbols of a word; no character has these code points."""
 CODE_LIMIT = 0x20000
 """Characters from this code point on count as ideographs."""
-CHAR_CLASSES = [
-    "Lu Lt",
-    "Ll",
-    "Lo Lm",
-    "Nd Nl No",
-    "Mn Mc Me",
-    "Pd",
-    "Pc Ps Pe Pi Pf Po",
-    "Sm Sc Sk So",
-]
+CHAR_CLASSES = ["Lu Lt", "Ll", "Lo Lm", "Nd Nl No", "Mn Mc Me", "Pd", "Pc Ps Pe Pi Pf Po", "Sm Sc Sk So"]
 """Character classes by Unicode category, numbered from 1; all other characters are of class 0."""
 CAPITAL, IDEOGRAPH, UNKNOWN = 1, 3, 9
 LENGTH_BINS = (1, 2, 3, 4, 6, 9, 13)
@@ -169,10 +160,8 @@ def _truncate_long_words(words: StringArray) -> StringArray:
     segments = np.stack([starts, ends, ends, ends], axis=1)
     segments[long, 1], segments[long, 2] = left, right
     lengths = segments[:, 1::2] - segments[:, ::2]
-    return StringArray(
-        data[concat_ranges(segments[:, ::2].ravel(), lengths.ravel())],
-        lengths_to_offsets(lengths.sum(1)),
-    )
+    kept = concat_ranges(segments[:, ::2].ravel(), lengths.ravel())
+    return StringArray(data[kept], lengths_to_offsets(lengths.sum(1)))
 
 
 def _unique_words(words: StringArray) -> tuple[StringArray, Indices]:

@@ -20,6 +20,7 @@ from convener.encoders.subwords import (
     Windows,
     batch_by_length,
     get_special_tokens,
+    make_windows,
     tokenize_words,
 )
 from convener.errors import ConfigError, DataError, first_line, require
@@ -150,10 +151,8 @@ class HFModel(NamedTuple):
 
         allow_empty: leave words without subwords empty instead of using the unknown token.
         """
-        max_per_word, unknown = (
-            max(1, self.max_subwords // 4),
-            None if allow_empty else self.special_tokens.unknown_id,
-        )
+        unknown = None if allow_empty else self.special_tokens.unknown_id
+        max_per_word = max(1, self.max_subwords // 4)
         subwords = tokenize_words(self.tokenizer, tokens, offsets, unknown_id=unknown, max_per_word=max_per_word)
         vocab_size = len(self.model.get_input_embeddings().weight)
         if subwords.ids.max(initial=0) >= vocab_size:
@@ -162,6 +161,10 @@ class HFModel(NamedTuple):
                 f"{tokenizer_name}: the tokenizer returns id {max_id}, but the model has {vocab_size} embeddings"
             )
         return subwords
+
+    def make_windows(self, subwords: Subwords, offsets: NDArray[np.int64], overlap: float) -> Windows:
+        """Cover the sentences by windows that fit the model: see `subwords.make_windows`."""
+        return make_windows(subwords.counts, offsets, max_subwords=self.max_subwords, overlap=overlap)
 
     def word_vectors(
         self, subwords: Subwords, windows: Windows
@@ -258,10 +261,7 @@ def model_file_digests(folder: Path) -> dict[str, str]:
 def suppress_transformers_logging(transformers: Any) -> Iterator[None]:
     """Disable progress bars and messages of transformers."""
     transformers_logging = transformers.utils.logging
-    progress_enabled, level = (
-        transformers_logging.is_progress_bar_enabled(),
-        transformers_logging.get_verbosity(),
-    )
+    progress_enabled, level = transformers_logging.is_progress_bar_enabled(), transformers_logging.get_verbosity()
     transformers_logging.disable_progress_bar()
     transformers_logging.set_verbosity_error()
     try:
@@ -340,10 +340,7 @@ def _check_weights(folder: Path, model: Any, encoder: Any, loading_info: dict[st
     used = {id(weight) for weight in encoder.parameters()}
     # The pooler is not used, and many folders have none.
     needed = {name for name, weight in model.named_parameters() if id(weight) in used and "pooler" not in name}
-    mismatched = {
-        *loading_info["missing_keys"],
-        *(item[0] for item in loading_info["mismatched_keys"]),
-    } & needed
+    mismatched = needed & {*loading_info["missing_keys"], *(item[0] for item in loading_info["mismatched_keys"])}
     if mismatched:
         raise DataError(
             f"{folder}: the weights do not match config.json: {len(mismatched)} of {len(needed)} "

@@ -45,12 +45,7 @@ def get_special_tokens(tokenizer: Any) -> SpecialTokens:
     encoded = tokenizer(["a"], is_split_into_words=True, return_special_tokens_mask=True)
     ids, mask = encoded["input_ids"], encoded["special_tokens_mask"]
     word_positions = [position for position, special in enumerate(mask) if not special]
-    candidates = (
-        tokenizer.unk_token_id,
-        tokenizer.mask_token_id,
-        tokenizer.sep_token_id,
-        tokenizer.eos_token_id,
-    )
+    candidates = (getattr(tokenizer, f"{kind}_token_id") for kind in ("unk", "mask", "sep", "eos"))
     unknown = next((token_id for token_id in candidates if token_id is not None), None)
     if not word_positions or unknown is None:
         raise DataError(f"{tokenizer.name_or_path}: the tokenizer returns no tokens for a word")
@@ -142,10 +137,8 @@ def _slide_windows(subword_offsets: Ints, start: int, end: int, max_subwords: in
         next_start = max(int(np.searchsorted(subword_offsets, overlap_start)), starts[-1] + 1)
         if subword_offsets[end] - subword_offsets[next_start] <= max_subwords:
             # The last window starts as early as possible, which gives its words more context.
-            next_start = max(
-                starts[-1] + 1,
-                int(np.searchsorted(subword_offsets, subword_offsets[end] - max_subwords)),
-            )
+            earliest = int(np.searchsorted(subword_offsets, subword_offsets[end] - max_subwords))
+            next_start = max(starts[-1] + 1, earliest)
         starts.append(next_start)
         ends.append(min(end, _window_end(subword_offsets, next_start, max_subwords)))
     boundaries = [

@@ -13,17 +13,9 @@ from numpy.typing import NDArray
 from convener.config import config_from_dict
 from convener.data.features import EncoderSpec
 from convener.data.ragged import StringArray
+from convener.encoders import hf_model
 from convener.encoders.base import EncodedBatch, Encoder, sentence_means
-from convener.encoders.hf_model import (
-    CONFIG,
-    POOLING_CONFIG,
-    HFModel,
-    RuntimeConfig,
-    check_model_folder,
-    model_file_digests,
-    read_json,
-)
-from convener.encoders.subwords import make_windows
+from convener.encoders.hf_model import CONFIG, HFModel, RuntimeConfig, check_model_folder, model_file_digests, read_json
 from convener.errors import ConfigError, DataError
 from convener.storage import compute_digest
 
@@ -73,12 +65,7 @@ class TransformerEncoder(Encoder):
         word_vectors = np.zeros((len(tokens), self.dim), np.float32)
         sentence_vectors = np.zeros((len(offsets) - 1, self.dim), np.float32)
         subwords = self._model.tokenize(tokens, offsets)
-        windows = make_windows(
-            subwords.counts,
-            offsets,
-            max_subwords=self._model.max_subwords,
-            overlap=self.config.overlap,
-        )
+        windows = self._model.make_windows(subwords, offsets, self.config.overlap)
         sentence_ids = np.searchsorted(offsets, windows.start, side="right") - 1
         is_first = windows.start == offsets[sentence_ids]
         for batch, rows, first_vectors in self._model.word_vectors(subwords, windows):
@@ -94,7 +81,7 @@ class TransformerEncoder(Encoder):
         """The pooling as set, or the one that the model was trained with."""
         if self.config.sentence != "auto":
             return self.config.sentence
-        pooling_file = self.folder / POOLING_CONFIG
+        pooling_file = self.folder / hf_model.POOLING_CONFIG
         if pooling_file.is_file() and read_json(pooling_file).get("pooling_mode_mean_tokens"):
             return "mean"
         return "first"

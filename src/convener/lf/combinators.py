@@ -77,11 +77,8 @@ def difference(
     """
 
     def join(first: SpansOrNone, *results: SpansOrNone) -> RawOutput:
-        excluded = [span for spans in results for span in spans or ()]
-        return _filter_spans(
-            first,
-            lambda span: not any(span[0] < end and start < span[1] for start, end, _ in excluded),
-        )
+        excluded = [(start, end) for spans in results for start, end, _ in spans or ()]
+        return _filter_spans(first, lambda span: not any(span[0] < end and start < span[1] for start, end in excluded))
 
     defaults = {"labels": function.labels, "prior_precision": function.prior_precision}
     name = name or function.name
@@ -127,11 +124,7 @@ def map_labels(
 
 
 def only_if(
-    function: LabelingFunction,
-    condition: Callable[[Doc], bool],
-    *,
-    name: str | None = None,
-    **settings: Any,
+    function: LabelingFunction, condition: Callable[[Doc], bool], *, name: str | None = None, **settings: Any
 ) -> LabelingFunction:
     """Run a function only on texts that meet a condition; elsewhere abstain without calling it.
 
@@ -149,9 +142,8 @@ def only_if(
             outputs[number] = _filter_spans(spans)
         return outputs
 
-    return LabelingFunction(
-        name=name or function.name, batch_func=find_batch, **inherit_settings((function,), settings)
-    )
+    lf_settings = inherit_settings((function,), settings)
+    return LabelingFunction(name=name or function.name, batch_func=find_batch, **lf_settings)
 
 
 def propagate(function: LabelingFunction, *, name: str | None = None, **settings: Any) -> LabelingFunction:
@@ -226,19 +218,13 @@ def as_linking(function: LabelingFunction, *, name: str | None = None, **setting
     """
 
     def join(spans: SpansOrNone) -> RawOutput:
-        if spans is None:
-            return ABSTAIN
-        return [(start, end, label) for start, end, label in spans if end - start > 1]
+        return _filter_spans(spans, lambda span: span[1] - span[0] > 1)
 
     return combine((function,), join, name=_add_prefix(name or function.name), **settings)
 
 
 def combine(
-    functions: Sequence[LabelingFunction],
-    join: Callable[..., RawOutput],
-    *,
-    name: str,
-    **settings: Any,
+    functions: Sequence[LabelingFunction], join: Callable[..., RawOutput], *, name: str, **settings: Any
 ) -> LabelingFunction:
     """Return a labeling function that calls others on each text and joins their spans.
 

@@ -153,11 +153,8 @@ def _function(function: types.FunctionType, seen: Seen) -> ByteChunks:
 def _global_names(code: types.CodeType) -> set[str]:
     """Return the names of the globals that code and the functions nested in it look up."""
     nested = [item for item in code.co_consts if isinstance(item, types.CodeType)]
-    names = {
-        instruction.argval
-        for instruction in dis.get_instructions(code)
-        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME")
-    }
+    instructions = dis.get_instructions(code)
+    names = {item.argval for item in instructions if item.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
     return names.union(*map(_global_names, nested))
 
 
@@ -232,7 +229,4 @@ def _is_installed(file: str) -> bool:
 def _installed_folders() -> tuple[Path, ...]:
     paths = sysconfig.get_paths()
     own_package = Path(__file__).parents[1]
-    return (
-        *(Path(paths[name]).resolve() for name in ("stdlib", "purelib", "platlib")),
-        own_package,
-    )
+    return (*(Path(paths[name]).resolve() for name in ("stdlib", "purelib", "platlib")), own_package)

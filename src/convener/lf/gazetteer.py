@@ -140,10 +140,8 @@ class PhraseMatcher:
         phrase_index, doc_index, start, end = _whole_word_matches(table, list(map(len, encoded)), bounds)
         kept = np.flatnonzero(resolve_overlaps(doc_index, start, end, longest_first(start, end, start)) < 0)
         kept = kept[np.lexsort((start[kept], doc_index[kept]))]
-        for index, first, last, kind in zip(
-            *(column[kept].tolist() for column in (doc_index, start, end, phrase_index)),
-            strict=True,
-        ):
+        columns = (column[kept].tolist() for column in (doc_index, start, end, phrase_index))
+        for index, first, last, kind in zip(*columns, strict=True):
             spans[index].append((first, last, self._labels[kind]))
         return spans
 
@@ -253,13 +251,8 @@ class NearestWord:
         max_edits = min(self._max_edits, len(word) // LETTERS_PER_EDIT)
         candidates: list[tuple[int, str]] = []
         for length in range(len(word) - max_edits, len(word) + max_edits + 1) if max_edits else ():
-            matches = self._extract(
-                word,
-                self._by_length.get(length, ()),
-                scorer=self._distance,
-                score_cutoff=max_edits,
-                limit=None,
-            )
+            words = self._by_length.get(length, ())
+            matches = self._extract(word, words, scorer=self._distance, score_cutoff=max_edits, limit=None)
             candidates += [(int(distance), candidate) for candidate, distance, _ in matches]
         return min(candidates)[1] if candidates else None
 
@@ -270,10 +263,7 @@ def make_normalizer(*, ignore_case: bool, normalize: WordNormalizer | str | None
         if normalize != "english":
             raise ConfigError(f"normalize must be 'english' or a function of a word, got {normalize!r}")
         normalize = singular
-    steps: list[WordNormalizer] = [
-        *([fold_case] if ignore_case else []),
-        *([normalize] if normalize else []),
-    ]
+    steps: list[WordNormalizer] = [*([fold_case] if ignore_case else []), *([normalize] if normalize else [])]
 
     def normalize_words(words: str) -> Sequence[str]:
         subtokens = split_subtokens(words)

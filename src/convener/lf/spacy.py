@@ -207,10 +207,7 @@ def _doc_arguments(doc: Doc) -> dict[str, Any]:
     sentence_starts = {start for start, _ in doc.sentences}
     return {
         "words": [to_spacy_word(word) for word in doc],
-        "spaces": [
-            *(left[1] < right[0] for left, right in pairwise(doc.token_offsets)),
-            *[False] * bool(doc),
-        ],
+        "spaces": [*(left[1] < right[0] for left, right in pairwise(doc.token_offsets)), *[False] * bool(doc)],
         "sent_starts": [number in sentence_starts for number in range(len(doc))],
     }
 

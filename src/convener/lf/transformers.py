@@ -17,7 +17,6 @@ from convener.data.schemes import ChunkPosition, parse_tag, to_bio
 from convener.data.tags import TagSet
 from convener.encoders.download import fetch_hub_folder
 from convener.encoders.hf_model import CONFIG, HFModel, RuntimeConfig, check_model_folder, model_file_digests, read_json
-from convener.encoders.subwords import make_windows
 from convener.errors import ConfigError, DataError, check_known
 from convener.lf.doc import Doc
 from convener.lf.function import BatchedSource, LabelingFunction, LabelMapping, RawOutput, absolute_path, to_label_map
@@ -58,11 +57,7 @@ def transformers_model(
     if dtype not in DTYPES:
         raise ConfigError(f"dtype must be one of {', '.join(DTYPES)}; got {dtype!r}")
     config = RuntimeConfig(
-        compute_dtype=dtype,
-        max_length=max_length,
-        overlap=overlap,
-        device=device,
-        batch_tokens=batch_tokens,
+        compute_dtype=dtype, max_length=max_length, overlap=overlap, device=device, batch_tokens=batch_tokens
     )
     model_path, label_map = absolute_path(model), to_label_map(labels)
     if Path(model_path).is_dir():
@@ -98,25 +93,14 @@ class TokenClassifier(BatchedSource):
         sentences = lengths_to_offsets(end - start for doc in docs for start, end in doc.sentences)
         labels, _ = to_bio(position[best_tags], kind[best_tags], sentences)
         spans = TagSet(tuple(types)).spans(labels, offsets).by_sentence(len(docs))
-        return [
-            [
-                (start, end, self.label_map[types[number]])
-                for start, end, number in row
-                if types[number] in self.label_map
-            ]
-            for row in spans
-        ]
+        labels_by_type = [self.label_map.get(name) for name in types]
+        return [[(start, end, label) for start, end, kind in row if (label := labels_by_type[kind])] for row in spans]
 
     def _predict_tags(self, hf_model: HFModel, tokens: StringArray, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the best tag of the first subword of each token.  -> (N,)"""
         best_tags = np.zeros(len(tokens), np.int64)
         subwords = hf_model.tokenize(tokens, offsets)
-        windows = make_windows(
-            subwords.counts,
-            offsets,
-            max_subwords=hf_model.max_subwords,
-            overlap=self.config.overlap,
-        )
+        windows = hf_model.make_windows(subwords, offsets, self.config.overlap)
         for batch in hf_model.batches(subwords, windows):
             logits = hf_model.infer(batch).logits
             words, first = batch.first_subwords()
@@ -126,11 +110,8 @@ class TokenClassifier(BatchedSource):
 
     def fingerprint(self) -> str:
         """Return a digest of the model files and of the settings that affect the output."""
-        return compute_digest(
-            model_file_digests(_model_folder(self.model)),
-            self.config.fingerprint_settings(),
-            self.label_map,
-        )
+        digests = model_file_digests(_model_folder(self.model))
+        return compute_digest(digests, self.config.fingerprint_settings(), self.label_map)
 
 
 @cache

@@ -183,10 +183,7 @@ class _WorkerProcess:
 
     def __init__(self, runner: TaskRunner) -> None:
         context: Any = multiprocessing.get_context("fork")
-        self.current_doc, self.started_at = (
-            context.RawValue("q", WHOLE_BATCH),
-            context.RawValue("d", 0.0),
-        )
+        self.current_doc, self.started_at = context.RawValue("q", WHOLE_BATCH), context.RawValue("d", 0.0)
         self.connection, child_connection = context.Pipe()
         self.process = context.Process(target=self._serve, args=(runner, child_connection), daemon=True)
         self.process.start()

@@ -28,7 +28,7 @@ from convener.encoders.hf_model import (
     suppress_transformers_logging,
     use_bfloat16,
 )
-from convener.encoders.subwords import Subwords, Windows, make_windows
+from convener.encoders.subwords import Subwords, Windows
 from convener.encoders.transformer import TransformerEncoder
 from convener.errors import ConfigError, require
 from convener.neural.losses import expected_cross_entropy
@@ -82,7 +82,7 @@ class WindowedTargets:
         """Cut the text of the targets into windows, as in inference."""
         data = targets.data
         subwords = hf_model.tokenize(data.tokens, data.offsets, allow_empty=True)
-        windows = make_windows(subwords.counts, data.offsets, max_subwords=hf_model.max_subwords, overlap=overlap)
+        windows = hf_model.make_windows(subwords, data.offsets, overlap)
         return cls(hf_model, subwords, windows, targets.label_probs())
 
     def __len__(self) -> int:
@@ -246,12 +246,7 @@ class FinetunedTagger(Tagger[HFModel]):
         probabilities = np.zeros((len(data.tokens), len(data.tags)), np.float32)
         probabilities[:, 0] = 1  # words without a subword
         subwords = state.tokenize(data.tokens, data.offsets, allow_empty=True)
-        windows = make_windows(
-            subwords.counts,
-            data.offsets,
-            max_subwords=state.max_subwords,
-            overlap=self.config.overlap,
-        )
+        windows = state.make_windows(subwords, data.offsets, self.config.overlap)
         for batch in state.batches(subwords, windows):
             logits = state.infer(batch).logits
             words, first_subwords = batch.first_subwords()

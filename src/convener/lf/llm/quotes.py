@@ -74,11 +74,7 @@ class _Haystack:
         """Yield the non-overlapping occurrences that start and end at token boundaries."""
         position = self.text.find(needle) if needle else -1
         while position >= 0:
-            first, last, step = (
-                self.token_starts.get(position),
-                self.token_ends.get(position + len(needle)),
-                1,
-            )
+            first, last, step = self.token_starts.get(position), self.token_ends.get(position + len(needle)), 1
             if first is not None and last is not None:
                 yield first, last
                 step = len(needle)
