@@ -12,13 +12,14 @@ import pytest
 import convener
 
 SOURCE = Path(convener.__file__).parent
-FOUNDATIONS = {"errors", "config", "storage", "progress"}
+FOUNDATIONS = {"errors", "config", "storage", "cache", "progress"}
 NUMPY_ONLY = {"inference.voting", "inference.counts"}
 """Modules of inference that evaluation and report may use: they need neither numba nor torch."""
 ALLOWED = {
     "errors": set(),
     "config": {"errors"},
     "storage": {"errors"},
+    "cache": {"errors"},
     "progress": {"errors"},
     "data": FOUNDATIONS,
     "io": FOUNDATIONS | {"data"},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,14 +13,12 @@ from convener.storage import (
     BLOCK_SIZE,
     arrays_digest,
     atomic_write,
-    cache_dir,
     compute_digest,
     decode_line,
     decode_utf8,
     file_digest,
     read_json,
     read_metadata,
-    resolve_cache_dir,
     sibling_files,
 )
 
@@ -162,36 +159,6 @@ def test_damaged_model_metadata_is_an_error(tmp_path: Path, raw: bytes | None, p
         (tmp_path / "model.json").write_bytes(raw)
     with pytest.raises(DataError, match=problem):
         read_metadata(tmp_path)
-
-
-def test_the_variable_sets_the_cache_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CONVENER_CACHE_DIR", str(tmp_path / "own"))
-    assert cache_dir() == resolve_cache_dir(True) == tmp_path / "own"
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("CONVENER_CACHE_DIR", "~/own")
-    assert cache_dir() == tmp_path / "own"
-
-
-@pytest.mark.parametrize(
-    ("system", "expected"),
-    [
-        ("linux", "x/convener"),
-        ("darwin", "Library/Caches/convener"),
-        ("win32", "local/convener/cache"),
-    ],
-)
-def test_the_default_cache_dir_follows_the_operating_system(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, system: str, expected: str
-) -> None:
-    monkeypatch.delenv("CONVENER_CACHE_DIR")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "x"))
-    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path / "local"))
-    monkeypatch.setattr(sys, "platform", system)
-    assert cache_dir() == tmp_path / expected
-    if system == "linux":
-        monkeypatch.setenv("XDG_CACHE_HOME", "")
-        assert cache_dir() == tmp_path / ".cache" / "convener"
 
 
 def test_a_digest_depends_on_parts_and_their_bounds() -> None:

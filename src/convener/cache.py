@@ -110,7 +110,7 @@ def _read_entry(kind: str, path: Path) -> CacheEntry:
         label=str(metadata.get("label", "?")),
         size=sum(file.st_size for file in files),
         last_used=last_used,
-        in_use=_is_draft(path) and is_being_written(path, last_used),
+        in_use=_is_being_written(path, last_used),
         details={name: value for name, value in metadata.items() if name != "label"},
     )
 
@@ -120,13 +120,15 @@ def _is_draft(path: Path) -> bool:
     return path.name.endswith(PARTIAL_SUFFIX) or path.name.startswith(".")
 
 
-def is_being_written(draft: Path, last_modified: float) -> bool:
-    """Return whether a running process is writing an unfinished entry, rather than an interrupted one.
+def _is_being_written(path: Path, last_used: float) -> bool:
+    """Whether a process is writing an entry: a folder with a lock while that is held, another draft for an hour."""
+    if path.name.endswith(PARTIAL_SUFFIX):
+        return is_locked(path)
+    return _is_draft(path) and time.time() - last_used < SECONDS_PER_HOUR
 
-    A folder with a lock is being written while the lock is held; another one counts as such for an hour.
-    """
-    if not draft.name.endswith(PARTIAL_SUFFIX):
-        return time.time() - last_modified < SECONDS_PER_HOUR
+
+def is_locked(draft: Path) -> bool:
+    """Return whether a running process holds the lock of a folder, rather than an interrupted one."""
     path = lock_path(draft)
     if not path.is_file():
         return False

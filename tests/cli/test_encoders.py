@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import convener as cv
+from convener.cache import list_cache
 from convener.encoders import download, get_encoder
 from convener.encoders import store as caches
-from convener.encoders.store import entries
 from convener.progress import Advance
 
 from .conftest import Command
@@ -39,22 +39,22 @@ def test_encode_computes_once(convener: Command, news: Path, cache: Path) -> Non
         assert row["megabytes"] == (len(part) + len(part.tokens)) * 256 * 2 / 1e6
         assert row["seconds"] >= 0
         assert row["how"] == "computed"
-    before = {entry.key: entry.size for entry in entries(cache)}
+    before = {entry.key: entry.size for entry in list_cache(cache)}
     assert len(before) == 3
     again = convener("encode", news, "--encoder", "hashing", "--json")
     assert [row["how"] for row in again.json["splits"]] == ["from the cache"] * 3
-    assert {entry.key: entry.size for entry in entries(cache)} == before
+    assert {entry.key: entry.size for entry in list_cache(cache)} == before
 
 
 def test_encode_caches_the_features_that_models_use(convener: Command, news: Path, cache: Path) -> None:
     arguments = ("--encoder", "hashing", "--set", "width=32", "--dtype", "float32")
     assert convener("encode", news, "--split", "test", *arguments).code == 0
-    (entry,) = entries(cache)
+    (entry,) = list_cache(cache)
     features = cv.encode(cv.read(news, "test", sources="all"), "hashing", width=32, dtype="float32").features
     assert features is not None
     assert isinstance(features.tokens, np.memmap)
     assert Path(str(features.tokens.filename)).parent == entry.folder
-    assert len(entries(cache)) == 1
+    assert len(list_cache(cache)) == 1
 
 
 def test_encode_prints_a_table(convener: Command, news: Path, cache: Path) -> None:
@@ -83,7 +83,7 @@ def test_bad_settings_are_one_line(convener: Command, news: Path, cache: Path) -
     assert refused.code == 2
     assert refused.err.count("\n") == 1
     assert "layers must be in [-7, 6]" in refused.err
-    assert entries(cache) == []
+    assert list_cache(cache) == []
 
 
 def test_an_empty_corpus_is_encoded(convener: Command, tmp_path: Path, cache: Path) -> None:
@@ -98,7 +98,7 @@ def test_an_empty_corpus_is_encoded(convener: Command, tmp_path: Path, cache: Pa
 
 def test_cache_list_shows_all_features(convener: Command, encoded: Path) -> None:
     rows = convener("cache", "list", "--json").json["features"]
-    assert {row["key"] for row in rows} == {entry.key for entry in entries(encoded)}
+    assert {row["key"] for row in rows} == {entry.key for entry in list_cache(encoded)}
     assert {(row["encoder"], row["stored as"], row["whole"]) for row in rows} == {("hashing", "float16", "yes")}
     assert sum(row["tokens"] for row in rows) == sum(len(part.tokens) for part in cv.demo.load_corpus().splits.values())
     output = convener("cache", "list")
@@ -114,27 +114,27 @@ def test_an_empty_cache_is_listed(convener: Command, cache: Path) -> None:
 
 
 def test_prune_removes_the_selected_entries(convener: Command, encoded: Path) -> None:
-    found = entries(encoded)
+    found = list_cache(encoded)
     for file in found[0].folder.iterdir():
         os.utime(file, (1e9, 1e9))
     shown = convener("cache", "prune", "--older-than", 30, "--dry-run", "--json")
     assert [row["key"] for row in shown.json["features"]] == [found[0].key]
-    assert len(entries(encoded)) == 3
+    assert len(list_cache(encoded)) == 3
     assert "would be removed" in convener("cache", "prune", "--keep", 0, "--dry-run").out
     gone = convener("cache", "prune", "--older-than", 30, "--json").json["features"]
     assert [row["key"] for row in gone] == [found[0].key]
-    assert {entry.key for entry in entries(encoded)} == {entry.key for entry in found[1:]}
+    assert {entry.key for entry in list_cache(encoded)} == {entry.key for entry in found[1:]}
     assert convener("cache", "prune", "--encoder", "minilm", "--json").json["features"] == []
     assert len(convener("cache", "prune", "--encoder", "hashing", "--json").json["features"]) == 2
-    assert entries(encoded) == []
+    assert list_cache(encoded) == []
 
 
 def test_prune_limits_the_size(convener: Command, encoded: Path) -> None:
-    last = entries(encoded)[0]
+    last = list_cache(encoded)[0]
     convener("cache", "prune", "--keep", (last.size + 1) / 1e9)
-    assert [entry.key for entry in entries(encoded)] == [last.key]
+    assert [entry.key for entry in list_cache(encoded)] == [last.key]
     assert convener("cache", "prune", "--keep", "inf").code == 0
-    assert len(entries(encoded)) == 1
+    assert len(list_cache(encoded)) == 1
 
 
 def test_prune_removes_leftovers_of_interrupted_runs(convener: Command, encoded: Path) -> None:
@@ -146,7 +146,7 @@ def test_prune_removes_leftovers_of_interrupted_runs(convener: Command, encoded:
     assert set(shown.values()) == {"yes"}
     assert convener("cache", "prune", "--unfinished").code == 0
     assert not left.exists()
-    assert len(entries(encoded)) == 3
+    assert len(list_cache(encoded)) == 3
 
 
 def test_prune_all_keeps_installed_encoders(convener: Command, encoded: Path) -> None:

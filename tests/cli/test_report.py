@@ -20,13 +20,14 @@ from urllib.request import urlopen
 import pytest
 
 import convener as cv
+from convener.cache import list_cache
 from convener.cli import main
 from convener.cli import report as module
 from convener.report import figures
 from convener.report.html import estimate_table, recommendation_table
 from convener.report.run_summary import summarize_run
 from convener.report.sentence_index import Query
-from convener.report.viewer import Viewer, entries
+from convener.report.viewer import Viewer
 from tests.report.html_reader import parse_page
 
 from .conftest import Command
@@ -282,7 +283,7 @@ def test_view_serves_until_it_is_interrupted(runs: Path, cache: Path) -> None:
         err = stopped(process)
     assert f"{len(test)} sentences; press Ctrl-C to stop" in err
     assert "stopped: Interrupted" in err
-    (entry,) = entries(cache)
+    (entry,) = list_cache(cache)
     assert (entry.title, entry.sentences) == ("vote", len(test))
 
 
@@ -324,7 +325,7 @@ def test_a_view_is_prepared_once_per_content(
     ]
     for number, arguments in enumerate(changes, start=2):
         assert convener(*arguments).code == 0
-        assert len(calls) == len(entries(cache)) == number
+        assert len(calls) == len(list_cache(cache)) == number
     cv.write(cv.demo.load_corpus().test, tmp_path / "valid.jsonl")
     assert convener(*view, "--data", "valid.jsonl").code == 0
     assert len(calls) == 6
@@ -390,17 +391,17 @@ def test_views_are_listed_and_removed(convener: Command, runs: Path, cache: Path
     listed = convener("cache", "list").out
     assert f"Prepared reports in {cache}: 2" in listed
     assert all(row["key"] in listed for row in rows)
-    old = entries(cache)[0]
+    old = list_cache(cache)[0]
     for file in old.folder.iterdir():
         os.utime(file, (1e9, 1e9))
     shown = convener("cache", "prune", "--older-than", 30, "--dry-run", "--json").json
     assert [row["key"] for row in shown["views"]] == [old.key]
-    assert len(entries(cache)) == 2
+    assert len(list_cache(cache)) == 2
     assert convener("cache", "prune", "--encoder", "hashing", "--json").json["views"] == []
     assert convener("cache", "prune", "--unfinished", "--json").json["views"] == []
     convener("cache", "prune", "--older-than", 30)
-    assert [entry.key for entry in entries(cache)] != [old.key]
-    assert len(entries(cache)) == 1
+    assert [entry.key for entry in list_cache(cache)] != [old.key]
+    assert len(list_cache(cache)) == 1
     assert len(convener("cache", "prune", "--all", "--json").json["views"]) == 1
-    assert entries(cache) == []
+    assert list_cache(cache) == []
     assert "Prepared reports" not in convener("cache", "list").out

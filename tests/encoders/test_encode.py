@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 import convener as cv
+from convener.cache import list_cache
 from convener.data.features import EncoderSpec, from_float32
 from convener.encoders import encode, get_encoder, installed_encoders, list_encoders, restore_encoder
 from convener.encoders.download import PACKAGED, PackagedModel
-from convener.encoders.store import entries
 from convener.encoders.transformer import TransformerEncoder
 from convener.errors import ConfigError, DataError, UnknownNameError
 
@@ -154,7 +154,7 @@ def test_encode_adds_features_to_a_dataset(cache: Path) -> None:
     assert (features.dim, features.dtype) == (32, "float16")
     assert features.encoder_spec == get_encoder("hashing", width=32).spec
     assert isinstance(features.tokens, np.memmap)
-    assert len(entries(cache)) == 1
+    assert len(list_cache(cache)) == 1
 
 
 def test_the_feature_cache_can_be_moved_or_disabled(cache: Path, tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_the_feature_cache_can_be_moved_or_disabled(cache: Path, tmp_path: Path)
         np.testing.assert_array_equal(features.tokens, expected.tokens)
         np.testing.assert_array_equal(features.sentences, expected.sentences)
     assert not cache.exists()
-    assert len(entries(tmp_path / "own")) == 1
+    assert len(list_cache(tmp_path / "own")) == 1
 
 
 def words() -> tuple[Any, Any]:
@@ -191,7 +191,7 @@ def test_a_corpus_is_encoded_split_by_split(cache: Path) -> None:
     for name, part in found.splits.items():
         assert part.features is not None
         assert len(part.features.tokens) == len(corpus[name].tokens)
-    assert len(entries(cache)) == 3
+    assert len(list_cache(cache)) == 3
 
 
 @pytest.mark.parametrize("data", [[], [[]]])
@@ -217,7 +217,7 @@ def test_a_failure_leaves_no_trace_in_the_cache(cache: Path) -> None:
         encode(dataset(WORDS), "minilm", layers=(99,))
     with pytest.raises(DataError, match="not finite"):
         encode(dataset(WORDS), Lengths(scale=float("nan")))
-    assert entries(cache) == []
+    assert list_cache(cache) == []
 
 
 # again

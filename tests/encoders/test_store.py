@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 
 from convener import progress
+from convener.cache import is_locked, lock_path
 from convener.data.features import from_float32, to_float32
 from convener.data.ragged import chunk_bounds
 from convener.encoders import get_encoder, store
@@ -57,7 +58,7 @@ def written(tmp_path: Path, shards: None) -> Path:
 def content(folder: Path) -> tuple[bytes, bytes]:
     """The content of a complete folder, without its date."""
     assert {path.name for path in folder.parent.iterdir()} == {folder.name}
-    names = {"tokens.bin", "sentences.bin", "facts.json"}
+    names = {"tokens.bin", "sentences.bin", "metadata.json"}
     assert {path.name for path in folder.iterdir()} == names
     return (folder / "tokens.bin").read_bytes(), (folder / "sentences.bin").read_bytes()
 
@@ -132,7 +133,7 @@ def start(folder: Path, encoder: str) -> subprocess.Popen[str]:
 
 def shards_done(folder: Path) -> int:
     """The progress of a draft; the file is replaced atomically, so it can always be read."""
-    file = folder.with_name("key.partial") / "done.json"
+    file = folder.with_name("key.partial") / "progress.json"
     return json.loads(file.read_text())["shards"] if file.exists() else 0
 
 
@@ -199,10 +200,10 @@ def test_a_resumed_run_encodes_only_missing_shards(written: Path, after: int) ->
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda draft: (draft / "done.json").write_text("{"),
-        lambda draft: (draft / "done.json").write_text("[]"),
-        lambda draft: (draft / "done.json").write_text('{"shards": 3}'),
-        lambda draft: (draft / "done.json").write_text('{"shards": 9999, "of": 9999}'),
+        lambda draft: (draft / "progress.json").write_text("{"),
+        lambda draft: (draft / "progress.json").write_text("[]"),
+        lambda draft: (draft / "progress.json").write_text('{"shards": 3}'),
+        lambda draft: (draft / "progress.json").write_text('{"shards": 9999, "of": 9999}'),
         lambda draft: (draft / "tokens.bin").write_bytes(b"short"),
         lambda draft: (draft / "sentences.bin").unlink(),
         lambda draft: (draft / "tokens.bin").open("ab").write(b"half a shard"),
@@ -240,10 +241,10 @@ def test_a_late_writer_does_nothing(written: Path) -> None:
 
 def test_a_lock_is_held_while_writing_and_removed_afterwards(tmp_path: Path) -> None:
     draft = tmp_path / "key.partial"
-    assert not store.is_being_written(draft)
+    assert not is_locked(draft)
     with store._write_lock(draft):
-        assert store.is_being_written(draft)
-    assert not store.is_being_written(draft)
+        assert is_locked(draft)
+    assert not is_locked(draft)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -269,10 +270,10 @@ def test_the_lock_of_a_killed_writer_blocks_nobody(tmp_path: Path) -> None:
     code += "with store._write_lock(Path(sys.argv[1])): os._exit(7)"
     killed = subprocess.run([sys.executable, "-c", code, str(draft)], check=False)
     assert killed.returncode == 7
-    assert store.lock_path(draft).is_file()
-    assert not store.is_being_written(draft)
+    assert lock_path(draft).is_file()
+    assert not is_locked(draft)
     with store._write_lock(draft):
-        assert store.is_being_written(draft)
+        assert is_locked(draft)
 
 
 # Damage
@@ -285,15 +286,15 @@ def test_the_lock_of_a_killed_writer_blocks_nobody(tmp_path: Path) -> None:
         (lambda f: os.truncate(f / "tokens.bin", 5), "tokens.bin: damaged: expected .* got 5"),
         (lambda f: os.truncate(f / "sentences.bin", 0), "sentences.bin: damaged: .* got 0"),
         (lambda f: (f / "tokens.bin").unlink(), "damaged: .*No such file"),
-        (lambda f: (f / "facts.json").unlink(), "no features"),
-        (lambda f: (f / "facts.json").write_text("{"), "no features"),
-        (lambda f: (f / "facts.json").write_text("7"), "no features"),
-        (lambda f: (f / "facts.json").write_text("[]"), "expected features of format version 1"),
-        (lambda f: changed(f, version=99), "expected features of format version 1"),
+        (lambda f: (f / "metadata.json").unlink(), "no features"),
+        (lambda f: (f / "metadata.json").write_text("{"), "no features"),
+        (lambda f: (f / "metadata.json").write_text("7"), "no features"),
+        (lambda f: (f / "metadata.json").write_text("[]"), "expected features of format version 2"),
+        (lambda f: changed(f, version=99), "expected features of format version 2"),
         (lambda f: changed(f, dtype="float8"), "damaged: 'float8'"),
-        (lambda f: changed(f, width=None), "damaged"),
-        (lambda f: changed(f, encoding={}), "damaged: 'name'"),
-        (lambda f: changed(f, encoding=None), "damaged"),
+        (lambda f: changed(f, dim=None), "damaged"),
+        (lambda f: changed(f, encoder={}), "damaged: 'name'"),
+        (lambda f: changed(f, encoder=None), "damaged"),
     ],
 )
 def test_damage_is_detected(written: Path, damage: Callable[[Path], object], message: str) -> None:
@@ -303,7 +304,7 @@ def test_damage_is_detected(written: Path, damage: Callable[[Path], object], mes
 
 
 def changed(folder: Path, **metadata: Any) -> None:
-    path = folder / "facts.json"
+    path = folder / "metadata.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | metadata))
 
 

@@ -14,18 +14,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import convener as cv
-from convener import storage
-from convener.encoders import get_encoder, store
-from convener.encoders import store as caches
-from convener.encoders.store import (
-    FeatureEntry,
-    cache_key,
-    entries,
+from convener.cache import (
+    CACHE_METADATA_FILE,
+    FEATURES_DIR,
+    PARTIAL_SUFFIX,
     entries_to_prune,
-    features_path,
-    load_or_encode,
-    remove,
+    list_cache,
+    lock_path,
+    remove_entries,
 )
+from convener.encoders import get_encoder, store
+from convener.encoders.store import cache_key, features_path, load_or_encode
 from convener.errors import ConvenerWarning, DataError
 from tests.generators import datasets
 
@@ -75,7 +74,7 @@ def test_another_encoder_setting_or_type_has_another_key() -> None:
 
 def test_a_key_is_the_same_in_every_process() -> None:
     """A change of the key invalidates every existing cache."""
-    assert key(WORDS, Lengths()) == "08331a83394aeddc963a865b28771083"
+    assert key(WORDS, Lengths()) == "ad239f9ca0952399fcdcdd4af10edb6c"
 
 
 def test_the_key_ignores_votes_gold_and_sources(toy: cv.Dataset) -> None:
@@ -114,7 +113,7 @@ def test_features_are_computed_once(cache: Path) -> None:
     load_or_encode(data, encoder, "float32", cache)
     load_or_encode(data[:3], encoder, "float16", cache)
     assert encoder.calls == 3
-    assert len(entries(cache)) == 3
+    assert len(list_cache(cache)) == 3
 
 
 @pytest.mark.parametrize(
@@ -122,7 +121,7 @@ def test_features_are_computed_once(cache: Path) -> None:
     [
         lambda place: os.truncate(place / store.TOKENS_FILE, 7),
         lambda place: (place / store.SENTENCES_FILE).unlink(),
-        lambda place: (place / store.METADATA_FILE).write_text("{"),
+        lambda place: (place / CACHE_METADATA_FILE).write_text("{"),
         lambda place: shutil.rmtree(place) or place.mkdir(),
     ],
 )
@@ -154,108 +153,66 @@ def test_a_read_only_cache_is_used(cache: Path, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(DataError, match="cannot write features: Permission denied"):
         load_or_encode(data[:3], encoder, "float16", cache)
     monkeypatch.setattr(shutil, "rmtree", refuse)
-    with pytest.raises(DataError, match="cannot remove folder: Permission denied"):
-        remove(entries(cache))
+    with pytest.raises(DataError, match="cannot be removed: Permission denied"):
+        remove_entries(list_cache(cache))
 
 
 # Listing and pruning
 
 
 def test_entries_are_listed_most_recently_used_first(cache: Path) -> None:
-    assert entries(cache) == []
+    assert list_cache(cache) == []
     encoder = Lengths()
     for number, data in enumerate([corpus(), corpus()[:5], corpus()[:9]]):
         load_or_encode(data, encoder, "bfloat16", cache)
         place = features_path(data, encoder, "bfloat16", cache)
         for file in place.iterdir():
             os.utime(file, (1e9 + number, 1e9 + number))
-    found = entries(cache)
-    assert [entry.sentences for entry in found] == [9, 5, 100]
+    found = list_cache(cache)
+    assert [entry.details["sentences"] for entry in found] == [9, 5, 100]
     last = found[-1]
-    assert (last.encoder, last.tokens, last.dim, last.dtype) == (
-        "lengths",
-        len(corpus().tokens),
-        3,
-        "bfloat16",
-    )
-    assert last.size > (last.tokens + last.sentences) * 3 * 2
+    assert (last.kind, last.label) == ("features", "lengths")
+    assert [last.details[name] for name in ("tokens", "dim", "dtype")] == [len(corpus().tokens), 3, "bfloat16"]
+    assert last.size > (len(corpus().tokens) + len(corpus())) * 3 * 2
     assert last.complete
     assert last.key == cache_key(corpus(), encoder, "bfloat16")
     load_or_encode(corpus(), encoder, "bfloat16", cache)  # to use it is to be the last that did
-    assert [entry.sentences for entry in entries(cache)] == [100, 9, 5]
+    assert [entry.details["sentences"] for entry in list_cache(cache)] == [100, 9, 5]
 
 
 def test_other_files_are_ignored(cache: Path) -> None:
     load_or_encode(corpus(), Lengths(), "float16", cache)
-    home = cache / caches.FEATURES_DIR
+    home = cache / FEATURES_DIR
     (home / "stray.txt").write_text("not ours")
     (home / "empty").mkdir()
     (home / "odd").mkdir()
-    (home / "odd" / store.METADATA_FILE).write_text('{"encoding": 7, "version": 1}')
-    kinds = {entry.key: entry.encoder for entry in entries(cache)}
-    assert kinds.pop("empty") == kinds.pop("odd") == "?"
-    assert list(kinds.values()) == ["lengths"]
+    (home / "odd" / CACHE_METADATA_FILE).write_text('{"encoder": 7, "version": 1}')
+    labels = {entry.key: entry.label for entry in list_cache(cache)}
+    assert labels.pop("empty") == labels.pop("odd") == "?"
+    assert list(labels.values()) == ["lengths"]
 
 
-def entry(name: str, *, days: float = 0, size: int = 10, encoder: str = "a") -> FeatureEntry:
-    return FeatureEntry(Path(name), encoder, 1, 1, 1, "float16", size, NOW - days * storage.SECONDS_PER_DAY)
-
-
-NOW = 2e9
-FOUND = [
-    entry("new", days=0, size=10),
-    entry("half.partial", days=1, size=20),
-    entry("week", days=7, size=30, encoder="b"),
-    entry("old", days=100, size=5),
-]
-
-
-@pytest.mark.parametrize(
-    ("conditions", "gone"),
-    [
-        ({}, []),
-        ({"encoder": "b"}, ["week"]),
-        ({"encoder": "c"}, []),
-        ({"older_than": 7.5}, ["old"]),
-        ({"older_than": 0.5}, ["half", "week", "old"]),
-        ({"incomplete": True}, ["half"]),
-        ({"encoder": "b", "incomplete": True}, ["half", "week"]),
-        ({"max_bytes": 65}, []),
-        ({"max_bytes": 64}, ["old"]),
-        ({"max_bytes": 59}, ["week", "old"]),
-        ({"max_bytes": 0}, ["new", "half", "week", "old"]),
-        ({"max_bytes": 15, "incomplete": True, "encoder": "b"}, ["half", "week"]),
-        ({"max_bytes": 14, "incomplete": True, "encoder": "b"}, ["half", "week", "old"]),
-    ],
-)
-def test_conditions_select_entries_to_prune(
-    monkeypatch: pytest.MonkeyPatch, conditions: dict[str, Any], gone: list[str]
-) -> None:
-    monkeypatch.setattr(storage.time, "time", lambda: NOW)
-    assert [chosen.key for chosen in entries_to_prune(FOUND, **conditions)] == gone
-
-
-def test_remove_returns_the_bytes_freed(cache: Path) -> None:
+def test_removed_features_are_gone(cache: Path) -> None:
     for data in (corpus(), corpus()[:5]):
         load_or_encode(data, Lengths(), "float16", cache)
-    chosen = [entry for entry in entries(cache) if entry.sentences == 5]
-    assert remove(chosen) == chosen[0].size > 0
-    assert [entry.sentences for entry in entries(cache)] == [100]
-    assert remove(chosen) == chosen[0].size  # gone already, by another process perhaps
+    chosen = [entry for entry in list_cache(cache) if entry.details["sentences"] == 5]
+    remove_entries(chosen)
+    assert [entry.details["sentences"] for entry in list_cache(cache)] == [100]
+    remove_entries(chosen)  # gone already, by another process perhaps
 
 
 def test_entries_being_written_are_not_pruned(cache: Path) -> None:
     encoder = Lengths()
     draft = features_path(corpus(), encoder, "float16", cache)
-    draft = draft.with_name(draft.name + store.PARTIAL_SUFFIX)
+    draft = draft.with_name(draft.name + PARTIAL_SUFFIX)
     draft.mkdir(parents=True)
     everything = {"max_bytes": -1, "incomplete": True}
     with store._write_lock(draft):
-        assert [entry.in_use for entry in entries(cache)] == [True]
-        assert entries_to_prune(entries(cache), **everything) == []
-    store.lock_path(draft).write_text("")  # as a process that was killed leaves it
-    left = entries(cache)
-    assert [(entry.in_use, entry.complete, entry.encoder) for entry in left] == [(False, False, "?")]
+        assert [entry.in_use for entry in list_cache(cache)] == [True]
+        assert entries_to_prune(list_cache(cache), **everything) == []
+    lock_path(draft).write_text("")  # as a process that was killed leaves it
+    left = list_cache(cache)
+    assert [(entry.in_use, entry.complete, entry.label) for entry in left] == [(False, False, "?")]
     assert entries_to_prune(left, **everything) == left
-    remove(left)
-    assert list((cache / caches.FEATURES_DIR).iterdir()) == []
+    remove_entries(left)
+    assert list((cache / FEATURES_DIR).iterdir()) == []

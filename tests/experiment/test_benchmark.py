@@ -9,9 +9,9 @@ import pytest
 from convener.experiment.benchmark import Trial, make_trials, results_table
 
 
-def result(f1: float, saw_gold: str = "no") -> dict[str, object]:
+def result(f1: float, uses_gold: str = "none") -> dict[str, object]:
     figures = {"f1": f1, "precision": f1, "recall": f1}
-    return {**figures, "seconds": 1.0, "memory": 5e6, "saw_gold": saw_gold}
+    return {**figures, "fit_seconds": 1.0, "peak_memory_bytes": 5e6, "uses_gold": uses_gold}
 
 
 def test_stochastic_models_run_with_all_seeds() -> None:
@@ -26,18 +26,18 @@ def test_all_selects_every_installed_model() -> None:
 def test_table_shows_means_deviations_and_failures() -> None:
     figures = [0.5, 0.6, 0.8]
     results = {Trial(model="b", seed=n): result(f1) for n, f1 in enumerate(figures)}
-    results[Trial(model="b", seed=3)] = {"failed": "no gold"}
+    results[Trial(model="b", seed=3)] = {"error": "no gold"}
     results[Trial(model="a", seed=0)] = result(0.7)
-    results[Trial(model="oracle", seed=0)] = result(0.99, "all")
-    results[Trial(model="broken", seed=0)] = {"failed": "too bad"}
+    results[Trial(model="oracle", seed=0)] = result(0.99, "train")
+    results[Trial(model="broken", seed=0)] = {"error": "too bad"}
     found = results_table(results, "title")
     rows = {row["model"]: row for row in found.to_records()}
     assert [row[0] for row in found.rows] == ["a", "b", "broken", "oracle"]
     assert rows["b"]["F1"] == pytest.approx(statistics.fmean(figures))
-    assert rows["b"]["±"] == pytest.approx(statistics.stdev(figures))
+    assert rows["b"]["F1 std"] == pytest.approx(statistics.stdev(figures))
     assert rows["b"]["seeds"] == 3
-    assert rows["a"]["±"] is None
-    assert rows["broken"]["saw gold"] == "failed"
+    assert rows["a"]["F1 std"] is None
+    assert rows["broken"]["uses gold"] == "failed"
     assert any("b-seed3 failed: no gold" in note for note in found.notes)
 
 

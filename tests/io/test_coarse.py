@@ -55,7 +55,7 @@ def test_coarse_labels_can_be_given_as_one_string(tmp_path: Path) -> None:
 def test_any_means_every_type_of_the_corpus(tmp_path: Path) -> None:
     write_column(tmp_path, "train.conll", "B-ENT", "O", "O")
     (tmp_path / "test.conll").write_text("Acme\tO\tB-ORG\n")
-    corpus = cv.read(tmp_path, columns=COLUMNS, coarse={"ENT": "any"})
+    corpus = cv.read_corpus(tmp_path, columns=COLUMNS, coarse={"ENT": "any"})
     for data in corpus.splits.values():
         assert data.tags.types == ("LOC", "ORG", "PER", "ENT")
         assert data.coarse == {"ENT": ("LOC", "ORG", "PER")}
@@ -95,13 +95,13 @@ def test_splits_must_agree_on_coarse_labels(tmp_path: Path) -> None:
     other = coarse_data().without_coarse().with_coarse({"ENT": "PER"})
     cv.write(replace(other, votes=other.votes * 0), tmp_path / "test.jsonl")
     with pytest.raises(DataError, match="'ENT' allows PER, LOC in one split, PER in another"):
-        cv.read(tmp_path)
+        cv.read_corpus(tmp_path)
 
 
 @pytest.mark.parametrize(
     ("coarse", "message"),
     [
-        (["ENT"], "'coarse' must map labels to types"),
+        (["ENT"], "'coarse_types' must map labels to types"),
         ({"ENT": "any"}, "'ENT' must be a list of names"),
         ({"ENT": ["ORG"]}, "coarse label 'ENT': no entity type 'ORG'"),
         ({"PER": ["ENT"]}, "must be the last of the types"),
@@ -109,7 +109,7 @@ def test_splits_must_agree_on_coarse_labels(tmp_path: Path) -> None:
     ],
 )
 def test_invalid_coarse_metadata_is_an_error(coarse: Any, message: str, tmp_path: Path) -> None:
-    corpus = {"types": ["PER", "ENT"], "sources": [], "coarse": coarse}
-    (tmp_path / "x.jsonl").write_text(json.dumps({"corpus": corpus, "tokens": ["Ada"]}) + "\n")
+    corpus = {"types": ["PER", "ENT"], "sources": [], "coarse_types": coarse}
+    (tmp_path / "x.jsonl").write_text(json.dumps({"convener": corpus, "tokens": ["Ada"]}) + "\n")
     with pytest.raises(DataError, match=message):
         cv.read(tmp_path / "x.jsonl")

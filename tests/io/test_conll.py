@@ -93,12 +93,12 @@ def test_the_exact_text_of_a_native_file(tmp_path: Path) -> None:
         '# convener = {"version": 2, "types": ["PER"], "unmarked": {"a b": "abstain", "c": "abstain"}, '
         '"columns": ["token", "source:a b", "source:c", "gold"], "scheme": "iobes"}\n\n'
         '# doc_id = "d\\t1"\n#\tO\t-\tB-PER\nAda Lovelace\tS-PER\t-\tE-PER\n\n'
-        '# doc_id = "é"\n# empty\n\n'
+        '# doc_id = "é"\n# empty_sentence\n\n'
     )
     assert cio.read(tmp_path / "x.conll") == data
 
 
-@pytest.mark.parametrize("word", ["#", "# empty", "# a b", "-DOCSTART-", "# doc_id = 4", "O", " ", "\ufeff"])
+@pytest.mark.parametrize("word", ["#", "# empty_sentence", "# a b", "-DOCSTART-", "# doc_id = 4", "O", " ", "\ufeff"])
 @pytest.mark.parametrize("gold", [True, False])
 def test_tokens_that_look_like_comments_round_trip(tmp_path: Path, word: str, gold: bool) -> None:
     data = Dataset.from_spans(["PER"], [[word, "x"], [word]], {}, gold=[[], []] if gold else None)
@@ -162,7 +162,7 @@ def test_columns_can_be_named(tmp_path: Path) -> None:
     assert selected.gold.tolist() == [3, 0]
     with pytest.raises(UnknownNameError, match=r"x\.conll: no source 'z'"):
         cio.read(file, columns=columns, sources=("z",))
-    predictions = read_content(file, columns=("_", "token", "_", "_", "_", "label"))
+    predictions = read_content(file, columns=("_", "token", "_", "_", "_", "prediction"))
     assert isinstance(predictions, Predictions)
 
 
@@ -219,7 +219,7 @@ def test_only_a_line_feed_ends_a_line(tmp_path: Path) -> None:
     assert data.tokens.to_list() == words
 
 
-NATIVE = '# convener = {"types": ["X"], "columns": ["token", "label", "score"]}\n'
+NATIVE = '# convener = {"types": ["X"], "columns": ["token", "prediction", "score"]}\n'
 MALFORMED = [
     (b"", ": the file is empty: expected lines of a token and its tags"),
     (b"\n \n\n", ": the file is empty: expected lines of a token and its tags"),
@@ -246,7 +246,7 @@ MALFORMED = [
     (b"# convener = []\n", ":1: expected 'columns' in the header, got []"),
     (
         b'# convener = {"columns": ["a"]}\n',
-        ":1: no column 'a'; available: token, gold, label, score, _, source:NAME",
+        ":1: no column 'a'; available: token, gold, prediction, score, _, source:NAME",
     ),
     (b'# convener = {"columns": ["gold"]}\n', ":1: expected a column 'token', got gold"),
     (b'# convener = {"columns": ["token", "gold", "gold"]}\n', ":1: duplicate column 'gold'"),
@@ -257,7 +257,7 @@ MALFORMED = [
     (NATIVE + "a\tB-X\tnan\n", ":2: expected a score or '-', got 'nan'"),
     (NATIVE + "a\tB-X\tx\n", ":2: expected a score or '-', got 'x'"),
     (NATIVE + "\na\tO\t-\nb\tB-X\t-\n", ":4: expected a score for the span, got '-'"),
-    (NATIVE + "a\tB-Y\t1\n", ":2: no entity type 'Y'; available: X (label)"),
+    (NATIVE + "a\tB-Y\t1\n", ":2: no entity type 'Y'; available: X (prediction)"),
     (NATIVE + "# doc_id = 4\n", ":2: 'doc_id' must be a string, got 4"),
     (NATIVE + 'a\tO\t-\n\n# doc_id = "d"\nb\tO\t-\n', ":4: 'doc_id' must be given for every sentence or for none"),
 ]

@@ -92,7 +92,7 @@ def test_a_corpus_is_a_dataset_dict(tmp_path: Path) -> None:
     assert {name: len(split) for name, split in loaded.items()} == {
         "train": 2, "valid": 1, "test": 1,
     }  # fmt: skip
-    corpus_again = cio.read(tmp_path / "corpus")
+    corpus_again = cio.read_corpus(tmp_path / "corpus")
     assert all(corpus_again[name] == split for name, split in corpus.splits.items())
     loaded.save_to_disk(str(tmp_path / "external"))  # without convener.json
     external = cio.read(tmp_path / "external", "train")
@@ -160,11 +160,11 @@ def test_tags_may_be_strings_of_any_scheme() -> None:
     assert data.gold.tolist() == [3, 4, 1]
     assert [str(issue) for issue in issues] == ["table: row 2: illegal tag (ner_tags): I-LOC treated as part of a span"]
     with pytest.raises(DataError, match=r"table: row 2: illegal tag 'I-LOC' \(ner_tags; 1 in total\)"):
-        from_arrow(table(ner_tags=[["B-PER", "O"], [], ["I-LOC"]]), on_illegal="error")
+        from_arrow(table(ner_tags=[["B-PER", "O"], [], ["I-LOC"]]), options=ReadOptions(on_illegal="error"))
 
 
 def test_tags_of_the_io_scheme_are_legal() -> None:
-    data = from_arrow(table(ner_tags=[["I-PER", "I-PER"], [], ["I-LOC"]]), on_illegal="error")
+    data = from_arrow(table(ner_tags=[["I-PER", "I-PER"], [], ["I-LOC"]]), options=ReadOptions(on_illegal="error"))
     assert isinstance(data, Dataset)
     assert data.gold is not None
     assert data.gold.tolist() == [3, 4, 1]
@@ -183,7 +183,7 @@ def test_votes_of_external_files(tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match="no source 'c'"):
         cio.read(path, sources="c")
     numbers = {"votes:a": [[-1, 1], [], [0]]}
-    result = from_arrow(table(ner_tags=None, **numbers), types=("X",))
+    result = from_arrow(table(ner_tags=None, **numbers), options=ReadOptions(types=("X",)))
     assert isinstance(result, Dataset)
     assert result.votes.tolist() == [[-1], [1], [0]]
 
@@ -215,7 +215,7 @@ def external_predictions(**columns: Any) -> Any:
 def test_text_of_external_files() -> None:
     columns = {
         "text": ["Ada L.", "", "x"],
-        "chars": [[[0, 3], [4, 6]], [], [[0, 1]]],
+        "token_offsets": [[[0, 3], [4, 6]], [], [[0, 1]]],
         "doc_id": [7, 7, 8],
     }
     data = from_arrow(table(**columns))
@@ -227,8 +227,10 @@ def test_text_of_external_files() -> None:
     )
     assert data.doc_ids is not None
     assert data.doc_ids.to_list() == ["7", "7", "8"]
-    with pytest.raises(DataError, match="row 0: chars 2-6 are empty, outside the text, or overlap the previous token"):
-        from_arrow(table(**columns | {"chars": [[[0, 3], [2, 6]], [], [[0, 1]]]}))
+    with pytest.raises(
+        DataError, match="row 0: token_offsets 2-6 are empty, outside the text, or overlap the previous token"
+    ):
+        from_arrow(table(**columns | {"token_offsets": [[[0, 3], [2, 6]], [], [[0, 1]]]}))
     issues = Issues()
     from_arrow(table(text=columns["text"]), issues=issues)
     assert [(issue.kind, issue.detail) for issue in issues] == [("ignored", "text")]
@@ -251,10 +253,10 @@ def test_text_of_external_files() -> None:
         ({"ner_tags": [["O", "O"], [], ["O"]]},
          "the file names no entity types and contains no spans; pass types=[...]"),
         ({"ner_tags": None}, "the file names no entity types and contains no spans; pass types=[...]"),
-        ({"text": ["a", "b", None], "chars": [[[0, 1], [1, 2]], [], [[0, 1]]]},
+        ({"text": ["a", "b", None], "token_offsets": [[[0, 1], [1, 2]], [], [[0, 1]]]},
          "text: expected strings without nulls"),
-        ({"text": ["a", "", "b"], "chars": [[[0, 1]], [], [[0, 1]]]},
-         "row 0: expected chars for 2 tokens, got 1"),
+        ({"text": ["a", "", "b"], "token_offsets": [[[0, 1]], [], [[0, 1]]]},
+         "row 0: expected token_offsets for 2 tokens, got 1"),
         ({"doc_id": [0.5, 1.0, 2.0]}, "doc_id: expected strings without nulls"),
         ({"scores": [["a"], [], []]}, "scores: expected numbers, got string"),
     ],
@@ -274,9 +276,9 @@ def test_tags_that_are_not_chunk_tags_are_an_error(tmp_path: Path) -> None:
 
 def test_ids_out_of_range_and_types_not_selected_are_errors() -> None:
     with pytest.raises(DataError, match="row 2: ner_tags: expected an id from 0 to 2, got"):
-        from_arrow(table(ner_tags=[[0, 1], [], [3]]), types=("X",))
+        from_arrow(table(ner_tags=[[0, 1], [], [3]]), options=ReadOptions(types=("X",)))
     with pytest.raises(DataError, match="row 0: no entity type 'PER'; available: LOC"):
-        from_arrow(table(), types=("LOC",))
+        from_arrow(table(), options=ReadOptions(types=("LOC",)))
 
 
 def test_a_damaged_folder_is_an_error(tmp_path: Path) -> None:

@@ -56,11 +56,11 @@ def test_the_exact_text_of_a_native_file(tmp_path: Path) -> None:
     )
     cio.write(predictions, tmp_path / "x.jsonl")
     assert (tmp_path / "x.jsonl").read_text(encoding="utf-8") == (
-        '{"corpus": {"version": 2, "types": ["PER"], "sources": ["a", "b"], '
-        '"unmarked": {"a": "abstain", "b": "outside"}, "model": "m", "settings": {}}, '
-        '"text": "Zoë  ran", "tokens": ["Zoë", "ran"], "chars": [[0, 3], [5, 8]], '
-        '"char_start": 7, "doc_id": "d", "votes": {"a": [[0, 3, "PER"]], "b": null}, '
-        '"labels": [[0, 8, "PER", 0.1]]}\n'
+        '{"convener": {"version": 2, "types": ["PER"], "sources": ["a", "b"], '
+        '"unmarked": {"a": "abstain", "b": "outside"}, "model": "m", "model_settings": {}, "uses_gold": "none"}, '
+        '"text": "Zoë  ran", "tokens": ["Zoë", "ran"], "token_offsets": [[0, 3], [5, 8]], '
+        '"doc_offset": 7, "doc_id": "d", "votes": {"a": [[0, 3, "PER"]], "b": null}, '
+        '"predictions": [[0, 8, "PER", 0.1]]}\n'
     )
     assert same(read_content(tmp_path / "x.jsonl"), predictions)
 
@@ -136,7 +136,7 @@ def test_tags_of_the_io_scheme_are_legal(tmp_path: Path) -> None:
 
 def test_a_source_without_votes_in_a_record(tmp_path: Path) -> None:
     corpus = {"types": ["PER"], "sources": ["a"], "unmarked": {"a": "outside", "c": "outside"}}
-    first = {"corpus": corpus, "tokens": ["x"], "votes": {}}
+    first = {"convener": corpus, "tokens": ["x"], "votes": {}}
     second = {"tokens": ["y"], "votes": {"b": [[0, 1, "PER"]], "c": []}}
     third = {"tokens": ["z"], "votes": {"a": [], "b": None}}
     data = cio.read(save(tmp_path, first, second, third))
@@ -174,7 +174,7 @@ def test_empty_or_overlapping_tokens_are_an_error(tmp_path: Path) -> None:
 
 
 TEXT = {"text": "Ada ran.", "label": []}
-NATIVE = {"corpus": {"types": ["PER"]}, "tokens": ["Ada"]}
+NATIVE = {"convener": {"types": ["PER"]}, "tokens": ["Ada"]}
 MALFORMED: list[tuple[Any, str]] = [
     (b"", ": the file is empty: expected one JSON object per line"),
     (b"[]", ":1: expected a JSON object, got []"),
@@ -191,13 +191,13 @@ MALFORMED: list[tuple[Any, str]] = [
     ({"tokens": ["a", 4]}, ":1: 'tokens' must contain strings, got 4"),
     ({"text": "a", "tokens": [{"text": "a", "start": 0}]},
      ":1: expected [start, end] for each of 1 tokens, got [[0, None]]"),
-    ({"text": "a", "tokens": ["a"], "chars": [[0, 2]]},
+    ({"text": "a", "tokens": ["a"], "token_offsets": [[0, 2]]},
      ":1: token at 0-2 is outside the text of 1 characters"),
-    ({"text": "ab", "tokens": ["ab", "b"], "chars": [[0, 2], [1, 2]]},
+    ({"text": "ab", "tokens": ["ab", "b"], "token_offsets": [[0, 2], [1, 2]]},
      ":1: tokens overlap or are out of order"),
     ({"text": "a b", "tokens": ["a", "c"]}, ":1: token 'c' is not in the text after character 1"),
     ({**TEXT, "doc_id": 4}, ":1: 'doc_id' must be a string, got 4"),
-    ({**TEXT, "char_start": -1}, ":1: 'char_start' must be a non-negative integer, got -1"),
+    ({**TEXT, "doc_offset": -1}, ":1: 'doc_offset' must be a non-negative integer, got -1"),
     ({**TEXT, "votes": []}, ":1: 'votes' must map sources to spans, got []"),
     ({**TEXT, "votes": {"a": 4}}, ":1: expected a list of spans (a), got 4"),
     ({**TEXT, "label": "PER"}, ":1: expected a list of spans (gold), got 'PER'"),
@@ -214,12 +214,12 @@ MALFORMED: list[tuple[Any, str]] = [
     ({"tokens": ["a"], "tags": [3]}, ":1: expected 'tags' to contain strings, got 3"),
     ({"tokens": ["a"], "tags": ["O", "O"]}, ":1: expected one tag for each of 1 tokens in 'tags', got ['O', 'O']"),
     ({"tokens": ["a"]}, ": the file names no entity types and contains no spans; pass types=[...]"),
-    ({**NATIVE, "corpus": {"types": "PER"}}, ":1: 'types' must be a list of names, got 'PER'"),
-    ({**NATIVE, "labels": [[0, 1, "PER", "x"]]}, ":1: expected a score, got 'x'"),
-    ({**NATIVE, "labels": [[0, 1, "LOC"]]}, ":1: no entity type 'LOC'; available: PER (labels)"),
-    ({**NATIVE, "labels": [], "probabilities": [[1, 0]]},
+    ({**NATIVE, "convener": {"types": "PER"}}, ":1: 'types' must be a list of names, got 'PER'"),
+    ({**NATIVE, "predictions": [[0, 1, "PER", "x"]]}, ":1: expected a score, got 'x'"),
+    ({**NATIVE, "predictions": [[0, 1, "LOC"]]}, ":1: no entity type 'LOC'; available: PER (predictions)"),
+    ({**NATIVE, "predictions": [], "probabilities": [[1, 0]]},
      ": expected 3 probabilities per token, got 2"),
-    ({**NATIVE, "labels": [], "probabilities": [[1, 0, True]]},
+    ({**NATIVE, "predictions": [], "probabilities": [[1, 0, True]]},
      ":1: expected a row of probabilities, got [1, 0, True]"),
 ]  # fmt: skip
 
@@ -281,7 +281,7 @@ def test_records_rejected_in_prodigy_are_skipped_with_an_issue(tmp_path: Path) -
 
 @pytest.mark.parametrize("precision", [{"a": 1.0}, {"a": "high"}, [0.5], {"a": True}])
 def test_an_invalid_precision_is_an_error(precision: Any, tmp_path: Path) -> None:
-    corpus = {"types": ["PER"], "sources": ["a"], "precision": precision}
-    (tmp_path / "x.jsonl").write_text(json.dumps({"corpus": corpus, "tokens": ["Ada"]}) + "\n")
-    with pytest.raises(DataError, match=r"'precision' must map sources to numbers in \(0, 1\)"):
+    corpus = {"types": ["PER"], "sources": ["a"], "prior_precision": precision}
+    (tmp_path / "x.jsonl").write_text(json.dumps({"convener": corpus, "tokens": ["Ada"]}) + "\n")
+    with pytest.raises(DataError, match=r"'prior_precision' must map sources to numbers in \(0, 1\)"):
         cio.read(tmp_path / "x.jsonl")

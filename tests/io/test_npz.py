@@ -202,7 +202,7 @@ def native(tmp_path: Path) -> Path:
         ({"tokens_offsets": np.array([0, 1, 3])}, "tokens_offsets must not point inside a character"),
         ({"tokens_offsets": np.array([0, 3, 2, 3])}, "tokens_offsets must not decrease"),
         ({"tokens_offsets": np.array([0, 2])}, "tokens_offsets must run from 0 to 3, the size of tokens_bytes"),
-        ({"labels": np.array([2, 0], np.int16)}, None),
+        ({"predictions": np.array([2, 0], np.int16)}, None),
         ({"probabilities": np.zeros((2, 2), np.float32)}, None),
         ({"convener": np.frombuffer(b"{", np.uint8)}, None),
         ({"convener": np.array(["x"])},

@@ -86,7 +86,7 @@ def test_spacy_sees_entities_groups_and_scores(tmp_path: Path, predictions: Pred
     assert list(docs[0].spans) == ["names", "crowd", "convener"]
     assert docs[0].spans["convener"].attrs["scores"] == [0.75]
     assert [span.text for span in docs[0].spans["crowd"]] == ["Ada"]
-    assert docs[1].spans["crowd"].attrs == {"unmarked": "abstain", "abstains": True}
+    assert docs[1].spans["crowd"].attrs == {"unmarked": "abstain", "abstain": True}
     assert docs[1].has_annotation("ENT_IOB")
 
 
@@ -188,10 +188,10 @@ def set_attr(group: str, key: str, value: object) -> Callable[[Doc], object]:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (set_user_data("facts", "nope"),
+        (set_user_data("metadata", "nope"),
          ": convener metadata: not valid JSON at character 0: Expecting value"),
-        (set_user_data("chars", (1, 2)), ": document 0: expected chars for 5 tokens, got 1"),
-        (set_user_data("char_start", "x"), None),
+        (set_user_data("token_offsets", (1, 2)), ": document 0: expected token_offsets for 5 tokens, got 1"),
+        (set_user_data("doc_offset", "x"), None),
         (set_attr("convener", "scores", [1.0, 2.0]),
          ": document 0: expected 1 scores (convener), got 2"),
         (set_attr("convener", "scores", ["x"]), None),

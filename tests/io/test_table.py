@@ -106,7 +106,7 @@ def test_sentences_are_units_if_the_column_exists(tmp_path: Path) -> None:
 
 
 def test_gold_and_predictions(tmp_path: Path) -> None:
-    text = "doc_id,source,start,end,label,text,score\nd,labels,0,1,X,a b,0.75\nd,gold,2,3,X,,\nd,ann,2,3,X,,0.5\n"
+    text = "doc_id,source,start,end,label,text,score\nd,predictions,0,1,X,a b,0.75\nd,gold,2,3,X,,\nd,ann,2,3,X,,0.5\n"
     issues = Issues()
     result = read_text(tmp_path, text, issues)
     assert isinstance(result, Predictions)
@@ -114,13 +114,13 @@ def test_gold_and_predictions(tmp_path: Path) -> None:
     assert result.span_scores is not None
     assert result.span_scores.tolist() == [0.75]
     assert [str(issue).split(": ", 1)[1] for issue in issues] == [
-        "ignored (scores): only scores of source 'labels' are read",
+        "ignored (scores): only scores of source 'predictions' are read",
         "ignored (gold): gold labels in a table of predictions",
     ]
 
 
 def test_scores_of_only_some_predictions_are_ignored(tmp_path: Path) -> None:
-    text = "doc_id,source,start,end,label,text,score\nd,labels,0,1,X,a b,0.75\nd,labels,2,3,X,,\n"
+    text = "doc_id,source,start,end,label,text,score\nd,predictions,0,1,X,a b,0.75\nd,predictions,2,3,X,,\n"
     issues = Issues()
     assert read_text(tmp_path, text, issues).span_scores is None
     assert [issue.detail for issue in issues] == ["1 of 2 predicted spans have no score"]
@@ -167,7 +167,7 @@ def test_unknown_columns_are_reported(tmp_path: Path) -> None:
     assert [(issue.kind, issue.detail) for issue in issues] == [("ignored", "age")]
 
 
-HEADER = "doc_id,source,start,end,label,text,tokens,chars,score,char_start,probabilities\n"
+HEADER = "doc_id,source,start,end,label,text,tokens,token_offsets,score,doc_offset,probabilities\n"
 
 
 @pytest.mark.parametrize(
@@ -198,21 +198,21 @@ HEADER = "doc_id,source,start,end,label,text,tokens,chars,score,char_start,proba
         (HEADER + "d,a,0,1,X,a,,,x,,\n", ":2: score: expected a number, got 'x'"),
         (HEADER + "d,a,0,1,X,,a b,,,,\n", ":2: tokens: expected a JSON list, got 'a b'"),
         (HEADER + "d,a,0,1,X,,[1],,,,\n", ":2: tokens: expected strings, got 1"),
-        (HEADER + 'd,a,0,1,X,a,"[""a""]",[[0]],,,\n', ":2: chars: expected [start, end], got [0]"),
+        (HEADER + 'd,a,0,1,X,a,"[""a""]",[[0]],,,\n', ":2: token_offsets: expected [start, end], got [0]"),
         (HEADER + 'd,a,0,1,X,a,"[""a""]","[[0,true]]",,,\n',
-         ":2: chars: expected [start, end], got [0, True]"),
+         ":2: token_offsets: expected [start, end], got [0, True]"),
         (HEADER + 'd,a,0,1,X,a,"[""a""]","[[0,9]]",,,\n',
          ": document 'd': token 0 at 0-9 is empty, outside the text, or overlaps the previous token"),
         (HEADER + 'd,a,0,1,X,a,"[""a""]","[[0,1],[1,2]]",,,\n',
-         ": document 'd' needs [start, end] in 'chars' for each of its tokens"),
+         ": document 'd' needs [start, end] in 'token_offsets' for each of its tokens"),
         (HEADER + 'd,a,0,1,X,a,"[""b""]",,,,\n',
          ": document 'd': token 'b' is not in the text after character 0"),
         (HEADER + 'd,a,0,9,X,,"[""b""]",,,,\n',
          ": document 'd': span 0-9 of a is not a range of the sentence's 1 tokens"),
-        (HEADER + "d,a,0,1,X,a,,,,x,\n", ":2: char_start: expected a whole number, got 'x'"),
-        (HEADER + "d,labels,0,1,X,a,,,,,[1]\n",
+        (HEADER + "d,a,0,1,X,a,,,,x,\n", ":2: doc_offset: expected a whole number, got 'x'"),
+        (HEADER + "d,predictions,0,1,X,a,,,,,[1]\n",
          ":2: probabilities: expected one list of numbers per token"),
-        (HEADER + "d,labels,0,1,X,a,,,,,\"[[0.5,0.5,0],[1,0,0]]\"\n",
+        (HEADER + "d,predictions,0,1,X,a,,,,,\"[[0.5,0.5,0],[1,0,0]]\"\n",
          ": document 'd' needs probabilities for each of its tokens"),
         (HEADER + "d,a,0,1,X,a,,,,,\nd,a,0,1,X,b,,,,,\n",
          ":3: conflicting 'text' for document 'd'"),
@@ -220,8 +220,8 @@ HEADER = "doc_id,source,start,end,label,text,tokens,chars,score,char_start,proba
          ":3: second row without a source for document 'd'"),
         (HEADER + "d,gold,0,1,X,a,,,,,\ne,a,0,1,X,b,,,,,\n",
          ": 'gold' must cover every document; document 'e' has no gold row"),
-        (HEADER + "d,labels,0,1,X,a,,,,,\ne,a,0,1,X,b,,,,,\n",
-         ": 'labels' must cover every document; document 'e' has no labels row"),
+        (HEADER + "d,predictions,0,1,X,a,,,,,\ne,a,0,1,X,b,,,,,\n",
+         ": 'predictions' must cover every document; document 'e' has no predictions row"),
         (HEADER + "d,a,0,1,X,a,,,,,\ne,a,0,1,X,,,,,,\n", ": document 'e' has no text"),
         (HEADER + 'd,a,0,1,X,,"[""a""]",,,,\ne,a,0,1,X,,,,,,\n', ": document 'e' has no tokens"),
         (HEADER + "d,a,,,,a,,,,,\n",
@@ -266,14 +266,14 @@ SPAN = {"doc_id": ["d"], "source": ["a"], "start": [0], "end": [1], "label": ["X
         ({"tokens": ["a"]}, "tokens: expected a list column, got string"),
         ({"tokens": [[1]]}, "column tokens: expected lists of strings, got list<element: int64>"),
         ({"tokens": [["a", None]]}, "tokens: row 0 contains a null"),
-        ({"tokens": [["a"]], "chars": [[[0, 1, 2]]]}, "chars: expected 2 numbers each, got 3"),
-        ({"tokens": [["a"]], "chars": [[[0.0, 1.0]]]}, "chars: expected int32, got double"),
-        ({"tokens": [["a"]], "chars": [[[-1, 1]]]}, "chars: expected offsets, got -1 to 1"),
-        ({"tokens": [["a"]], "chars": [[0, 1]]},
-         "column chars: expected lists of lists of numbers, got list<element: int64>"),
+        ({"tokens": [["a"]], "token_offsets": [[[0, 1, 2]]]}, "token_offsets: expected 2 numbers each, got 3"),
+        ({"tokens": [["a"]], "token_offsets": [[[0.0, 1.0]]]}, "token_offsets: expected int32, got double"),
+        ({"tokens": [["a"]], "token_offsets": [[[-1, 1]]]}, "token_offsets: expected offsets, got -1 to 1"),
+        ({"tokens": [["a"]], "token_offsets": [[0, 1]]},
+         "column token_offsets: expected lists of lists of numbers, got list<element: int64>"),
         ({"probabilities": [[[0.5, float("inf"), 0.0]]]},
          "probabilities: expected numbers, got inf"),
-        ({"char_start": ["x"]}, "column char_start: expected whole numbers, got string"),
+        ({"doc_offset": ["x"]}, "column doc_offset: expected whole numbers, got string"),
     ],
 )  # fmt: skip
 def test_malformed_parquet_is_a_one_line_error(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
@@ -284,7 +284,7 @@ def test_malformed_parquet_is_a_one_line_error(tmp_path: Path, changes: dict[str
 
 def test_values_of_a_document_may_be_repeated_but_not_differ(tmp_path: Path) -> None:
     rows = {name: values * 3 for name, values in SPAN.items()} | {"source": ["a", "b", "c"]}
-    tokens = {"tokens": [["a"], ["a"], ["a"]], "chars": [[[0, 1]]] * 3}
+    tokens = {"tokens": [["a"], ["a"], ["a"]], "token_offsets": [[[0, 1]]] * 3}
     assert read_columns(tmp_path, rows | tokens).votes.tolist() == [[1, 1, 1]]
     with pytest.raises(DataError, match="row 2: conflicting 'text' for document 'd'"):
         read_columns(tmp_path, rows | {"text": ["a", "a", "b"]})
@@ -364,7 +364,7 @@ def test_rows_of_a_document_need_not_be_consecutive(tmp_path: Path) -> None:
 
 
 def test_content_that_a_table_cannot_store_is_an_error(tmp_path: Path) -> None:
-    for name in ("gold", "labels"):
+    for name in ("gold", "predictions"):
         data = Dataset.from_spans(["A"], [["x"]], {name: [[]]})
         with pytest.raises(FormatError, match=f"cannot store a source named '{name}'"):
             cio.write(data, tmp_path / "t.csv")
@@ -391,7 +391,7 @@ def test_metadata_is_checked(tmp_path: Path) -> None:
         "types": ["X"],
         "sources": ["a"],
         "unmarked": {"a": "abstain"},
-        "holds": ["text"],
+        "contents": ["text"],
     }
     for changes, message in (
         ({"version": 3}, "expected version 1 or 2, got 3"),
@@ -399,8 +399,8 @@ def test_metadata_is_checked(tmp_path: Path) -> None:
         ({"unmarked": {"a": "O"}}, "'unmarked' must map sources to 'abstain' or 'outside', got {'a': 'O'}"),
         ({"version": 1, "silence": {"a": "outside"}}, "'silence' must map sources to 'O' or 'abstain'"),
         ({"sources": None}, "expected 'types' and 'sources'"),
-        ({"settings": 1}, "'settings' must be an object"),
-        ({"sees_all": 1}, "'sees_all' must be a list of sources"),
+        ({"model_settings": 1}, "'model_settings' must be an object"),
+        ({"complete_sources": 1}, "'complete_sources' must be a list of sources"),
         ({"types": []}, "names no entity types"),
     ):
         schema = {b"convener": json.dumps(metadata | changes).encode()}

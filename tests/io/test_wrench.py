@@ -235,7 +235,7 @@ MALFORMED = [
     ),
     (
         item(
-            data={"text": ["a"], "string": "a", "chars": [[0, 2]]},
+            data={"text": ["a"], "text_raw": "a", "token_offsets": [[0, 2]]},
             label=[],
             weak_labels=[[], [], []],
         ),
@@ -268,7 +268,7 @@ def test_a_malformed_file_is_a_one_line_error(tmp_path: Path, items: Any, messag
             {"unmarked": {"a": "loud"}},
             "'unmarked' must map sources to 'abstain' or 'outside', got {'a': 'loud'}",
         ),
-        ({"settings": 4}, "'settings' must be an object, got 4"),
+        ({"settings": 4}, "'model_settings' must be an object, got 4"),
         ({"model": 4}, "'model' must be a string, got 4"),
     ],
 )

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from safetensors import numpy as safetensors
 
+from convener.cache import SECONDS_PER_DAY, entries_to_prune, list_cache, remove_entries
 from convener.data.dataset import Dataset
 from convener.errors import ConvenerWarning
 from convener.lf.apply import ApplyOptions, VoteColumn, apply_with_report
-from convener.lf.cache import entries, load_column, remove, save_column
+from convener.lf.cache import load_column, save_column
 from convener.lf.gazetteer import gazetteer
 from convener.lf.workers import LocatedIssue
-from convener.storage import SECONDS_PER_DAY, entries_to_prune
 
 LABELS = np.array([0, 1, -1], np.int16)
 oslo = gazetteer(["Oslo"], "LOC", name="oslo")
@@ -38,20 +38,20 @@ def test_a_column_survives_saving_and_loading(tmp_path: Path) -> None:
     [
         b"",
         b"nonsense",
-        safetensors.save({"labels": LABELS}, {"events": "["}),
+        safetensors.save({"labels": LABELS}, {"issues": "["}),
         safetensors.save({"labels": LABELS}),
-        safetensors.save({"labels": LABELS}, {"events": "[[1]]"}),
-        safetensors.save({"others": LABELS}, {"events": "[]"}),
-        safetensors.save({"labels": LABELS[:2]}, {"events": "[]"}),
-        safetensors.save({"labels": LABELS.astype(np.int32)}, {"events": "[]"}),
+        safetensors.save({"labels": LABELS}, {"issues": "[[1]]"}),
+        safetensors.save({"others": LABELS}, {"issues": "[]"}),
+        safetensors.save({"labels": LABELS[:2]}, {"issues": "[]"}),
+        safetensors.save({"labels": LABELS.astype(np.int32)}, {"issues": "[]"}),
     ],
 )
 def test_a_damaged_file_is_ignored_with_a_warning(tmp_path: Path, raw: bytes) -> None:
     data = Dataset.from_spans(["LOC"], [["in", "Oslo", "."]], {})
     settings = ApplyOptions(cache=tmp_path)
     first = apply_with_report([oslo], data, settings)
-    (entry,) = entries(tmp_path)
-    assert entry.name == "oslo"
+    (entry,) = list_cache(tmp_path)
+    assert entry.label == "oslo"
     entry.path.write_bytes(raw)
     with pytest.warns(ConvenerWarning, match="damaged cache entry.*runs again"):
         again = apply_with_report([oslo], data, settings)
@@ -76,17 +76,17 @@ def test_old_entries_and_entries_over_the_size_limit_can_be_pruned(tmp_path: Pat
         path_time = now - number * 10 * SECONDS_PER_DAY
         os.utime(path, (path_time, path_time))
     (tmp_path / "votes" / "broken.safetensors").write_bytes(b"x")
-    found = entries(tmp_path)
-    assert sorted(entry.name for entry in found) == ["?", "new", "old", "older"]
-    assert [entry.name for entry in entries_to_prune(found, older_than=5)] == ["old", "older"]
+    found = list_cache(tmp_path)
+    assert sorted(entry.label for entry in found) == ["?", "new", "old", "older"]
+    assert [entry.label for entry in entries_to_prune(found, older_than=5)] == ["old", "older"]
     size = max(entry.size for entry in found)
     two = entries_to_prune(found, max_bytes=2 * size)
-    assert {entry.name for entry in two} == {"old", "older"}
+    assert {entry.label for entry in two} == {"old", "older"}
     assert entries_to_prune(found) == []
-    remove(entries_to_prune(found, max_bytes=-1))
-    assert entries(tmp_path) == []
-    remove(found)  # gone already
-    assert entries(tmp_path / "nowhere") == []
+    remove_entries(entries_to_prune(found, max_bytes=-1))
+    assert list_cache(tmp_path) == []
+    remove_entries(found)  # gone already
+    assert list_cache(tmp_path / "nowhere") == []
 
 
 def test_metadata_is_plain_json(tmp_path: Path) -> None:
@@ -94,4 +94,4 @@ def test_metadata_is_plain_json(tmp_path: Path) -> None:
     save_column(path, "a\ud800", VoteColumn(LABELS, ()))
     raw = path.read_bytes()
     size = int.from_bytes(raw[:8], "little")
-    assert json.loads(raw[8 : 8 + size])["__metadata__"]["events"] == "[]"
+    assert json.loads(raw[8 : 8 + size])["__metadata__"]["issues"] == "[]"

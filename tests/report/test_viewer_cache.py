@@ -9,18 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from convener.cache import (
+    CACHE_METADATA_FILE,
+    REPORTS_DIR,
+    SECONDS_PER_HOUR,
+    entries_to_prune,
+    list_cache,
+    remove_entries,
+)
 from convener.errors import DataError
 from convener.report.run_summary import RunSummary
-from convener.report.viewer import (
-    METADATA_FILE,
-    SECONDS_PER_HOUR,
-    VIEWS_DIR,
-    entries,
-    entries_to_prune,
-    prepare_view,
-    remove,
-    view_dir,
-)
+from convener.report.viewer import prepare_view, view_dir
 
 
 def set_age(folder: Path, seconds: float) -> None:
@@ -34,41 +33,41 @@ def cache(vote: RunSummary, tmp_path: Path) -> Path:
     for name in ("old", "new"):
         prepare_view(view_dir(tmp_path, name * 20), lambda: vote)
     set_age(view_dir(tmp_path, "old" * 20), SECONDS_PER_HOUR)
-    shutil.copytree(view_dir(tmp_path, "new" * 20), tmp_path / VIEWS_DIR / ".draft.x7" / "draft")
-    set_age(tmp_path / VIEWS_DIR / ".draft.x7", 2 * SECONDS_PER_HOUR)
+    shutil.copytree(view_dir(tmp_path, "new" * 20), tmp_path / REPORTS_DIR / ".draft.x7" / "draft")
+    set_age(tmp_path / REPORTS_DIR / ".draft.x7", 2 * SECONDS_PER_HOUR)
     return tmp_path
 
 
 def test_entries_are_ordered_by_last_use(cache: Path, vote: RunSummary) -> None:
-    new, old, draft = entries(cache)
+    new, old, draft = list_cache(cache)
     assert [new.key, old.key, draft.key] == [("new" * 20)[:32], ("old" * 20)[:32], ".draft.x7"]
-    assert (new.title, new.sentences, new.complete) == ("vote", len(vote.data), True)
-    assert new.size == sum(file.stat().st_size for file in new.folder.iterdir())
+    assert (new.label, new.details["sentences"], new.complete) == ("vote", len(vote.data), True)
+    assert new.size == sum(file.stat().st_size for file in new.path.iterdir())
     assert new.last_used == pytest.approx(time.time(), abs=60)
     assert old.last_used == pytest.approx(time.time() - SECONDS_PER_HOUR, abs=60)
-    assert (draft.title, draft.sentences, draft.complete) == ("?", None, False)
+    assert (draft.label, draft.details, draft.complete) == ("?", {}, False)
     assert draft.size == new.size
 
 
 def test_an_empty_cache(tmp_path: Path) -> None:
-    assert entries(tmp_path) == []
-    (tmp_path / VIEWS_DIR).mkdir()
-    (tmp_path / VIEWS_DIR / "a file").write_text("")
-    assert entries(tmp_path) == []
+    assert list_cache(tmp_path) == []
+    (tmp_path / REPORTS_DIR).mkdir()
+    (tmp_path / REPORTS_DIR / "a file").write_text("")
+    assert list_cache(tmp_path) == []
 
 
 @pytest.mark.parametrize("metadata", [None, "", "[1]", "{", "{}"])
 def test_a_view_without_metadata_is_listed(cache: Path, metadata: str | None) -> None:
-    view = entries(cache)[0].folder
-    (view / METADATA_FILE).unlink()
+    view = list_cache(cache)[0].path
+    (view / CACHE_METADATA_FILE).unlink()
     if metadata is not None:
-        (view / METADATA_FILE).write_text(metadata)
-    entry = next(entry for entry in entries(cache) if entry.folder == view)
-    assert (entry.title, entry.sentences) == ("?", None)
+        (view / CACHE_METADATA_FILE).write_text(metadata)
+    entry = next(entry for entry in list_cache(cache) if entry.path == view)
+    assert (entry.label, entry.details) == ("?", {})
 
 
 def test_entries_to_prune(cache: Path) -> None:
-    new, old, draft = found = entries(cache)
+    new, old, draft = found = list_cache(cache)
     assert entries_to_prune(found) == []
     assert entries_to_prune(found, incomplete=True) == [draft]
     assert entries_to_prune(found, older_than=0.5 / 24) == [old, draft]
@@ -78,16 +77,16 @@ def test_entries_to_prune(cache: Path) -> None:
 
 
 def test_a_recent_draft_is_kept(cache: Path) -> None:
-    set_age(cache / VIEWS_DIR / ".draft.x7", 0)
-    assert entries_to_prune(entries(cache), incomplete=True) == []
+    set_age(cache / REPORTS_DIR / ".draft.x7", 0)
+    assert entries_to_prune(list_cache(cache), incomplete=True) == []
 
 
 def test_remove(cache: Path) -> None:
-    _, old, _ = found = entries(cache)
-    remove([old])
-    assert [entry.key for entry in entries(cache)] == [x.key for x in found if x is not old]
-    remove(found)  # one of them does not exist any more
-    assert entries(cache) == []
+    _, old, _ = found = list_cache(cache)
+    remove_entries([old])
+    assert [entry.key for entry in list_cache(cache)] == [x.key for x in found if x is not old]
+    remove_entries(found)  # one of them does not exist any more
+    assert list_cache(cache) == []
 
 
 def test_a_failed_removal_is_reported(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,4 +95,4 @@ def test_a_failed_removal_is_reported(cache: Path, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(shutil, "rmtree", refuse)
     with pytest.raises(DataError, match="cannot be removed: Permission denied"):
-        remove(entries(cache))
+        remove_entries(list_cache(cache))

@@ -52,7 +52,7 @@ def read(
                     "error"
     on_illegal      an I- tag that continues no span can "start" one, be dropped with its continuation ("drop"), or be
                     an "error"
-    columns         CoNLL columns: "token", "gold", "label", "_" (ignore), or "source:NAME"
+    columns         CoNLL columns: "token", "gold", "prediction", "_" (ignore), or "source:NAME"
     spacy_pipeline  spaCy pipeline or language that splits raw text; by default the built-in rules
     issues          collects overlaps, misaligned spans and illegal tags; without it one warning summarizes them
     """

@@ -15,6 +15,7 @@ from convener.data.issues import wrap_errors
 from convener.data.ragged import Array, StringArray, lengths_to_offsets, locate
 from convener.data.tags import TagSet
 from convener.errors import DataError, require
+from convener.io.metadata import VERSION_1_COLUMNS
 
 VOTES_PREFIX = "votes:"
 """Prefix of the columns of votes; the name of the source follows."""
@@ -149,8 +150,8 @@ class HFTable:
     """Checked access to the columns of a table with one row per sentence; `where` names the table in messages."""
 
     def __init__(self, table: Any, where: str, features: Mapping[str, Any] | None = None) -> None:
-        self.table, self.where = table, where
-        self.names: list[str] = table.column_names
+        self.names: list[str] = [VERSION_1_COLUMNS.get(name, name) for name in table.column_names]
+        self.table, self.where = table.rename_columns(self.names), where
         self._features = features or _schema_features(table.schema)
         with wrap_errors(where, "Arrow table"):
             table.validate(full=True)
@@ -214,16 +215,16 @@ class HFTable:
 
     def text(self) -> Text:
         """Return the text of each row and the offsets of its tokens."""
-        offset_pairs = self.token_values("chars")
+        offset_pairs = self.token_values("token_offsets")
         token_offsets = np.zeros((0, 2), np.int32)
         if len(offset_pairs):
-            token_offsets = to_matrix(offset_pairs, 2, np.int32, f"{self.where}: chars")
+            token_offsets = to_matrix(offset_pairs, 2, np.int32, f"{self.where}: token_offsets")
         text = self.strings("text")
         doc_offsets = np.zeros(len(self.lengths), np.int64)
-        if "char_start" in self.names:
-            column = self._column("char_start")
+        if "doc_offset" in self.names:
+            column = self._column("doc_offset")
             if column.null_count or not import_pyarrow("pyarrow.types").is_integer(column.type):
-                raise DataError(f"{self.where}: char_start: expected whole numbers without nulls")
+                raise DataError(f"{self.where}: doc_offset: expected whole numbers without nulls")
             doc_offsets = to_numpy(column).astype(np.int64)
         return Text(text, token_offsets, doc_offsets)
 

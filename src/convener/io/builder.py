@@ -21,9 +21,9 @@ from convener.io.formats import ReadOptions
 from convener.io.metadata import Metadata, build_tag_set
 
 GOLD = "\0gold"
-PREDICTIONS = "\0labels"
+PREDICTIONS = "\0predictions"
 """Reserved source names of gold and predicted spans."""
-DISPLAY_NAMES = {GOLD: "gold", PREDICTIONS: "labels"}
+DISPLAY_NAMES = {GOLD: "gold", PREDICTIONS: "predictions"}
 """Reserved names as messages show them."""
 _MAX_OFFSET = 2**31 - 1
 """Largest offset that fits 32 bits."""

@@ -46,12 +46,12 @@ UNSUPPORTED_CHARACTERS = re.compile("[\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029\ud800-
 
 
 def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
-    """Read a CoNLL file: Predictions if it has a column `label`, else a Dataset."""
+    """Read a CoNLL file: Predictions if it has a column `prediction`, else a Dataset."""
     with path.open("rb") as file:
         layout = detect_layout(file, str(path), options)
         sources = select_sources(layout.sources, options, str(path))
         columns = [f"{SOURCE_PREFIX}{name}" for name in sources]
-        columns += [name for name in ("gold", "label") if name in layout.columns]
+        columns += [name for name in ("gold", "prediction") if name in layout.columns]
         tag_rows = TagRowIndex(
             [name.removeprefix(SOURCE_PREFIX) for name in columns],
             layout.metadata.select_types(options),
@@ -96,13 +96,13 @@ def _build(
         gold=labels_by_column.get("gold"),
         doc_ids=parser.doc_ids(),
     )
-    if "label" not in labels_by_column:
+    if "prediction" not in labels_by_column:
         return metadata.restore(data)
     has_scores = "score" in layout.columns
     predictions = Predictions(
         data=data,
-        labels=labels_by_column["label"],
-        span_scores=_scores(labels_by_column["label"], data, ending_ids, parser) if has_scores else None,
+        labels=labels_by_column["prediction"],
+        span_scores=_scores(labels_by_column["prediction"], data, ending_ids, parser) if has_scores else None,
         **metadata.prediction_fields(),
     )
     return metadata.restore(predictions)
@@ -128,7 +128,7 @@ def write(content: LabeledData, path: Path, options: WriteOptions) -> None:
     columns = ["token", *(f"{SOURCE_PREFIX}{name}" for name in data.sources)]
     columns += ["gold"] if data.gold is not None else []
     if isinstance(content, Predictions):
-        columns += ["label"] if content.spans.score is None else ["label", "score"]
+        columns += ["prediction"] if content.spans.score is None else ["prediction", "score"]
     columns += ["_"] if len(columns) == 1 else []  # otherwise a token could look like a comment
     for name in data.tags.types:
         if UNSUPPORTED_CHARACTERS.search(name) or "\0" in name:

@@ -28,11 +28,13 @@ from convener.storage import decode_line, parse_json
 
 HEADER_PREFIX = b"# convener = "
 DOC_ID_PREFIX = b"# doc_id = "
-EMPTY_SENTENCE = b"# empty"
+EMPTY_SENTENCE, VERSION_1_EMPTY_SENTENCE = b"# empty_sentence", b"# empty"
 DOCSTART = b"-DOCSTART-"
 ABSTAIN_TAG = "-"
 SOURCE_PREFIX = "source:"
-COLUMN_NAMES = ("token", "gold", "label", "score", "_")
+COLUMN_NAMES = ("token", "gold", "prediction", "score", "_")
+VERSION_1_COLUMNS = {"label": "prediction"}
+"""Columns of native files of version 1, and their names since version 2."""
 CHUNK_BYTES = 1 << 19
 """Number of bytes read at a time."""
 MAX_CACHED_ENDINGS = 1 << 16
@@ -61,8 +63,10 @@ class Layout:
         columns = values.get("columns") if isinstance(values, dict) else None
         if not isinstance(columns, list) or not all(isinstance(name, str) for name in columns):
             raise DataError(f"{where}: expected 'columns' in the header, got {short_repr(values)}")
-        columns = _check_columns(options.columns or columns, where)
         metadata = Metadata.from_dict(values, where)
+        if metadata.version == 1:
+            columns = [VERSION_1_COLUMNS.get(name, name) for name in columns]
+        columns = _check_columns(options.columns or columns, where)
         return cls(columns, tab_separated=True, is_native=True, metadata=metadata, scheme=str(values.get("scheme")))
 
     @classmethod
@@ -249,7 +253,7 @@ class LineParser:
             self._num_docs = 1
             if name != self._doc_names[-1]:
                 self._doc_names.append(name)
-        elif line == EMPTY_SENTENCE:
+        elif line in (EMPTY_SENTENCE, VERSION_1_EMPTY_SENTENCE):
             self._end_sentence()
             self._add_sentence(0)
 

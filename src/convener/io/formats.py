@@ -61,7 +61,7 @@ class ReadOptions:
     on_illegal: RepairPolicy = "start"
     """An I- tag that continues no span starts one, is dropped with its continuation, or is an error."""
     columns: tuple[str, ...] | None = None
-    """CoNLL columns: "token", "gold", "label", "_" (ignore), or "source:NAME"."""
+    """CoNLL columns: "token", "gold", "prediction", "_" (ignore), or "source:NAME"."""
     spacy_pipeline: str | None = None
     """spaCy pipeline or language that splits raw text; by default the built-in rules."""
 

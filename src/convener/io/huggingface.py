@@ -1,8 +1,9 @@
 """Hugging Face datasets: folders in the layout of `Dataset.save_to_disk`, and Parquet files.
 
 Columns are `tokens`, `ner_tags` (gold or predicted labels), `votes:NAME` for each source (-1 = abstain), and where
-known `soft_labels`, `scores`, `text`, `chars`, `char_start`, `doc_id`. Metadata is stored in `convener.json`, a file
-that `datasets` ignores. External data needs `tokens` and `ner_tags` (or `tags`, `labels`), as class labels or strings.
+known `soft_labels`, `scores`, `text`, `token_offsets`, `doc_offset`, `doc_id`. Metadata is stored in `convener.json`,
+a file that `datasets` ignores. External data needs `tokens` and `ner_tags` (or `tags`, `labels`), as class labels or
+strings.
 """
 
 from __future__ import annotations
@@ -102,13 +103,15 @@ def recognizes(path: Path) -> bool:
     return has_tokens and arrow.is_list(schema.field("tokens").type)
 
 
-def from_arrow(table: Any, *, name: str = "table", issues: Issues | None = None, **options: Any) -> LabeledData:
+def from_arrow(
+    table: Any, *, name: str = "table", options: ReadOptions | None = None, issues: Issues | None = None
+) -> LabeledData:
     """Return the dataset or predictions in a pyarrow Table, e.g. `datasets.Dataset.with_format("arrow")[:]`.
 
-    Options are the fields of `ReadOptions`; `name` replaces the file name in messages.
+    `name` replaces the file name in messages.
     """
     collected = Issues() if issues is None else issues
-    content = read_external(HFTable(table, name), ReadOptions.from_dict(options), collected)
+    content = read_external(HFTable(table, name), options or ReadOptions(), collected)
     if issues is None:
         collected.warn()
     return content
@@ -225,8 +228,8 @@ def _columns(content: LabeledData, first: int, last: int) -> Iterator[tuple[str,
     if data.text is not None:
         token_offsets = arrow.list_array(lengths, arrow.from_matrix(data.text.token_offsets))
         yield "text", _value_feature("string"), arrow.from_strings(data.text.sentences)
-        yield "chars", _list_feature(_list_feature(_value_feature("int32"))), token_offsets
-        yield "char_start", _value_feature("int64"), pa.array(data.text.doc_offsets)
+        yield "token_offsets", _list_feature(_list_feature(_value_feature("int32"))), token_offsets
+        yield "doc_offset", _value_feature("int64"), pa.array(data.text.doc_offsets)
     if data.doc_ids is not None:
         yield "doc_id", _value_feature("string"), arrow.from_strings(data.doc_ids)
 

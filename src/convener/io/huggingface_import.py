@@ -52,7 +52,7 @@ def read_external(table: HFTable, options: ReadOptions, issues: Issues) -> Label
     has_predictions = tag_column is not None and bool({"soft_labels", "scores"} & set(names))
     used_columns = {"tokens", "doc_id", tag_column, *(VOTES_PREFIX + name for name in available_sources)}
     used_columns |= {"soft_labels", "scores"} if has_predictions else set()
-    used_columns |= {"text", "chars", "char_start"} if {"text", "chars"} <= set(names) else set()
+    used_columns |= {"text", "token_offsets", "doc_offset"} if {"text", "token_offsets"} <= set(names) else set()
     if ignored := [name for name in names if name not in used_columns]:
         issues.add("ignored", where, "columns", ", ".join(ignored))
     data = table.to_dataset(
@@ -146,7 +146,7 @@ def _text(table: HFTable) -> Text:
     if len(misordered):
         token = int(misordered[0])
         start, end = text.token_offsets[token].tolist()
-        problem = f"chars {start}-{end} are empty, outside the text, or overlap the previous token"
+        problem = f"token_offsets {start}-{end} are empty, outside the text, or overlap the previous token"
         raise DataError(f"{table.row_location(token)}: {problem}")
     return text
 

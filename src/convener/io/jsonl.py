@@ -1,7 +1,7 @@
 """JSON lines: one record per sentence; also reads exports of doccano, Prodigy, LightTag and others.
 
 Offsets count characters of `text` if a record has text, else tokens. The first record of a file written by convener
-also has `corpus`, the metadata: types, sources, the meaning of unmarked tokens, and the model of predictions.
+also has `convener`, the metadata: types, sources, the meaning of unmarked tokens, and the model of predictions.
 """
 
 from __future__ import annotations
@@ -27,6 +27,13 @@ from convener.io.json_stream import dump_json
 from convener.io.metadata import Metadata, build_tag_set, replace_dataset_fields, select_sources
 from convener.storage import decode_line, parse_json
 
+VERSION_1_KEYS = {
+    "corpus": "convener",
+    "chars": "token_offsets",
+    "char_start": "doc_offset",
+    "labels": "predictions",
+}
+"""Keys of native files of version 1, and their names since version 2."""
 EXTERNAL_GOLD_KEYS = ("gold", "spans", "entities", "labels", "label", "ner_tags", "tags")
 """Keys under which other tools store spans or tags; the first that a record has is used."""
 TAG_KEYS = ("ner_tags", "tags")
@@ -36,8 +43,9 @@ LABEL_KEYS = ("label", "tag", "type")
 
 
 def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
-    """Read a JSON lines file: Predictions if convener wrote it and it has `labels`, else a Dataset."""
+    """Read a JSON lines file: Predictions if convener wrote it and it has `predictions`, else a Dataset."""
     reader: _Reader | None = None
+    is_version_1 = False
     with path.open("rb") as file:
         for line_number, raw in enumerate(file, 1):
             where = f"{path}:{line_number}"
@@ -48,11 +56,15 @@ def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
             if not isinstance(record, dict):
                 raise DataError(f"{where}: expected a JSON object, got {short_repr(record)}")
             if reader is None:
-                reader = _Reader(path, record.get("corpus"), options, issues, where)
+                is_version_1 = isinstance(record.get("corpus"), dict)
+            if is_version_1:
+                record = {VERSION_1_KEYS.get(key, key): value for key, value in record.items()}
+            if reader is None:
+                reader = _Reader(path, record.get("convener"), options, issues, where)
                 if reader.is_native and not {"text", "tokens"} & set(record):
                     continue
-            elif "corpus" in record and not reader.is_native:
-                raise DataError(f"{where}: the record with 'corpus' must be the first line of the file")
+            elif {"convener", "corpus"} & set(record) and not reader.is_native:
+                raise DataError(f"{where}: the metadata record must be the first line of the file")
             if record.get("answer", "accept") != "accept":  # Prodigy's verdict on the annotation
                 issues.add("left out", where, "gold", f"answer {short_repr(record['answer'])}")
                 continue
@@ -65,23 +77,23 @@ def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
 def write(content: LabeledData, path: Path, options: WriteOptions) -> None:
     """Write one record per sentence; the first also contains the metadata."""
     data = get_dataset(content)
-    corpus = {"corpus": Metadata.from_content(content).without_inferable_contents(content).to_dict()}
+    metadata = {"convener": Metadata.from_content(content).without_inferable_contents(content).to_dict()}
     if not options.allow_lossy:
         _check_token_offsets(data, path.name)
     with path.open("w", encoding="utf-8", newline="\n") as file:
         if not len(data):
-            file.write(dump_json(corpus, path.name) + "\n")
+            file.write(dump_json(metadata, path.name) + "\n")
         for number, record in enumerate(iter_records(content, _columns, in_characters=True)):
             where = f"{path.name}: sentence {number}"
-            file.write(dump_json({**({} if number else corpus), **record}, where) + "\n")
+            file.write(dump_json({**({} if number else metadata), **record}, where) + "\n")
 
 
 class _Reader(RecordReader):
     """Adds records to a dataset builder."""
 
-    def __init__(self, path: Path, corpus: Any, options: ReadOptions, issues: Issues, where: str) -> None:
-        self.is_native = isinstance(corpus, dict)
-        metadata = Metadata.from_dict(corpus, where) if self.is_native else Metadata()
+    def __init__(self, path: Path, metadata: Any, options: ReadOptions, issues: Issues, where: str) -> None:
+        self.is_native = isinstance(metadata, dict)
+        metadata = Metadata.from_dict(metadata, where) if self.is_native else Metadata()
         super().__init__(path, metadata, options, issues, DatasetBuilder(options, issues))
         self._gold_key: str | None = None
         self._line_numbers = array("q")
@@ -95,9 +107,9 @@ class _Reader(RecordReader):
 
     def add(self, record: dict[str, Any], where: str) -> None:
         """Add one record."""
-        doc_id, doc_offset = self._parse_doc_id(record, where), record.get("char_start", 0)
+        doc_id, doc_offset = self._parse_doc_id(record, where), record.get("doc_offset", 0)
         if type(doc_offset) is not int or not 0 <= doc_offset < 2**63:
-            raise DataError(f"{where}: 'char_start' must be a non-negative integer, got {short_repr(doc_offset)}")
+            raise DataError(f"{where}: 'doc_offset' must be a non-negative integer, got {short_repr(doc_offset)}")
         tokens, text, token_offsets = _parse_tokens(record, where)
         self._builder.add_sentence(
             tokens,
@@ -110,16 +122,13 @@ class _Reader(RecordReader):
         self._line_numbers.append(int(where.rpartition(":")[2]))
         self._add_votes(record.get("votes"), where)
         if not self.is_native:
-            if "labels" in record and {"votes", "probabilities"} & set(record):
-                raise DataError(
-                    f"{where}: 'labels' beside votes or probabilities, but the first record has no 'corpus': "
-                    "is the first line missing?"
-                )
+            if "predictions" in record and {"votes", "probabilities"} & set(record):
+                raise DataError(f"{where}: 'predictions' without a metadata record: is the first line missing?")
             self._add_external_gold(record, len(tokens), where)
             return
         if self._all_or_none("gold", record.get("gold") is not None, where):
             self._add_spans(GOLD, record["gold"], where)
-        self._add_prediction("labels", record, len(tokens), where)
+        self._add_prediction("predictions", record, len(tokens), where)
 
     def _add_spans(self, source: str, value: object, where: str) -> None:
         super()._add_spans(source, _spans_as_rows(value, where, DISPLAY_NAMES.get(source, source)), where)
@@ -186,7 +195,7 @@ class _Reader(RecordReader):
 
 def _parse_tokens(record: dict[str, Any], where: str) -> tuple[list[str], str | None, NDArray[np.int32] | None]:
     """Return the tokens of a record, its text if it has one, and the offsets of the tokens in it."""
-    text, tokens, offset_pairs = map(record.get, ("text", "tokens", "chars"))
+    text, tokens, offset_pairs = map(record.get, ("text", "tokens", "token_offsets"))
     if text is not None and not isinstance(text, str):
         raise DataError(f"{where}: 'text' must be a string, got {short_repr(text)}")
     if tokens is None:
@@ -249,14 +258,14 @@ def _columns(chunk: SentenceSlice) -> RecordColumns:
         columns["text"] = iter(data.text.sentences)
     columns["tokens"] = chunk.group_by_sentence(data.tokens.to_list())
     if data.text is not None:
-        columns["chars"] = chunk.group_by_sentence(data.text.token_offsets.tolist())
-        columns["char_start"] = iter(data.text.doc_offsets.tolist())
+        columns["token_offsets"] = chunk.group_by_sentence(data.text.token_offsets.tolist())
+        columns["doc_offset"] = iter(data.text.doc_offsets.tolist())
     if data.doc_ids is not None:
         columns["doc_id"] = iter(data.doc_ids)
     if data.gold is not None:
         columns["gold"] = chunk.spans(data.gold)
     columns["votes"] = (dict(zip(data.sources, row, strict=True)) for row in chunk.votes())
-    return columns | chunk.prediction_columns("labels")
+    return columns | chunk.prediction_columns("predictions")
 
 
 FORMAT = Format(

@@ -26,6 +26,18 @@ from convener.storage import parse_json
 METADATA_VERSION = 2
 _VERSION_1_UNMARKED: Mapping[str, Unmarked] = {"O": "abstain", "abstain": "outside"}
 """Values of the key `silence` of version 1, which is `unmarked` since version 2; "abstain" changed its meaning."""
+_VERSION_1_KEYS = {
+    "silence": "unmarked",
+    "precision": "prior_precision",
+    "coarse": "coarse_types",
+    "settings": "model_settings",
+    "holds": "contents",
+    "sees_all": "complete_sources",
+    "offsets": "span_unit",
+}
+"""Keys of version 1, and their names since version 2."""
+VERSION_1_COLUMNS = {"chars": "token_offsets", "char_start": "doc_offset"}
+"""Columns of long tables and Hugging Face folders of version 1, and their names since version 2."""
 MAX_TYPES = 16_383
 """Maximum number of types: labels have 16 bits."""
 # Names in `Metadata.contents`, and the fields of Dataset and Predictions they stand for.
@@ -37,6 +49,8 @@ _PREDICTION_CONTENTS = {"probabilities": "probabilities", "scores": "span_scores
 class Metadata:
     """Metadata of one file; None where the file does not state a value."""
 
+    version: int = METADATA_VERSION
+    """Version of the file that was read."""
     types: tuple[str, ...] | None = None
     sources: tuple[str, ...] | None = None
     unmarked: Mapping[str, Unmarked] = field(default_factory=dict)
@@ -99,13 +113,13 @@ class Metadata:
             "unmarked": self.unmarked,
         }
         if self.prior_precision:
-            result["precision"] = self.prior_precision
+            result["prior_precision"] = self.prior_precision
         if self.coarse:
-            result["coarse"] = self.coarse
+            result["coarse_types"] = self.coarse
         if self.model is not None:
-            result |= {"model": self.model, "settings": self.model_settings, "uses_gold": self.uses_gold}
+            result |= {"model": self.model, "model_settings": self.model_settings, "uses_gold": self.uses_gold}
         if self.contents:
-            result["holds"] = self.contents
+            result["contents"] = self.contents
         return {**result, **self.extra}
 
     def to_json(self) -> str:
@@ -117,28 +131,28 @@ class Metadata:
         """Return the metadata in a JSON object, whose keys for types and sources may differ."""
         if not isinstance(values, dict):
             raise DataError(f"{where}: expected a JSON object, got {short_repr(values)}")
-        values = _upgrade(values, where)
-        unmarked, model_settings = values.get("unmarked") or {}, values.get("settings") or {}
+        version, values = _upgrade(values, where)
+        unmarked, model_settings = values.get("unmarked") or {}, values.get("model_settings") or {}
         model = values.get("model")
         _check_words(unmarked, "unmarked", UNMARKED, where)
-        prior_precision = values.get("precision") or {}
+        prior_precision = values.get("prior_precision") or {}
         if not isinstance(prior_precision, dict) or not all(
             isinstance(probability, float) and 0 < probability < 1 for probability in prior_precision.values()
         ):
             raise DataError(
-                f"{where}: 'precision' must map sources to numbers in (0, 1), got {short_repr(prior_precision)}"
+                f"{where}: 'prior_precision' must map sources to numbers in (0, 1), got {short_repr(prior_precision)}"
             )
         if not isinstance(model_settings, dict):
-            raise DataError(f"{where}: 'settings' must be an object, got {short_repr(model_settings)}")
+            raise DataError(f"{where}: 'model_settings' must be an object, got {short_repr(model_settings)}")
         if not isinstance(model, str | None):
             raise DataError(f"{where}: 'model' must be a string, got {short_repr(model)}")
         uses_gold = values.get("uses_gold", "none")
         if uses_gold not in GOLD_USES:
             raise DataError(f"{where}: 'uses_gold' must be one of {', '.join(GOLD_USES)}, got {short_repr(uses_gold)}")
         type_names = parse_names(values, types_key, where)
-        coarse = values.get("coarse") or {}
+        coarse = values.get("coarse_types") or {}
         if not isinstance(coarse, dict):
-            raise DataError(f"{where}: 'coarse' must map labels to types, got {short_repr(coarse)}")
+            raise DataError(f"{where}: 'coarse_types' must map labels to types, got {short_repr(coarse)}")
         coarse = {name: parse_names(coarse, name, where) or () for name in coarse}
         with error_location(where):
             if type_names is not None:
@@ -147,6 +161,7 @@ class Metadata:
                 fine_types(type_names or (), coarse)
                 coarse = resolve_coarse_labels(coarse, type_names or ())
         return cls(
+            version=version,
             types=type_names,
             sources=parse_names(values, sources_key, where),
             unmarked=unmarked,
@@ -155,7 +170,7 @@ class Metadata:
             model=model,
             model_settings=model_settings,
             uses_gold=uses_gold,
-            contents=parse_names(values, "holds", where) or (),
+            contents=parse_names(values, "contents", where) or (),
             extra=values,
         )
 
@@ -219,20 +234,24 @@ class Metadata:
         return tuple(options.unmarked or self.unmarked.get(name, default) for name in sources)
 
 
-def _upgrade(values: dict[str, Any], where: str) -> dict[str, Any]:
-    """Return metadata with the keys and values of the current version.
+def _upgrade(values: dict[str, Any], where: str) -> tuple[int, dict[str, Any]]:
+    """Return the version of metadata, and the metadata with the keys and values of the current version.
 
-    Version 1 has `silence` instead of `unmarked`. In some formats it was written without its number.
+    In some formats version 1 was written without its number.
     """
     version = values.get("version", METADATA_VERSION if "unmarked" in values else 1)
     if version not in (1, METADATA_VERSION):
         raise DataError(f"{where}: expected version 1 or {METADATA_VERSION}, got {short_repr(version)}")
-    if version == METADATA_VERSION or "silence" not in values:
-        return values
-    upgraded = {key: value for key, value in values.items() if key != "silence"}
-    words = values["silence"] or {}
+    if version == METADATA_VERSION:
+        return version, values
+    words = values.get("silence") or {}
     _check_words(words, "silence", _VERSION_1_UNMARKED, where)
-    return upgraded | {"unmarked": {name: _VERSION_1_UNMARKED[word] for name, word in words.items()}}
+    upgraded = {_VERSION_1_KEYS.get(key, key): value for key, value in values.items()}
+    if "silence" in values:
+        upgraded["unmarked"] = {name: _VERSION_1_UNMARKED[word] for name, word in words.items()}
+    if values.get("offsets") == "tokens":
+        upgraded["span_unit"] = "token"
+    return version, upgraded
 
 
 def _check_words(words_by_source: Any, key: str, allowed: Collection[str], where: str) -> None:

@@ -28,6 +28,8 @@ from convener.io.metadata import Metadata, apply_read_options
 from convener.io.tag_columns import TagRepair
 from convener.storage import decode_utf8
 
+VERSION_1_ARRAYS = {"chars": "token_offsets", "starts": "doc_offsets", "labels": "predictions"}
+"""Arrays of native files of version 1, and their names since version 2."""
 EXTERNAL_ARRAYS = ("votes", "L", "offsets", "lengths", "tokens", "gold", "Y", "sources", "types")
 """Arrays that external archives may contain; others are ignored with an issue."""
 MAX_LABEL = np.iinfo(np.int16).max
@@ -51,6 +53,8 @@ def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
         return _read_vote_matrix(arrays, where, options, issues)
     raw = _typed_array(arrays, "convener", np.uint8, 1, where).tobytes()
     metadata = Metadata.from_json(decode_utf8(raw, where), where)
+    if metadata.version == 1:
+        arrays = {VERSION_1_ARRAYS.get(name, name): array for name, array in arrays.items()}
     with error_location(where):
         content = metadata.restore(_read_native(arrays, metadata, where))
     return apply_read_options(content, options, where)
@@ -70,11 +74,11 @@ def write(content: LabeledData, path: Path, options: WriteOptions) -> None:
         arrays["gold"] = data.gold
     if data.text is not None:
         arrays |= _string_buffers("text", data.text.sentences)
-        arrays |= {"chars": data.text.token_offsets, "starts": data.text.doc_offsets}
+        arrays |= {"token_offsets": data.text.token_offsets, "doc_offsets": data.text.doc_offsets}
     if data.doc_ids is not None:
         arrays |= _string_buffers("documents", data.doc_ids)
     if isinstance(content, Predictions):
-        arrays["labels"] = content.labels
+        arrays["predictions"] = content.labels
         for name, values in (("probabilities", content.probabilities), ("scores", content.span_scores)):
             if values is not None:
                 arrays[name] = values
@@ -98,7 +102,7 @@ def _read_native(arrays: Mapping[str, Array], metadata: Metadata, where: str) ->
 
     text = None
     if "text" in metadata.contents:
-        text = Text(strings("text"), array("chars", np.int32, 2), array("starts", np.int64))
+        text = Text(strings("text"), array("token_offsets", np.int32, 2), array("doc_offsets", np.int64))
     data = Dataset(
         tags=TagSet(metadata.types or ()),
         tokens=strings("tokens"),
@@ -115,7 +119,7 @@ def _read_native(arrays: Mapping[str, Array], metadata: Metadata, where: str) ->
         return data
     return Predictions(
         data=data,
-        labels=array("labels", np.int16),
+        labels=array("predictions", np.int16),
         probabilities=array("probabilities", np.float32, 2) if "probabilities" in metadata.contents else None,
         span_scores=array("scores", np.float32) if "scores" in metadata.contents else None,
         **metadata.prediction_fields(),

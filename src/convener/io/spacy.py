@@ -32,6 +32,8 @@ from convener.io.metadata import Metadata, apply_read_options, unfiltered
 
 USER_DATA_KEY = "convener"
 """Key in `doc.user_data`."""
+VERSION_1_KEYS = {"facts": "metadata", "chars": "token_offsets", "char_start": "doc_offset"}
+"""Keys in `doc.user_data` of files of version 1, and their names since version 2."""
 PREDICTIONS_GROUP = "convener"
 """Span group of predictions."""
 
@@ -41,8 +43,8 @@ def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
     docs = _read_docs(path)
     metadata = None
     for doc in docs:
-        if "facts" in (user_data := _get_user_data(doc)):
-            raw = user_data["facts"]
+        if "metadata" in (user_data := _get_user_data(doc)):
+            raw = user_data["metadata"]
             metadata = Metadata.from_json(raw if isinstance(raw, str) else "", str(path))
             break
     if metadata is None:
@@ -64,13 +66,13 @@ def write(content: LabeledData, path: Path, options: WriteOptions) -> None:
     metadata_json = Metadata.from_content(content).to_json()
     if not len(data):
         doc = spacy_tokens.Doc(vocab, words=[], spaces=[])
-        doc.user_data[USER_DATA_KEY] = {"facts": metadata_json, "empty": True}
+        doc.user_data[USER_DATA_KEY] = {"metadata": metadata_json, "empty": True}
         doc_bin.add(doc)
     with _cached_registries():
         for number in range(len(data)):
             doc = writer.make_doc(number)
             if number == 0:
-                doc.user_data[USER_DATA_KEY]["facts"] = metadata_json
+                doc.user_data[USER_DATA_KEY]["metadata"] = metadata_json
             doc_bin.add(doc)
         path.write_bytes(doc_bin.to_bytes())
 
@@ -137,11 +139,11 @@ class _Reader:
         if not self.is_native or "text" in self.metadata.contents:
             text = str(user_data.get("text", doc.text))
             doc_token_offsets = [(token.idx, token.idx + len(token.text)) for token in doc]
-            token_offsets = np.array(user_data.get("chars", doc_token_offsets), np.int32).reshape(-1, 2)
+            token_offsets = np.array(user_data.get("token_offsets", doc_token_offsets), np.int32).reshape(-1, 2)
             if len(token_offsets) != len(doc):
-                raise DataError(f"{where}: expected chars for {len(doc)} tokens, got {len(token_offsets)}")
+                raise DataError(f"{where}: expected token_offsets for {len(doc)} tokens, got {len(token_offsets)}")
         doc_id = str(user_data.get("doc_id", "")) if "documents" in self.metadata.contents else None
-        doc_offset = int(user_data.get("char_start", 0))
+        doc_offset = int(user_data.get("doc_offset", 0))
         self.builder.add_sentence(
             words,
             where=where,
@@ -165,7 +167,7 @@ class _Reader:
             self.builder.add_span(source, span.start, span.end, _label(span, name, where), score)
         if not self.is_native or source == PREDICTIONS:
             return
-        if group.attrs.get("abstains"):
+        if group.attrs.get("abstain", group.attrs.get("abstains")):
             columns.abstained_sentences.append(len(self.builder) - 1)
         if "votes" in group.attrs:
             self._add_exact_labels(source, group.attrs["votes"], len(group.doc), where)
@@ -276,9 +278,9 @@ class _Writer:
             text, token_offsets = data.text.sentences[sentence], data.text.token_offsets[token_slice]
             exact_spaces = _trailing_spaces(words, text, token_offsets)
             if exact_spaces is None:
-                user_data |= {"text": text, "chars": token_offsets.ravel().tolist()}
+                user_data |= {"text": text, "token_offsets": token_offsets.ravel().tolist()}
             spaces = spaces if exact_spaces is None else exact_spaces
-            user_data["char_start"] = int(data.text.doc_offsets[sentence])
+            user_data["doc_offset"] = int(data.text.doc_offsets[sentence])
         if data.doc_ids is not None:
             user_data["doc_id"] = data.doc_ids[sentence]
         doc = self.spacy_tokens.Doc(self.vocab, words=words, spaces=spaces)
@@ -295,7 +297,7 @@ class _Writer:
     def _add_votes(self, doc: Any, k: int, name: str, sentence: int, votes: NDArray[np.int16]) -> None:
         abstained = votes == ABSTAIN
         attrs: dict[str, Any] = {"unmarked": self.data.unmarked[k]}
-        attrs["abstains"] = bool(len(votes)) and bool(abstained.all())
+        attrs["abstain"] = bool(len(votes)) and bool(abstained.all())
         if self.has_illegal_votes[k] or (abstained.any() and not abstained.all()):
             attrs["votes"] = votes.tolist()  # spans cannot represent these votes
         self._add_group(doc, name, self.source_spans[k][sentence], attrs)
@@ -377,7 +379,9 @@ def _read_docs(path: Path) -> list[Any]:
 def _get_user_data(doc: Any) -> Mapping[str, Any]:
     """Return the values that convener stored in a document; empty for external documents."""
     user_data = doc.user_data.get(USER_DATA_KEY)
-    return user_data if isinstance(user_data, dict) else {}
+    if not isinstance(user_data, dict):
+        return {}
+    return {VERSION_1_KEYS.get(key, key): value for key, value in user_data.items()}
 
 
 FORMAT = Format(

@@ -36,6 +36,8 @@ from convener.io.metadata import Metadata, build_tag_set, parse_names, replace_d
 from convener.io.tag_columns import TagRowIndex
 from convener.storage import read_json, sibling_files
 
+VERSION_1_DATA_KEYS = {"string": "text_raw", "chars": "token_offsets", "start": "doc_offset"}
+"""Keys in `data` of files of version 1, and their names since version 2."""
 SHARED_META_SPLITS = ("train", "valid", "test")
 """Splits that share one `meta.json`."""
 ABSTAIN_TAG = "ABSTAIN"
@@ -140,21 +142,24 @@ class _Reader(RecordReader):
         self._ids.extend([name])
         self._add_gold(item.get("label"), len(tokens), where)
         self._add_votes(item.get("weak_labels"), len(tokens), where)
-        self._add_prediction("prediction", item, len(tokens), where)
+        predictions_key = "prediction" if self._metadata.version == 1 else "predictions"
+        self._add_prediction(predictions_key, item, len(tokens), where)
 
     def _text(
         self, data: dict[str, Any], num_tokens: int, where: str
     ) -> tuple[str | None, NDArray[np.int32] | None, int]:
         """Return the text of an item, the offsets of its tokens, and its offset in the document."""
-        text, doc_offset = data.get("string"), data.get("start", 0)
-        if not self._all_or_none("string", text is not None, where):
+        if self._metadata.version == 1:
+            data = {VERSION_1_DATA_KEYS.get(key, key): value for key, value in data.items()}
+        text, doc_offset = data.get("text_raw"), data.get("doc_offset", 0)
+        if not self._all_or_none("text_raw", text is not None, where):
             return None, None, 0
         if not isinstance(text, str) or type(doc_offset) is not int or not 0 <= doc_offset < 2**63:
             raise DataError(
-                f"{where}: 'string' must be a string and 'start' a non-negative integer, "
+                f"{where}: 'text_raw' must be a string and 'doc_offset' a non-negative integer, "
                 f"got {short_repr(text)} and {short_repr(doc_offset)}"
             )
-        return text, parse_token_offsets(data.get("chars"), num_tokens, text, where), doc_offset
+        return text, parse_token_offsets(data.get("token_offsets"), num_tokens, text, where), doc_offset
 
     def _check_annotation_format(self, key: str, annotation_format: str, where: str) -> None:
         """Raise DataError if an earlier item has "spans" under a key and this one "tags", or vice versa."""
@@ -301,7 +306,7 @@ def _columns(chunk: SentenceSlice, *, as_tags: bool) -> RecordColumns:
         columns["weak_labels"] = chunk.group_by_sentence(rows)
     else:
         columns["weak_labels"] = chunk.votes()
-    return columns | chunk.prediction_columns("prediction")
+    return columns | chunk.prediction_columns("predictions")
 
 
 def _data_columns(chunk: SentenceSlice) -> RecordColumns:
@@ -311,9 +316,9 @@ def _data_columns(chunk: SentenceSlice) -> RecordColumns:
     if data.doc_ids is not None:
         columns["doc_id"] = iter(data.doc_ids)
     if data.text is not None:
-        columns["string"] = iter(data.text.sentences)
-        columns["chars"] = chunk.group_by_sentence(data.text.token_offsets.tolist())
-        columns["start"] = iter(data.text.doc_offsets.tolist())
+        columns["text_raw"] = iter(data.text.sentences)
+        columns["token_offsets"] = chunk.group_by_sentence(data.text.token_offsets.tolist())
+        columns["doc_offset"] = iter(data.text.doc_offsets.tolist())
     return columns
 
 

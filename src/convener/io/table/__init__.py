@@ -1,9 +1,9 @@
 """Long tables, the usual form of crowdsourced data: one row per span of a source, as CSV or Parquet.
 
-Columns are `doc_id`, `source`, `start`, `end`, `label`, and where known `sentence`, `text`, `tokens`, `chars`,
-`char_start`, `score` and `probabilities`. A row without a source gives text and tokens of its document. A row with a
+Columns are `doc_id`, `source`, `start`, `end`, `label`, and where known `sentence`, `text`, `tokens`, `token_offsets`,
+`doc_offset`, `score` and `probabilities`. A row without a source gives text and tokens of its document. A row with a
 source but no span states that the source annotated the document and marked nothing. A source without a row abstains
-on the document. The source `gold` contains gold labels, `labels` predictions. Offsets count characters if there is
+on the document. The source `gold` contains gold labels, `predictions` predictions. Offsets count characters if there is
 text, else tokens.
 """
 

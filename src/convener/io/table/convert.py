@@ -17,7 +17,16 @@ from convener.data.tags import ABSTAIN
 from convener.errors import DataError, FormatError, unknown_name_message
 from convener.io.formats import LabeledData, ReadOptions, check_unicode, get_dataset
 from convener.io.metadata import Metadata, apply_read_options, build_tag_set, select_sources, unfiltered
-from convener.io.table.rows import EMPTY_CELL, GOLD, PREDICTIONS, ListColumn, SpanRows, TextUnits, tokenize_units
+from convener.io.table.rows import (
+    EMPTY_CELL,
+    GOLD,
+    PREDICTIONS,
+    VERSION_1_PREDICTIONS,
+    ListColumn,
+    SpanRows,
+    TextUnits,
+    tokenize_units,
+)
 
 
 def rows_to_dataset(rows: SpanRows, options: ReadOptions, issues: Issues) -> LabeledData:
@@ -43,7 +52,7 @@ def dataset_to_rows(content: LabeledData) -> SpanRows:
         for column, name in enumerate(data.sources)
         if data.unmarked[column] == "abstain" and not (data.votes[:, column] == ABSTAIN).any()
     ]
-    extra = {"sees_all": complete_sources} | ({"offsets": "tokens"} if in_tokens else {})
+    extra = {"complete_sources": complete_sources} | ({"span_unit": "token"} if in_tokens else {})
     rows_by_source = {"": _SourceRows(Spans.from_rows([]), np.arange(len(data)))}
     for column, name in enumerate(data.sources):
         rows_by_source[name] = _source_rows(data, data.votes[:, column], include_unmarked=name not in complete_sources)
@@ -70,6 +79,8 @@ class _TableReader:
         self.rows, self.options, self.issues = rows, options, issues
         self.is_native, self.metadata = rows.metadata is not None, rows.metadata or Metadata()
         self.rows_by_source = rows.by_source()
+        if self.metadata.version == 1 and VERSION_1_PREDICTIONS in self.rows_by_source:
+            self.rows_by_source[PREDICTIONS] = self.rows_by_source.pop(VERSION_1_PREDICTIONS)
         tokens, offsets, text = tokenize_units(rows.units, rows.metadata)
         doc_ids: Any = rows.units.doc_ids
         if not self.is_native:
@@ -92,7 +103,7 @@ class _TableReader:
             options.on_misaligned,
             issues,
             where=lambda unit: f"{rows.path}: {rows.units.describe(unit)}",
-            in_tokens=self.metadata.extra.get("offsets") == "tokens",
+            in_tokens=self.metadata.extra.get("span_unit") == "token",
         )
 
     def build(self) -> LabeledData:
@@ -118,9 +129,9 @@ class _TableReader:
     def _dataset_with_votes(self) -> Dataset:
         """Return the dataset with the votes of the selected sources."""
         rows, metadata = self.rows, self.metadata
-        complete_sources = metadata.extra.get("sees_all") or []
+        complete_sources = metadata.extra.get("complete_sources") or []
         if not isinstance(complete_sources, list):
-            raise DataError("convener metadata: 'sees_all' must be a list of sources")
+            raise DataError("convener metadata: 'complete_sources' must be a list of sources")
         observed = [name for name in self.rows_by_source if name not in (GOLD, PREDICTIONS)]
         available = tuple(dict.fromkeys([*(metadata.sources or ()), *observed]))
         names = select_sources(available, self.options, rows.path)
@@ -133,7 +144,7 @@ class _TableReader:
         if rows.score is not None:
             source_rows = [self.rows_by_source[name] for name in names if name in self.rows_by_source]
             if any(not np.isnan(rows.score[index]).all() for index in source_rows):
-                self.issues.add("ignored", rows.path, "scores", "only scores of source 'labels' are read")
+                self.issues.add("ignored", rows.path, "scores", "only scores of source 'predictions' are read")
         unmarked = metadata.unmarked_by_source(names, self.options, default="outside")
         return self.data.with_sources(names, votes, unmarked)
 

@@ -19,7 +19,7 @@ import numpy as np
 from convener.data.issues import Issues
 from convener.data.ragged import StringArray, lengths_to_offsets
 from convener.errors import DataError
-from convener.io.metadata import Metadata
+from convener.io.metadata import VERSION_1_COLUMNS, Metadata
 from convener.io.table.rows import EMPTY_CELL, LIST_COLUMNS, REQUIRED, ListColumn, SpanRows, TextUnits, check_columns
 from convener.storage import decode_utf8
 
@@ -37,7 +37,7 @@ def read_csv(path: Path, issues: Issues) -> SpanRows:
     with _unlimited_cell_size():
         collector = _RowCollector(where)
         try:
-            names = [name.strip() for name in next(reader, [])]
+            names = [VERSION_1_COLUMNS.get(name.strip(), name.strip()) for name in next(reader, [])]
             check_columns(names, f"{where}:1", issues)
             for cells in reader:
                 if not cells:
@@ -153,13 +153,13 @@ class _RowCollector:
         if texts := self.parsed_cells["text"]:
             columns["text"] = StringArray.from_list(texts.get(unit, "") for unit in range(num_units))
             columns["has_text"] = np.array([unit in texts for unit in range(num_units)], bool)
-        if doc_offsets := self.parsed_cells["char_start"]:
+        if doc_offsets := self.parsed_cells["doc_offset"]:
             columns["doc_offsets"] = np.array([doc_offsets.get(unit, 0) for unit in range(num_units)], np.int64)
-        for name, field_name in LIST_COLUMNS.items():
+        for name in LIST_COLUMNS:
             if values := self.parsed_cells[name]:
                 lengths = [len(values[unit]) if unit in values else -1 for unit in range(num_units)]
                 unit_values = [values[unit] for unit in range(num_units) if unit in values]
-                columns[field_name] = ListColumn(self._concatenate(name, unit_values), np.array(lengths, np.int64))
+                columns[name] = ListColumn(self._concatenate(name, unit_values), np.array(lengths, np.int64))
         return columns
 
     def _concatenate(self, name: str, arrays: list[Any]) -> Any:
@@ -211,11 +211,11 @@ def _parse_tokens(cell: str, location: str) -> list[str]:
 
 
 def _parse_token_offsets(cell: str, location: str) -> Any:
-    values = _parse_list(cell, "chars", location)
+    values = _parse_list(cell, "token_offsets", location)
     for pair in values:
         is_integer_pair = isinstance(pair, list) and [type(value) for value in pair] == [int, int]
         if not is_integer_pair or not all(0 <= value < 2**31 for value in pair):
-            raise DataError(f"{location}: chars: expected [start, end], got {pair!r:.40}")
+            raise DataError(f"{location}: token_offsets: expected [start, end], got {pair!r:.40}")
     return np.array(values, np.int32).reshape(-1, 2)
 
 
@@ -235,8 +235,8 @@ def _parse_probabilities(cell: str, location: str) -> Any:
 _CELL_PARSERS: dict[str, Callable[[str, str], Any]] = {
     "text": lambda cell, location: cell,
     "tokens": _parse_tokens,
-    "chars": _parse_token_offsets,
-    "char_start": lambda cell, location: _parse_integer(cell, "char_start", location),
+    "token_offsets": _parse_token_offsets,
+    "doc_offset": lambda cell, location: _parse_integer(cell, "doc_offset", location),
     "probabilities": _parse_probabilities,
 }
 """Parsers of the columns that describe a unit."""
@@ -252,9 +252,9 @@ def write_csv(rows: SpanRows, path: Path) -> None:
     if units.text is not None:
         cells["text"] = units.text.to_list()
     if units.doc_offsets is not None:
-        cells["char_start"] = [str(start) for start in units.doc_offsets.tolist()]
-    for name, field_name in LIST_COLUMNS.items():
-        if (lists := getattr(units, field_name)) is not None:
+        cells["doc_offset"] = [str(start) for start in units.doc_offsets.tolist()]
+    for name in LIST_COLUMNS:
+        if (lists := getattr(units, name)) is not None:
             cells[name] = _json_cells(lists)
     names += [name for name in cells if name != "text"]
     names += ["score"] if rows.score is not None else []

@@ -12,7 +12,7 @@ from convener.data.issues import Issues, wrap_errors
 from convener.data.ragged import StringArray, lengths_to_offsets
 from convener.errors import DataError
 from convener.io import arrow
-from convener.io.metadata import Metadata
+from convener.io.metadata import VERSION_1_COLUMNS, Metadata
 from convener.io.table.rows import (
     EMPTY_CELL,
     LIST_COLUMNS,
@@ -34,14 +34,15 @@ def read_parquet(path: Path, issues: Issues) -> SpanRows:
     where = str(path)
     pq = arrow.import_pyarrow("pyarrow.parquet")
     schema = arrow.read_parquet_schema(path)
-    check_columns(schema.names, where, issues)
-    columns = [name for name in schema.names if name in (*REQUIRED, *OPTIONAL)]
+    names = {name: VERSION_1_COLUMNS.get(name, name) for name in schema.names}
+    check_columns([names[name] for name in schema.names], where, issues)
+    columns = [name for name in schema.names if names[name] in (*REQUIRED, *OPTIONAL)]
     string_columns = [name for name in ("doc_id", "source", "label") if arrow.is_string(schema.field(name).type)]
     with (
         wrap_errors(where, "Parquet file"),
         pq.ParquetFile(path, read_dictionary=string_columns) as file,
     ):
-        table = file.read(columns=columns)
+        table = file.read(columns=columns).rename_columns([names[name] for name in columns])
         table.validate(full=True)
     raw = (schema.metadata or {}).get(METADATA_KEY)
     metadata = None if raw is None else Metadata.from_json(decode_utf8(raw, where), where)
@@ -170,18 +171,18 @@ class _Reader:
                 "text": StringArray(packed.data, lengths_to_offsets(lengths)),
                 "has_text": has_value,
             }
-        doc_offsets, has_value = self._value_per_unit("char_start")
+        doc_offsets, has_value = self._value_per_unit("doc_offset")
         if doc_offsets is not None:
-            self._integers("char_start")
+            self._integers("doc_offset")
             columns["doc_offsets"] = np.zeros(self.num_units, np.int64)
             columns["doc_offsets"][has_value] = arrow.to_numpy(doc_offsets, np.int64)
-        for name, field_name in LIST_COLUMNS.items():
+        for name in LIST_COLUMNS:
             column, has_value = self._value_per_unit(name)
             if column is not None:
                 list_lengths, values = arrow.flatten_lists(column, f"{self.path}: {name}")
                 lengths = np.full(self.num_units, -1, np.int64)
                 lengths[has_value] = list_lengths
-                columns[field_name] = ListColumn(self._list_values(name, values), lengths)
+                columns[name] = ListColumn(self._list_values(name, values), lengths)
         return columns
 
     def _list_values(self, name: str, values: Any) -> Any:
@@ -190,7 +191,7 @@ class _Reader:
             if len(values) and not arrow.is_string(values.type):
                 raise self._type_error("tokens", "lists of strings")
             return arrow.to_strings(values) if len(values) else StringArray.from_list([])
-        width, dtype = (2, np.int32) if name == "chars" else (0, np.float32)
+        width, dtype = (2, np.int32) if name == "token_offsets" else (0, np.float32)
         if not len(values):
             return np.zeros((0, width), dtype)
         if not arrow.is_list(values.type):
@@ -275,14 +276,14 @@ def write_parquet(rows: SpanRows, path: Path) -> None:
     if units.text is not None:
         text_unit_indices = pa.array(rows.unit, mask=~is_text_row)
         columns["text"] = arrow.from_strings(units.text).take(text_unit_indices)
-        columns["char_start"] = pa.array(units.doc_offsets).take(text_unit_indices)
-    for name, field_name in LIST_COLUMNS.items():
-        list_column: ListColumn | None = getattr(units, field_name)
+        columns["doc_offset"] = pa.array(units.doc_offsets).take(text_unit_indices)
+    for name in LIST_COLUMNS:
+        list_column: ListColumn | None = getattr(units, name)
         if list_column is None:
             continue
         if name == "tokens":
             values = arrow.from_strings(list_column.values)
-        elif name == "chars":
+        elif name == "token_offsets":
             flat = pa.array(np.ascontiguousarray(list_column.values).reshape(-1))
             values = pa.FixedSizeListArray.from_arrays(flat, 2)
         else:

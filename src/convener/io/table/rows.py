@@ -19,13 +19,13 @@ from convener.errors import DataError
 from convener.io.metadata import Metadata
 
 REQUIRED = ("doc_id", "source", "start", "end", "label")
-OPTIONAL = ("sentence", "text", "tokens", "chars", "char_start", "probabilities", "score")
+OPTIONAL = ("sentence", "text", "tokens", "token_offsets", "doc_offset", "probabilities", "score")
 EMPTY_CELL = np.iinfo(np.int64).min
 """Value of an empty cell among the offsets."""
-GOLD, PREDICTIONS = "gold", "labels"
-"""Sources that contain gold labels and predictions."""
-LIST_COLUMNS = {"tokens": "tokens", "chars": "token_offsets", "probabilities": "probabilities"}
-"""Columns of lists, and the fields of `TextUnits` they fill."""
+GOLD, PREDICTIONS, VERSION_1_PREDICTIONS = "gold", "predictions", "labels"
+"""Sources that contain gold labels and predictions, and predictions in files of version 1."""
+LIST_COLUMNS = ("tokens", "token_offsets", "probabilities")
+"""Columns of lists; fields of `TextUnits` with the same names."""
 
 
 def check_columns(names: list[str], where: str, issues: Issues) -> None:
@@ -173,7 +173,7 @@ def tokenize_units(units: TextUnits, metadata: Metadata | None) -> tuple[StringA
         return tokens, offsets, Text(text, token_offsets, doc_offsets)
     tokens, offsets = _tokens_from_table(units, text.lengths == 0)
     aligned_text = Text(text, _token_offsets(units, tokens, offsets, text), doc_offsets)
-    if metadata is None or metadata.extra.get("offsets") != "tokens":
+    if metadata is None or metadata.extra.get("span_unit") != "token":
         _check_order(units, aligned_text, offsets)
     return tokens, offsets, aligned_text
 
@@ -218,7 +218,7 @@ def _token_offsets(
     """Return start and end of each token: as given, else by searching the tokens in the text.  -> (N, 2)"""
     if units.token_offsets is not None:
         mismatched = np.maximum(units.token_offsets.lengths, 0) != np.diff(offsets)
-        units.raise_if_any(mismatched, "needs [start, end] in 'chars' for each of its tokens")
+        units.raise_if_any(mismatched, "needs [start, end] in 'token_offsets' for each of its tokens")
         table_offsets: NDArray[np.int32] = units.token_offsets.values
         return table_offsets
     words, located = tokens.to_list(), [np.zeros((0, 2), np.int32)]
