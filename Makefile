@@ -14,21 +14,12 @@ demo: $(VENV)/installed
 test: lint types tests wheel
 
 # Lint and the fast tests: no type check, no coverage, no browser, no doctests, no test marked slow.
-# The budget is 90 seconds on two free cores once the environment is installed. QUICK_TESTS
-# leaves out the directories whose tests compile, train or start processes: kernels, models, nets,
-# train, tagger, encode, cli, report. QUICK_LEFT_OUT names the slow files among the rest: they run
-# the docs, read the imports of all modules, fit models, load large libraries, start servers or
-# processes, or generate many files. Mark a slow test as slow rather than adding its file here.
-QUICK_LEFT_OUT := tests/test_architecture.py tests/test_contest.py tests/test_docs.py \
-	tests/test_examples.py tests/test_insides.py tests/evaluate/test_metrics.py \
-	tests/io/test_roundtrip.py tests/io/test_spacy.py tests/io/test_splitting.py \
-	tests/lf/llm/test_llm.py tests/lf/test_crew.py tests/lf/test_linking.py \
-	tests/lf/test_spacy_matcher.py tests/lf/test_spacy_model.py tests/lf/test_transformers_model.py
-QUICK_TESTS := tests/evaluate tests/io tests/lf \
-	$(filter-out $(QUICK_LEFT_OUT),$(wildcard tests/test_*.py))
+# The budget is 90 seconds on two free cores once the environment is installed. The other
+# directories hold tests that compile, train or start processes.
+QUICK_TESTS := tests/data tests/evaluation tests/io tests/lf $(wildcard tests/test_*.py)
 
 quick: lint
-	$(BIN)/python -m pytest -n 2 -m 'not slow' $(addprefix --ignore=,$(QUICK_LEFT_OUT)) $(QUICK_TESTS)
+	$(BIN)/python -m pytest -n 2 -m 'not slow' $(QUICK_TESTS)
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from convener.data.dataset import Dataset, Text
 from convener.data.issues import Issues
-from convener.data.predictions import Predictions
+from convener.data.predictions import GOLD_USES, Predictions
 from convener.data.ragged import StringArray, lengths_to_offsets
 from convener.data.schemes import SCHEMES
 from convener.data.spans import Span, Spans
@@ -226,6 +226,7 @@ def predictions(
         probabilities=draw(probability_rows(len(labels), len(data.fine_tags))) if wanted(probabilities) else None,
         model="drawn",
         settings={"seed": 1, "names": ["é"], "rate": 0.5},
+        uses_gold=draw(st.sampled_from(GOLD_USES)),
     )
     if not wanted(scores):
         return found
@@ -257,6 +258,7 @@ def same(left: LabeledData, right: LabeledData) -> bool:
     return (
         left.data == right.data
         and (left.model, dict(left.settings)) == (right.model, dict(right.settings))
+        and left.uses_gold == right.uses_gold
         and all(_equal(getattr(left, name), getattr(right, name)) for name in arrays)
     )
 

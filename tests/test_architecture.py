@@ -11,6 +11,8 @@ import pytest
 
 import convener
 
+pytestmark = pytest.mark.slow
+
 SOURCE = Path(convener.__file__).parent
 FOUNDATIONS = {"errors", "config", "storage", "cache", "progress"}
 NUMPY_ONLY = {"inference.voting", "inference.counts"}

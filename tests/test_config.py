@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convener.config import check_fraction, check_min, config_from_dict, config_to_dict, read_toml, to_toml
+from convener.config import check_min, check_range, config_from_dict, config_to_dict, read_toml, to_toml
 from convener.errors import ConfigError
 
 
@@ -33,6 +33,7 @@ class Everything:
     some: tuple[str, ...] | None = None
     either: Literal["all"] | tuple[str, ...] | None = None
     spelling: str | tuple[str, ...] = ""
+    pair: float | tuple[float, float] = 0.5
     folder: Path = Path()
 
 
@@ -84,6 +85,10 @@ def convert(field: str, value: Any) -> Any:
         ("spelling", "a,b", ("a", "b")),
         ("spelling", ["a"], ("a",)),
         ("folder", "runs", Path("runs")),
+        ("pair", "0.5", 0.5),
+        ("pair", "0.5, 1", (0.5, 1.0)),
+        ("pair", [0.5, 1], (0.5, 1.0)),
+        ("pair", 1, 1.0),
     ],
 )
 def test_values_are_converted_to_the_type_of_the_field(field: str, value: Any, expected: Any) -> None:
@@ -119,6 +124,8 @@ def test_values_are_converted_to_the_type_of_the_field(field: str, value: Any, e
         ("names", [1], "a list of a string"),
         ("numbers", "1,x", "a list of a whole number"),
         ("spelling", 3, "a string or a list of a string"),
+        ("pair", (1.0,), "a number or a list of 2 values, each a number"),
+        ("pair", "1,2,3", "a number or a list of 2 values, each a number"),
     ],
 )
 def test_an_invalid_value_is_an_error_that_names_the_expected_type(field: str, value: Any, expected: str) -> None:
@@ -176,11 +183,14 @@ def test_a_mapping_is_parsed_from_name_value_pairs() -> None:
 
 def test_range_checks_accept_none_and_name_the_setting() -> None:
     check_min(Everything(count=1), 1, "count", "limit")
-    check_fraction(Everything(rate=1.0), "rate", "limit")
+    check_range(Everything(rate=1.0), "(0, 1]", "rate", "limit")
+    check_range(Everything(numbers=(0, 1)), "[0, 1]", "numbers")
     with pytest.raises(ConfigError, match=r"^count must be at least 2, got 1$"):
         check_min(Everything(), 2, "count")
     with pytest.raises(ConfigError, match=r"^rate must be in \(0, 1\], got 0$"):
-        check_fraction(Everything(rate=0), "rate")
+        check_range(Everything(rate=0), "(0, 1]", "rate")
+    with pytest.raises(ConfigError, match=r"^numbers must be in \[0, 1\], got \(1, 2\)$"):
+        check_range(Everything(numbers=(1, 2)), "[0, 1]", "numbers")
 
 
 keys = st.text(max_size=5) | st.sampled_from(["a-b", "a b", "a.b", "", "é", "\x7f", "]", '"', "\n"])

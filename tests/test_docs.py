@@ -15,6 +15,8 @@ import convener as cv
 from convener.cli import main
 from convener.io import formats
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent
 MODEL_PAGES = ROOT / "docs" / "models"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

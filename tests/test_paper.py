@@ -12,15 +12,14 @@ from types import ModuleType
 import pytest
 
 import convener
-from convener.models.sparse_chmm import model, network, prior, prior_kernel, training, wxor
+from convener.models.sparse_chmm import model, network, paper, prior, prior_kernel, training, wxor
 
 SOURCE = Path(convener.__file__).parent
 PAGE = Path(__file__).parent.parent / "docs" / "paper.md"
 EQUATIONS = range(1, 12)
 """The equations that LaTeX numbers in the paper, appendix included."""
-SHORT_NAMES: dict[str, ModuleType] = {
-    module.__name__.rpartition(".")[2]: module for module in (model, network, prior, prior_kernel, training, wxor)
-}
+PARTS = (model, network, paper, prior, prior_kernel, training, wxor)
+SHORT_NAMES: dict[str, ModuleType] = {part.__name__.rpartition(".")[2]: part for part in PARTS}
 """Modules of `convener.models.sparse_chmm`, which the page names without their package."""
 
 

@@ -35,7 +35,7 @@ from convener.data.features import EncoderSpec, Features
 from convener.data.ragged import lengths_to_offsets
 from convener.models.initialization import complete_coarse_spans
 from convener.models.majority_vote import MajorityVote, baseline_labels
-from convener.models.neural_chain import chain_loss
+from convener.models.neural_chain import WEIGHT_DECAY, chain_loss
 from convener.models.sparse_chmm.model import SparseCHMMConfig
 from convener.models.sparse_chmm.network import SparseCHMMNetwork
 from convener.models.sparse_chmm.training import SparseInitialMatrices, add_majority_source, build_network
@@ -82,7 +82,6 @@ class Problem:
     """One batch, packed for training, with the networks that are trained on it."""
 
     shape: Shape
-    config: SparseCHMMConfig
     packed: PackedDataset
     net: SparseCHMMNetwork
     """The paper's: transitions depend on the token alone, no dropout."""
@@ -94,27 +93,22 @@ class Problem:
         """The whole batch, as training takes it: views."""
         return self.packed.batch(0, self.shape.batch)
 
-    @property
-    def weight_decay(self) -> float:
-        return float(getattr(self.config, recipes.WEIGHT_DECAY))
-
 
 def make_problem(shape: Shape, seed: int) -> Problem:
     """A typical batch; networks as at the start of training, but with random weights."""
     rng = np.random.default_rng(seed)
     data = _generated(shape, rng) if shape.data is None else _real(shape, rng)
     config = SparseCHMMConfig(seed=seed, **recipes.STEP_PLAIN)
-    num_scores = shape.labels if shape.labels == 3 else 1 + shape.labels // 2
     labels, nets = complete_coarse_spans(data, baseline_labels(data)), []
     for settings in (config, SparseCHMMConfig(seed=seed, **recipes.STEP_CONTEXT)):
-        net = build_network(settings, data, num_scores)
-        initial = SparseInitialMatrices(config, data, labels, num_scores, float(net.nu_base))
+        net = build_network(settings, data)
+        initial = SparseInitialMatrices(config, data, labels, float(net.nu_base))
         initial.initialize(net)
         generator = Generator().manual_seed(seed)
         for layer in (net.transition_layer, net.reliability_layer):
             nn.init.normal_(layer.weight, std=WEIGHT_STD, generator=generator)
         nets.append(net)
-    return Problem(shape, config, PackedDataset.from_dataset(data), *nets)
+    return Problem(shape, PackedDataset.from_dataset(data), *nets)
 
 
 def _real(shape: Shape, rng: np.random.Generator) -> cv.Dataset:
@@ -122,7 +116,7 @@ def _real(shape: Shape, rng: np.random.Generator) -> cv.Dataset:
     data = training_data(shape)
     data = data.take(typical_batch(data.lengths, shape.batch, rng))
     if len(data.sources) == shape.sources - 1:  # the paper's majority vote is a source, too
-        vote = MajorityVote(scheme="bio", ties="random", seed=0).fit(data)
+        vote = MajorityVote(scheme="bio", tie_break="random", seed=0).fit(data)
         data = add_majority_source(data, vote.predict(data).labels)
     if (len(data.tags), len(data.sources)) != (shape.labels, shape.sources):
         raise SystemExit(f"{shape.name}: expected {shape}, got {data}")
@@ -181,7 +175,7 @@ def _our_step(problem: Problem, net: SparseCHMMNetwork, tau: float) -> Step:
         max_epochs=1,
         patience=1,
     )
-    run_settings = TrainingRun(name="step", seed=0, batch_size=problem.shape.batch, weight_decay=problem.weight_decay)
+    run_settings = TrainingRun(name="step", seed=0, batch_size=problem.shape.batch, weight_decay=WEIGHT_DECAY)
     optimizer = _build_optimizer(net, stage, run_settings)
     generator = Generator().manual_seed(0)
 
@@ -197,7 +191,7 @@ def _our_step(problem: Problem, net: SparseCHMMNetwork, tau: float) -> Step:
 
 def _textbook_step(problem: Problem, tau: float, *, careful: bool = False) -> Step:
     net, inputs = TextbookNetwork(problem.net), padded_inputs(problem)
-    optimizer = torch.optim.Adam(net.parameters(), lr=LEARNING_RATE, weight_decay=problem.weight_decay)
+    optimizer = torch.optim.Adam(net.parameters(), lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
 
     def run() -> float:
         optimizer.zero_grad()
@@ -216,7 +210,7 @@ def _layer_step(problem: Problem) -> Step:
     """
     tokens = problem.batch.tokens
     layer = nn.Linear(tokens.shape[1], problem.shape.labels**2)
-    optimizer = torch.optim.Adam(layer.parameters(), lr=LEARNING_RATE, weight_decay=problem.weight_decay, fused=True)
+    optimizer = torch.optim.Adam(layer.parameters(), lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY, fused=True)
     gradient = torch.randn(len(tokens), problem.shape.labels**2)
 
     def run() -> float:

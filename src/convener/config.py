@@ -6,24 +6,54 @@ command line (strings) or of keyword arguments; `config_to_dict` is its inverse.
 
 from __future__ import annotations
 
+import inspect
 import math
 import operator
 import tomllib
 import types
-from collections.abc import Mapping
-from dataclasses import asdict, fields
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import tomli_w
 
 from convener.errors import ConfigError, check_known
 
 ConfigT = TypeVar("ConfigT")
+P = ParamSpec("P")
+Init = Callable[Concatenate[Any, P], None]
 TRUE_VALUES: set[Any] = {True, "true", "yes", "1"}
 FALSE_VALUES: set[Any] = {False, "false", "no", "0"}
 NONE_VALUES = ("none", "None", "")
 """Strings that stand for true, false and None."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Base of the settings of models and taggers, and of the groups that they combine by inheritance.
+
+    A subclass that checks its values extends `__post_init__` and calls that of `super()`, so that the checks of all
+    groups run.
+    """
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+
+
+def init_with(config: Callable[P, Any]) -> Callable[[Callable[..., None]], Init[P]]:
+    """Decorator that gives an `__init__(self, **settings)` the signature of a settings class.
+
+    Type checkers and editors then know the names and types of the settings, and `help` shows them.
+    """
+
+    def decorate(init: Callable[..., None]) -> Init[P]:
+        parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]
+        parameters += inspect.signature(config).parameters.values()
+        init.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return init
+
+    return decorate
 
 
 def config_from_dict(cls: type[ConfigT], values: Mapping[str, Any], *, kind: str) -> ConfigT:
@@ -55,12 +85,22 @@ def check_min(settings: Any, minimum: float, *names: str) -> None:
             raise ConfigError(f"{name} must be at least {minimum:g}, got {value}")
 
 
-def check_fraction(settings: Any, *names: str) -> None:
-    """Raise ConfigError if a setting is not in (0, 1]; None is accepted."""
+def check_range(settings: Any, interval: str, *names: str) -> None:
+    """Raise ConfigError if a setting, or a value of a tuple, is not in an interval; None is accepted.
+
+    >>> from types import SimpleNamespace
+    >>> check_range(SimpleNamespace(dropout=1.0), "[0, 1)", "dropout")
+    Traceback (most recent call last):
+    convener.errors.ConfigError: dropout must be in [0, 1), got 1.0
+    """
+    low, high = (float(bound) for bound in interval[1:-1].split(","))
+    above = operator.le if interval.startswith("[") else operator.lt
+    below = operator.le if interval.endswith("]") else operator.lt
     for name in names:
         value = getattr(settings, name)
-        if value is not None and not 0 < value <= 1:
-            raise ConfigError(f"{name} must be in (0, 1], got {value}")
+        for number in value if isinstance(value, tuple) else (value,):
+            if number is not None and not (above(low, number) and below(number, high)):
+                raise ConfigError(f"{name} must be in {interval}, got {value}")
 
 
 def config_to_dict(settings: Any) -> dict[str, Any]:
@@ -97,10 +137,11 @@ def _member_priority(hint: Any, value: Any) -> int:
 def _convert_to(hint: Any, value: Any) -> Any:
     """Convert a value to one type; raises TypeError, ValueError or OverflowError if it does not fit."""
     if get_origin(hint) is tuple:
-        inner = get_args(hint)[0]
         if isinstance(value, str):
             value = [part.strip() for part in value.split(",") if part.strip()]
-        return tuple(_convert_to(inner, item) for item in value)
+        members = get_args(hint)
+        inner = members[:1] * len(value) if members[-1] is Ellipsis else members
+        return tuple(_convert_to(member, item) for member, item in zip(inner, value, strict=True))
     if get_origin(hint) is Mapping:
         return _parse_mapping(value)
     if get_origin(hint) is Literal:
@@ -147,7 +188,9 @@ def _describe_type(hint: Any) -> str:
     if get_origin(hint) is Literal:
         return "one of " + ", ".join(map(str, get_args(hint)))
     if get_origin(hint) is tuple:
-        return f"a list of {_describe_type(get_args(hint)[0])}"
+        first, *others = get_args(hint)
+        count = "" if Ellipsis in others else f"{1 + len(others)} values, each "
+        return f"a list of {count}{_describe_type(first)}"
     if get_origin(hint) is Mapping:
         return "name=value pairs separated by semicolons"
     return {int: "a whole number", float: "a number", bool: "true or false", str: "a string"}.get(hint, str(hint))

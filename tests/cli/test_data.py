@@ -1,4 +1,4 @@
-"""convert and analyze."""
+"""convert, analyze and format list."""
 
 from __future__ import annotations
 
@@ -30,20 +30,45 @@ def test_analyze_prints_tables(convener: Command, news: Path) -> None:
 
 
 def test_a_misspelt_reading_option_is_named(convener: Command, news: Path) -> None:
-    refused = convener("analyze", news, "--split", "test", "--read", "on_overlp=first")
+    refused = convener("analyze", news, "--split", "test", "--read-option", "on_overlp=first")
     assert refused.code == 2
     assert "did you mean 'on_overlap'" in refused.err
 
 
-def test_a_folder_needs_a_split(convener: Command, news: Path) -> None:
-    refused = convener("analyze", news)
+def test_the_default_split_is_printed(convener: Command, news: Path) -> None:
+    described = convener("analyze", news)
+    assert described.code == 0
+    assert described.err == "split: train\n"
+    assert described.out == convener("analyze", news, "--split", "train").out
+    assert convener("analyze", news, "--quiet").err == ""
+
+
+def test_names_of_splits_may_be_aliases(convener: Command, news: Path) -> None:
+    assert convener("analyze", news, "--split", "dev").out == convener("analyze", news, "--split", "valid").out
+
+
+def test_a_folder_needs_a_split(convener: Command, news: Path, tmp_path: Path) -> None:
+    assert convener("fit", news, "--model", "majority-vote", "-o", tmp_path / "run").code == 0
+    refused = convener("predict", tmp_path / "run", news, "-o", tmp_path / "p.jsonl")
     assert refused.code == 2
-    assert "--split {train,valid,test}" in refused.err
+    assert "is a folder of splits; choose one with --split {train,valid,test}" in refused.err
+
+
+def test_formats_and_reader_options_are_listed(convener: Command) -> None:
+    found = convener("format", "list", "--json").json
+    assert [row["format"] for row in found["formats"]] == [item.name for item in cv.list_formats()]
+    assert all(row["description"] for row in found["formats"])
+    assert all(found["read_options"].values())
+    shown = convener("format", "list").out
+    assert "on_overlap" in shown
+    assert "one record per sentence" in shown
+    help_text = convener("convert", "--help").out
+    assert all(item.name in help_text for item in cv.list_formats())
 
 
 @pytest.mark.parametrize("name", ["wrench", "conll", "jsonl", "table", "npz", "spacy", "huggingface"])
 def test_a_corpus_converts_to_every_format(convener: Command, news: Path, tmp_path: Path, name: str) -> None:
-    done = convener("convert", news, tmp_path / "out", "--to", name)
+    done = convener("convert", news, tmp_path / "out", "--output-format", name)
     assert done.code == 0, done.err
     assert set(cv.read_corpus(tmp_path / "out").splits) == {"train", "valid", "test"}
 
@@ -58,10 +83,10 @@ def test_convert_writes_another_scheme(convener: Command, news: Path, tmp_path: 
 def test_convert_writes_every_issue(convener: Command, tmp_path: Path) -> None:
     source = tmp_path / "a.jsonl"
     source.write_text('{"text": "Ada Lovelace", "gold": [[0, 3, "PER"], [0, 12, "PER"]]}\n')
-    done = convener("convert", source, tmp_path / "b.jsonl", "--cases", tmp_path / "cases.txt")
+    done = convener("convert", source, tmp_path / "b.jsonl", "--issues", tmp_path / "issues.txt")
     assert done.code == 0
     assert "overlap: 1 issue" in done.err
-    listed = (tmp_path / "cases.txt").read_text().splitlines()
+    listed = (tmp_path / "issues.txt").read_text().splitlines()
     assert len(listed) == 1
     assert "kept 0-2 PER, dropped 0-1 PER" in listed[0]
 
@@ -69,7 +94,7 @@ def test_convert_writes_every_issue(convener: Command, tmp_path: Path) -> None:
 def test_a_policy_can_be_an_error(convener: Command, tmp_path: Path) -> None:
     source = tmp_path / "a.jsonl"
     source.write_text('{"text": "Ada Lovelace", "gold": [[0, 3, "PER"], [0, 12, "PER"]]}\n')
-    refused = convener("convert", source, tmp_path / "b.jsonl", "--read", "on_overlap=error")
+    refused = convener("convert", source, tmp_path / "b.jsonl", "--read-option", "on_overlap=error")
     assert refused.code == 2
     assert "a.jsonl:1" in refused.err
     assert not (tmp_path / "b.jsonl").exists()
@@ -77,7 +102,7 @@ def test_a_policy_can_be_an_error(convener: Command, tmp_path: Path) -> None:
 
 def test_convert_never_replaces_a_folder_with_other_files(convener: Command, news: Path, tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
-    refused = convener("convert", news, tmp_path, "--to", "jsonl")
+    refused = convener("convert", news, tmp_path, "--output-format", "jsonl")
     assert refused.code == 2
     assert "contains other files, e.g. thesis.txt" in refused.err
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 import convener as cv
-from convener.cache import list_cache
+from convener.cache import FEATURES_DIR, list_cache
 from convener.encoders import download, get_encoder
-from convener.encoders import store as caches
 from convener.progress import Advance
 
 from .conftest import Command
@@ -35,14 +34,14 @@ def test_encode_computes_once(convener: Command, news: Path, cache: Path) -> Non
     corpus = cv.demo.load_corpus()
     assert [row["split"] for row in rows] == list(corpus.splits)
     for row, part in zip(rows, corpus.splits.values(), strict=True):
-        assert (row["sentences"], row["tokens"], row["width"]) == (len(part), len(part.tokens), 256)
-        assert row["megabytes"] == (len(part) + len(part.tokens)) * 256 * 2 / 1e6
+        assert (row["sentences"], row["tokens"], row["dim"]) == (len(part), len(part.tokens), 256)
+        assert row["size_mb"] == (len(part) + len(part.tokens)) * 256 * 2 / 1e6
         assert row["seconds"] >= 0
-        assert row["how"] == "computed"
+        assert row["status"] == "computed"
     before = {entry.key: entry.size for entry in list_cache(cache)}
     assert len(before) == 3
     again = convener("encode", news, "--encoder", "hashing", "--json")
-    assert [row["how"] for row in again.json["splits"]] == ["from the cache"] * 3
+    assert [row["status"] for row in again.json["splits"]] == ["from the cache"] * 3
     assert {entry.key: entry.size for entry in list_cache(cache)} == before
 
 
@@ -53,7 +52,7 @@ def test_encode_caches_the_features_that_models_use(convener: Command, news: Pat
     features = cv.encode(cv.read(news, "test", sources="all"), "hashing", width=32, dtype="float32").features
     assert features is not None
     assert isinstance(features.tokens, np.memmap)
-    assert Path(str(features.tokens.filename)).parent == entry.folder
+    assert Path(str(features.tokens.filename)).parent == entry.path
     assert len(list_cache(cache)) == 1
 
 
@@ -97,9 +96,11 @@ def test_an_empty_corpus_is_encoded(convener: Command, tmp_path: Path, cache: Pa
 
 
 def test_cache_list_shows_all_features(convener: Command, encoded: Path) -> None:
-    rows = convener("cache", "list", "--json").json["features"]
+    rows = convener("cache", "list", "--json").json["entries"]
     assert {row["key"] for row in rows} == {entry.key for entry in list_cache(encoded)}
-    assert {(row["encoder"], row["stored as"], row["whole"]) for row in rows} == {("hashing", "float16", "yes")}
+    assert {(row["kind"], row["label"], row["dtype"], row["complete"]) for row in rows} == {
+        ("features", "hashing", "float16", True)
+    }
     assert sum(row["tokens"] for row in rows) == sum(len(part.tokens) for part in cv.demo.load_corpus().splits.values())
     output = convener("cache", "list")
     assert str(encoded) in output.out
@@ -107,7 +108,7 @@ def test_cache_list_shows_all_features(convener: Command, encoded: Path) -> None
 
 
 def test_an_empty_cache_is_listed(convener: Command, cache: Path) -> None:
-    assert convener("cache", "list", "--json").json == {"features": [], "votes": [], "views": []}
+    assert convener("cache", "list", "--json").json == {"entries": []}
     assert convener("cache", "list").code == 0
     assert convener("cache", "prune", "--all").code == 0
     assert not cache.exists()
@@ -115,36 +116,36 @@ def test_an_empty_cache_is_listed(convener: Command, cache: Path) -> None:
 
 def test_prune_removes_the_selected_entries(convener: Command, encoded: Path) -> None:
     found = list_cache(encoded)
-    for file in found[0].folder.iterdir():
+    for file in found[0].path.iterdir():
         os.utime(file, (1e9, 1e9))
     shown = convener("cache", "prune", "--older-than", 30, "--dry-run", "--json")
-    assert [row["key"] for row in shown.json["features"]] == [found[0].key]
+    assert [row["key"] for row in shown.json["entries"]] == [found[0].key]
     assert len(list_cache(encoded)) == 3
-    assert "would be removed" in convener("cache", "prune", "--keep", 0, "--dry-run").out
-    gone = convener("cache", "prune", "--older-than", 30, "--json").json["features"]
+    assert "would be removed" in convener("cache", "prune", "--max-size", 0, "--dry-run").out
+    gone = convener("cache", "prune", "--older-than", 30, "--json").json["entries"]
     assert [row["key"] for row in gone] == [found[0].key]
     assert {entry.key for entry in list_cache(encoded)} == {entry.key for entry in found[1:]}
-    assert convener("cache", "prune", "--encoder", "minilm", "--json").json["features"] == []
-    assert len(convener("cache", "prune", "--encoder", "hashing", "--json").json["features"]) == 2
+    assert convener("cache", "prune", "--encoder", "minilm", "--json").json["entries"] == []
+    assert len(convener("cache", "prune", "--encoder", "hashing", "--json").json["entries"]) == 2
     assert list_cache(encoded) == []
 
 
 def test_prune_limits_the_size(convener: Command, encoded: Path) -> None:
     last = list_cache(encoded)[0]
-    convener("cache", "prune", "--keep", (last.size + 1) / 1e9)
+    convener("cache", "prune", "--max-size", (last.size + 1) / 1e9)
     assert [entry.key for entry in list_cache(encoded)] == [last.key]
-    assert convener("cache", "prune", "--keep", "inf").code == 0
+    assert convener("cache", "prune", "--max-size", "inf").code == 0
     assert len(list_cache(encoded)) == 1
 
 
 def test_prune_removes_leftovers_of_interrupted_runs(convener: Command, encoded: Path) -> None:
-    left = encoded / caches.FEATURES_DIR / "abc.partial"
+    left = encoded / FEATURES_DIR / "abc.partial"
     left.mkdir()
     (left / "tokens.bin").write_bytes(b"half")
-    shown = {row["key"]: row["whole"] for row in listed(convener)}
-    assert shown.pop("abc") == "no"
-    assert set(shown.values()) == {"yes"}
-    assert convener("cache", "prune", "--unfinished").code == 0
+    shown = {row["key"]: row["complete"] for row in listed(convener)}
+    assert shown.pop("abc") is False
+    assert set(shown.values()) == {True}
+    assert convener("cache", "prune", "--incomplete").code == 0
     assert not left.exists()
     assert len(list_cache(encoded)) == 3
 
@@ -153,14 +154,14 @@ def test_prune_all_keeps_installed_encoders(convener: Command, encoded: Path) ->
     model = encoded / download.ENCODERS_DIR / "mpnet" / "config.json"
     model.parent.mkdir(parents=True)
     model.write_text("{}")
-    (encoded / caches.FEATURES_DIR / "nothing").mkdir()
-    assert len(convener("cache", "prune", "--all", "--json").json["features"]) == 4
+    (encoded / FEATURES_DIR / "nothing").mkdir()
+    assert len(convener("cache", "prune", "--all", "--json").json["entries"]) == 4
     assert listed(convener) == []
     assert model.exists()
 
 
 def listed(convener: Command) -> list[dict[str, str]]:
-    rows: list[dict[str, str]] = convener("cache", "list", "--json").json["features"]
+    rows: list[dict[str, str]] = convener("cache", "list", "--json").json["entries"]
     return rows
 
 
@@ -170,11 +171,11 @@ def listed(convener: Command) -> list[dict[str, str]]:
 def test_encoder_list_shows_how_to_install(convener: Command, cache: Path) -> None:
     rows = {row["encoder"]: row for row in convener("encoder", "list", "--json").json["encoders"]}
     assert {name: row["installed"] for name, row in rows.items()} == {
-        "hashing": "yes",
-        "minilm": "yes",
-        "mpnet": "no",
+        "hashing": True,
+        "minilm": True,
+        "mpnet": False,
     }
-    assert rows["mpnet"]["how to get it"] == "convener encoder install mpnet"
+    assert rows["mpnet"]["install_command"] == "convener encoder install mpnet"
     assert "by its folder or its name on the hub" in convener("encoder", "list").out
 
 

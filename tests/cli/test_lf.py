@@ -1,4 +1,4 @@
-"""apply, lf new and lf try."""
+"""lf init, lf preview and lf apply."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def raw(tmp_path: Path) -> Path:
 
 def test_apply_to_raw_text(convener: Command, lfs: Path, raw: Path, tmp_path: Path, cache: Path) -> None:
     out = tmp_path / "voted.jsonl"
-    done = convener("apply", "--lfs", lfs, raw, "-o", out, "--workers", 2)
+    done = convener("lf", "apply", lfs, raw, "-o", out, "--num-workers", 2)
     assert done.code == 0, done.err
     assert "places" in done.out
     assert "error: 1 issue" in done.err
@@ -61,29 +61,29 @@ def test_apply_to_raw_text(convener: Command, lfs: Path, raw: Path, tmp_path: Pa
 
 
 def test_apply_as_json(convener: Command, lfs: Path, raw: Path, tmp_path: Path, cache: Path) -> None:
-    words = ("apply", "--lfs", lfs, raw, "-o", tmp_path / "v.npz", "--json", "--workers", 1)
-    first = convener(*words, "--cases", tmp_path / "cases.txt").json
+    words = ("lf", "apply", lfs, raw, "-o", tmp_path / "v.npz", "--json", "--num-workers", 1)
+    first = convener(*words, "--issues", tmp_path / "issues.txt").json
     assert first["output"].endswith("v.npz")
     places, raises, cuts = first["splits"]["data"]
-    assert (places["function"], places["spans"], places["how"]) == ("places", 3, "ran")
-    assert (raises["error"], raises["abstains"]) == (1, 1)
+    assert (places["function"], places["spans"], places["status"]) == ("places", 3, "ran")
+    assert (raises["error"], raises["abstained_texts"]) == (1, 1)
     assert cuts["misaligned"] == 3
-    listed = (tmp_path / "cases.txt").read_text(encoding="utf-8").splitlines()
+    listed = (tmp_path / "issues.txt").read_text(encoding="utf-8").splitlines()
     assert len(listed) == 4
     again = convener(*words).json["splits"]["data"]
-    assert [row["how"] for row in again] == [
+    assert [row["status"] for row in again] == [
         "cached",
         "ran, not cached (failures)",
         "cached",
     ]
     anew = convener(*words, "--no-cache").json["splits"]["data"]
-    assert anew[0]["how"] == "ran"
+    assert anew[0]["status"] == "ran"
 
 
 def test_apply_to_a_corpus(convener: Command, lfs: Path, news: Path, tmp_path: Path, cache: Path) -> None:
     out = tmp_path / "voted"
-    words = ("apply", "--lfs", lfs, news, "-o", out, "--to", "jsonl", "--only", "places")
-    done = convener(*words, "--seconds", 0)
+    words = ("lf", "apply", lfs, news, "-o", out, "--output-format", "jsonl", "--lf", "places")
+    done = convener(*words, "--timeout", 0)
     assert done.code == 0, done.err
     assert "train: Labeling functions on" in done.out
     assert "--split train" in done.err
@@ -92,7 +92,7 @@ def test_apply_to_a_corpus(convener: Command, lfs: Path, news: Path, tmp_path: P
     assert corpus.test.sources == ("places",)
     assert corpus.test.gold is not None
     kept = tmp_path / "both.jsonl"
-    assert convener("apply", "--lfs", lfs, news, "--split", "test", "-o", kept, "--keep").code == 0
+    assert convener("lf", "apply", lfs, news, "--split", "test", "-o", kept, "--keep-sources").code == 0
     assert cv.read(kept).sources == (
         *cv.demo.load_corpus().test.sources,
         "places",
@@ -104,14 +104,14 @@ def test_apply_to_a_corpus(convener: Command, lfs: Path, news: Path, tmp_path: P
 def test_a_function_that_hangs_times_out(convener: Command, raw: Path, tmp_path: Path, cache: Path) -> None:
     slow = tmp_path / "slow.py"
     slow.write_text(LFS.replace('raise ValueError("no Porto")', "time.sleep(60)"), encoding="utf-8")
-    done = convener("apply", "--lfs", slow, raw, "-o", tmp_path / "v.jsonl", "--seconds", 0.3)
+    done = convener("lf", "apply", slow, raw, "-o", tmp_path / "v.jsonl", "--timeout", 0.3)
     assert done.code == 0
     assert "timeout (raises): timed out after 0.3 s" in done.err
 
 
 def test_errors_can_stop_the_run(convener: Command, lfs: Path, raw: Path, tmp_path: Path, cache: Path) -> None:
     out = tmp_path / "v.jsonl"
-    stopped = convener("apply", "--lfs", lfs, raw, "-o", out, "--on-error", "raise")
+    stopped = convener("lf", "apply", lfs, raw, "-o", out, "--on-error", "raise")
     assert stopped.code == 2
     assert "labeling function raises: document texts-2, sentence 2: error: ValueError" in stopped.err
     assert not out.exists()
@@ -120,15 +120,15 @@ def test_errors_can_stop_the_run(convener: Command, lfs: Path, raw: Path, tmp_pa
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--only", "place"), "did you mean 'places'"),
-        (("--workers", 0), "--workers"),
+        (("--lf", "place"), "did you mean 'places'"),
+        (("--num-workers", 0), "--num-workers"),
         (("--on-error", "ignore"), "--on-error"),
     ],
 )
 def test_bad_input_is_one_line(
     convener: Command, lfs: Path, raw: Path, tmp_path: Path, words: tuple[str, ...], message: str
 ) -> None:
-    refused = convener("apply", "--lfs", lfs, raw, "-o", tmp_path / "v.jsonl", *words)
+    refused = convener("lf", "apply", lfs, raw, "-o", tmp_path / "v.jsonl", *words)
     assert refused.code == 2
     assert message in refused.err
     assert len(refused.err.strip().splitlines()) == 1
@@ -136,17 +136,17 @@ def test_bad_input_is_one_line(
 
 def test_the_template_works_unchanged(convener: Command, news: Path, tmp_path: Path, cache: Path) -> None:
     path = tmp_path / "mine.py"
-    assert convener("lf", "new", path).code == 0
-    assert "convener lf try mine.py" in path.read_text(encoding="utf-8")
-    tried = convener("lf", "try", path, news, "--split", "train", "-n", 3)
+    assert convener("lf", "init", path).code == 0
+    assert "convener lf preview mine.py" in path.read_text(encoding="utf-8")
+    tried = convener("lf", "preview", path, news, "--split", "train", "-n", 3)
     assert tried.code == 0, tried.err
     assert tried.out.count("\n\n") == 3
     assert "[Oslo](LOC)" in tried.out
     out = tmp_path / "v.jsonl"
-    assert convener("apply", "--lfs", path, news, "--split", "test", "-o", out).code == 0
+    assert convener("lf", "apply", path, news, "--split", "test", "-o", out).code == 0
     names = ("cities", "company", "after_title", "acronym", "safe_cities", "titled_everywhere")
     assert cv.read(out).sources == names
-    again = convener("lf", "new", path)
+    again = convener("lf", "init", path)
     assert again.code == 2
     assert "already exists" in again.err
 
@@ -154,7 +154,7 @@ def test_the_template_works_unchanged(convener: Command, news: Path, tmp_path: P
 def test_preview_of_random_sentences_without_text(convener: Command, lfs: Path, tmp_path: Path, cache: Path) -> None:
     data = tmp_path / "data.conll"
     data.write_text("From O\nOslo B-LOC\n\nOslo B-LOC\n\nRome B-LOC\n", encoding="utf-8")
-    tried = convener("lf", "try", lfs, data, "--only", "places", "--seed", 1)
+    tried = convener("lf", "preview", lfs, data, "--lf", "places", "--seed", 1)
     assert tried.code == 0, tried.err
     assert "places  From [Oslo](LOC)\n" in tried.out
     assert "places  [Oslo](LOC)\n" in tried.out
@@ -165,13 +165,13 @@ def test_spans_are_highlighted_on_a_terminal(
     convener: Command, lfs: Path, raw: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
-    tried = convener("lf", "try", lfs, raw, "--only", "places", "-n", 1)
+    tried = convener("lf", "preview", lfs, raw, "--lf", "places", "-n", 1)
     assert "\x1b[1;36mOslo\x1b[0m" in tried.out
     assert "[Oslo]" not in tried.out
 
 
 def test_the_help_warns_about_running_code(convener: Command) -> None:
-    for words in (("apply", "--help"), ("lf", "try", "--help")):
+    for words in (("lf", "apply", "--help"), ("lf", "preview", "--help")):
         output = " ".join(convener(*words).out.replace("│", " ").split())
         assert "use only files that you trust" in output
 
@@ -179,14 +179,13 @@ def test_the_help_warns_about_running_code(convener: Command) -> None:
 def test_cached_votes_are_listed_and_removed(
     convener: Command, lfs: Path, raw: Path, tmp_path: Path, cache: Path
 ) -> None:
-    convener("apply", "--lfs", lfs, raw, "-o", tmp_path / "v.jsonl", "--workers", 1)
+    convener("lf", "apply", lfs, raw, "-o", tmp_path / "v.jsonl", "--num-workers", 1)
     listed = convener("cache", "list", "--json").json
-    assert listed["features"] == []
-    assert {row["function"] for row in listed["votes"]} == {"places", "cuts"}
+    assert {(row["kind"], row["label"]) for row in listed["entries"]} == {("votes", "places"), ("votes", "cuts")}
     assert "places" in convener("cache", "list").out
-    assert len(convener("cache", "prune", "--all", "--dry-run", "--json").json["votes"]) == 2
-    assert len(convener("cache", "prune", "--all", "--json").json["votes"]) == 2
-    assert convener("cache", "list", "--json").json["votes"] == []
+    assert len(convener("cache", "prune", "--all", "--dry-run", "--json").json["entries"]) == 2
+    assert len(convener("cache", "prune", "--all", "--json").json["entries"]) == 2
+    assert convener("cache", "list", "--json").json["entries"] == []
 
 
 def test_a_file_that_fails_is_not_left_in_sys_modules(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
-"""fit, predict, evaluate, models."""
+"""fit, predict, evaluate, model list, model info."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ def test_fit_writes_a_run_with_its_resolved_config(convener: Command, news: Path
     done = convener("fit", news, *how, "-o", tmp_path / "r", "--json")
     assert done.code == 0
     assert done.json["model"] == "majority-vote"
-    assert done.json["used_valid_gold"] is False
+    assert done.json["uses_gold"] == "none"
     config = (tmp_path / "r" / "config.toml").read_text()
     assert "seed = 7" in config
     assert 'scheme = "span"' in config
@@ -42,7 +43,7 @@ def test_fit_selects_a_model_and_explains_it(convener: Command, news: Path, tmp_
     assert "majority vote" in done.err
     info = json.loads((tmp_path / "r" / "run.json").read_text())
     assert info["model"] == "auto"
-    assert len(info["why"]) == 3
+    assert len(info["explanation"]) == 3
     assert convener("evaluate", tmp_path / "r", news, "--split", "test", "--json").json["f1"] > 0.5
 
 
@@ -59,7 +60,7 @@ def test_fit_predict_evaluate_agree(convener: Command, news: Path, fitted: Path,
 
 
 def test_evaluate_prints_majority_vote(convener: Command, news: Path, fitted: Path) -> None:
-    output = convener("evaluate", fitted, news, "--split", "test", "--bootstrap", 50).out
+    output = convener("evaluate", fitted, news, "--split", "test", "--bootstrap-samples", 50).out
     assert "majority vote" in output
     assert "conlleval" in output
 
@@ -79,9 +80,9 @@ def test_a_missing_train_names_the_option(convener: Command, news: Path, tmp_pat
     cv.write(cv.Corpus(splits={"valid": corpus.valid}), folder, format="jsonl")
     refused = convener("fit", folder, *VOTE, "-o", tmp_path / "run")
     assert refused.code == 2
-    assert "--train-from valid:0.8" in refused.err
+    assert "--train-split valid:0.8" in refused.err
     assert not (tmp_path / "run").exists()
-    assert convener("fit", folder, *VOTE, "--train-from", "valid:0.8", "-o", tmp_path / "run").code == 0
+    assert convener("fit", folder, *VOTE, "--train-split", "valid:0.8", "-o", tmp_path / "run").code == 0
 
 
 def test_an_existing_run_is_kept(convener: Command, news: Path, fitted: Path) -> None:
@@ -103,22 +104,22 @@ def test_the_data_may_be_one_file(convener: Command, news: Path, tmp_path: Path)
 
 
 def test_the_run_stores_selected_sources(convener: Command, news: Path, tmp_path: Path) -> None:
-    arguments = ("--sources", "place_list", "--sources", "acronym")
+    arguments = ("--source", "place_list,acronym")
     done = convener("fit", news, *arguments, "-o", tmp_path / "run", "--json")
     assert done.json["sources"] == ["place_list", "acronym"]
     assert convener("evaluate", tmp_path / "run", news, "--split", "test").code == 0
 
 
 def test_models_lists_what_each_needs(convener: Command) -> None:
-    listed = {row["name"]: row for row in convener("models", "--json").json["models"]}
+    listed = {row["model"]: row for row in convener("model", "list", "--json").json["models"]}
     assert set(listed) == set(cv.list_models())
-    assert listed["best-consensus"]["gold"] is True
-    assert all(row["summary"] for row in listed.values())
-    assert "majority-vote" in convener("models").out
+    assert listed["best-consensus"]["needs_gold"] is True
+    assert all(row["description"] for row in listed.values())
+    assert "majority-vote" in convener("model", "list").out
 
 
 def test_train_from_is_for_data_without_train(convener: Command, news: Path, tmp_path: Path) -> None:
-    refused = convener("fit", news, *VOTE, "-o", tmp_path / "run", "--train-from", "train:0.8")
+    refused = convener("fit", news, *VOTE, "-o", tmp_path / "run", "--train-split", "train:0.8")
     assert refused.code == 2
     assert "has a train split" in refused.err
 
@@ -134,7 +135,7 @@ def test_strict_mode_drops_illegal_tags_of_a_file(convener: Command, tmp_path: P
 
 
 def test_the_run_stores_read_options(convener: Command, news: Path, tmp_path: Path) -> None:
-    arguments = ("--read", "unmarked=outside")
+    arguments = ("--unmarked", "outside")
     assert convener("fit", news, *VOTE, "-o", tmp_path / "run", *arguments).code == 0
     again = convener("evaluate", tmp_path / "run", news, "--split", "test")
     assert again.code == 0, again.err
@@ -164,7 +165,7 @@ def test_a_model_that_uses_gold_is_marked_in_its_scores(convener: Command, news:
     assert "uses gold labels" in convener("evaluate", tmp_path / "bc", news, "--split", "test").out
     convener("predict", tmp_path / "bc", news, "--split", "test", "-o", tmp_path / "bc.jsonl")
     read = convener("evaluate", tmp_path / "bc.jsonl", news, "--split", "test", "--json")
-    assert read.json["saw_gold"] is True
+    assert read.json["uses_gold"] == "train"
 
 
 def test_resume_prints_json_and_refuses_a_model_without_config(
@@ -178,15 +179,15 @@ def test_resume_prints_json_and_refuses_a_model_without_config(
 
 
 def test_use_gold_warns_if_it_is_ignored(convener: Command, news: Path, tmp_path: Path) -> None:
-    done = convener("fit", news, *VOTE, "-o", tmp_path / "run", "--use-gold", "--json")
-    assert done.json["used_valid_gold"] is False
-    assert "--use-gold is ignored" in done.err
+    done = convener("fit", news, *VOTE, "-o", tmp_path / "run", "--use-valid-gold", "--json")
+    assert done.json["uses_gold"] == "none"
+    assert "--use-valid-gold is ignored" in done.err
 
 
 def test_sources_with_commas_in_their_names(convener: Command, tmp_path: Path) -> None:
     votes = {"a, b": [[(0, 1, "PER")]] * 3, "c": [[]] * 3}
     cv.write(cv.Dataset.from_spans(["PER"], [["Ada"]] * 3, votes), tmp_path / "t.jsonl")
-    arguments = ("--sources", "a, b", "-o", tmp_path / "run", "--json")
+    arguments = ("--source", '"a, b"', "-o", tmp_path / "run", "--json")
     assert convener("fit", tmp_path / "t.jsonl", *VOTE, *arguments).json["sources"] == ["a, b"]
     done = convener("predict", tmp_path / "run", tmp_path / "t.jsonl", "-o", tmp_path / "o.jsonl")
     assert done.code == 0, done.err
@@ -198,4 +199,36 @@ def test_joining_spans_needs_lossy(convener: Command, tmp_path: Path) -> None:
     convener("fit", tmp_path / "t.jsonl", *VOTE, "--set", "scheme=bio", "-o", tmp_path / "run")
     arguments = ("predict", tmp_path / "run", tmp_path / "t.jsonl", "-o", tmp_path / "o.conll")
     assert convener(*arguments, "--scheme", "io").code == 2
-    assert convener(*arguments, "--scheme", "io", "--lossy").code == 0
+    assert convener(*arguments, "--scheme", "io", "--allow-lossy").code == 0
+
+
+def test_a_model_is_described_with_its_settings(convener: Command) -> None:
+    found = convener("model", "info", "hmm", "--json").json
+    assert found["supports_coarse"] is True
+    assert found["description"]
+    assert {row["setting"] for row in found["settings"]} == {item.name for item in fields(cv.HMM.Config)}
+    assert all(row["meaning"] for row in found["settings"])
+    shown = convener("model", "info", "hmm").out
+    assert "Settings of hmm" in shown
+    assert ">>>" not in shown
+    refused = convener("model", "info", "hnm")
+    assert "did you mean 'hmm'" in refused.err
+
+
+@pytest.mark.parametrize("name", cv.list_models())
+def test_every_setting_of_every_model_is_explained(convener: Command, name: str) -> None:
+    assert all(row["meaning"] for row in convener("model", "info", name, "--json").json["settings"])
+
+
+def test_fit_prints_the_types_that_a_source_votes_for(convener: Command, news: Path, tmp_path: Path) -> None:
+    done = convener("fit", news, *VOTE, "-o", tmp_path / "run")
+    rows = [line for line in done.out.splitlines() if line.startswith("place_list")]
+    assert [row.split()[1] for row in rows] == ["LOC"]
+    assert "fitted on" in done.err
+    assert convener("fit", news, *VOTE, "-o", tmp_path / "quiet", "--quiet").err == ""
+
+
+def test_the_default_split_of_scores_is_test(convener: Command, news: Path, fitted: Path) -> None:
+    done = convener("evaluate", fitted, news)
+    assert done.err == "split: test\n"
+    assert done.out == convener("evaluate", fitted, news, "--split", "test").out

@@ -1,4 +1,4 @@
-"""report, plot, view, and views in the cache."""
+"""report, compare, plot, view, and prepared reports in the cache."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ import convener as cv
 from convener.cache import list_cache
 from convener.cli import main
 from convener.cli import report as module
+from convener.cli.console import to_records
 from convener.report import figures
 from convener.report.html import estimate_table, recommendation_table
 from convener.report.run_summary import summarize_run
@@ -46,7 +47,7 @@ def runs(news: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
     fitted(folder / "vote", news, "--model", "majority-vote")
     fitted(folder / "hmm", news, "--model", "hmm", "--set", "steps=5")
-    few = ("--sources", "place_list", "--sources", "first_name", "--sources", "acronym")
+    few = ("--source", "place_list,first_name", "--source", "acronym")
     fitted(folder / "few", news, "--model", "majority-vote", *few)
     fitted(folder / "hmm-few", news, "--model", "hmm", "--set", "steps=5", *few)
     return folder
@@ -87,11 +88,11 @@ def test_report_as_json(convener: Command, runs: Path, tmp_path: Path) -> None:
     done = convener("report", runs / "vote", "--split", "test", "-o", "deep/r.html", "--json")
     assert done.code == 0
     document = done.json
-    assert set(document) == {"sentences", "warnings", "sources", "fix_next", "output"}
+    assert set(document) == {"sentences", "warnings", "sources", "recommendations", "output"}
     summary = summarize_run(cv.load_model(runs / "vote"), cv.demo.load_corpus().test)
     assert document["sentences"] == len(summary.data)
-    assert document["sources"] == estimate_table(summary).to_records()
-    assert document["fix_next"] == recommendation_table(summary).to_records()
+    assert document["sources"] == to_records(estimate_table(summary))
+    assert document["recommendations"] == to_records(recommendation_table(summary))
     assert document["output"] == "deep/r.html"
     assert (tmp_path / "deep" / "r.html").is_file()
 
@@ -119,7 +120,7 @@ def test_a_folder_without_train_needs_a_split(convener: Command, runs: Path, new
 
 
 def test_export_of_uncertain_sentences(convener: Command, runs: Path, tmp_path: Path) -> None:
-    done = convener("report", runs / "vote", "--annotate", "next.jsonl", "--number", 7)
+    done = convener("report", runs / "vote", "--export-uncertain", "next.jsonl", "--number", 7)
     assert done.code == 0
     assert "7 sentences to annotate -> next.jsonl" in done.err
     data = cv.demo.load_corpus().train
@@ -131,7 +132,7 @@ def test_export_of_uncertain_sentences(convener: Command, runs: Path, tmp_path: 
     expected = [label for a, b in bounds for label in summary.predictions.labels[a:b].tolist()]
     assert found.labels.tolist() == expected
     assert found.data.gold is None
-    assert convener("report", runs / "vote", "--annotate", "n.conll", "--number", 10**6).code == 0
+    assert convener("report", runs / "vote", "--export-uncertain", "n.conll", "--number", 10**6).code == 0
     assert len(cv.read_predictions(tmp_path / "n.conll")) == len(data)
 
 
@@ -147,7 +148,7 @@ def test_data_that_was_moved(convener: Command, runs: Path, news: Path, tmp_path
     shutil.copytree(runs / "vote", tmp_path / "vote")
     info = json.loads((tmp_path / "vote" / "run.json").read_text())
     gone = tmp_path / "gone"
-    (tmp_path / "vote" / "run.json").write_text(json.dumps(info | {"data": str(gone)}))
+    (tmp_path / "vote" / "run.json").write_text(json.dumps(info | {"data_path": str(gone)}))
     refused = convener("report", "vote")
     assert refused.code == 2
     assert "does not exist any more; pass --data" in refused.err.replace("\n", "")
@@ -161,24 +162,21 @@ def test_report_without_a_run(convener: Command, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-# report --compare
+# compare
 
 
-def test_comparing_needs_compare_and_two_runs(convener: Command, runs: Path) -> None:
+def test_comparing_needs_two_models(convener: Command, runs: Path) -> None:
     refused = convener("report", runs / "vote", runs / "hmm")
     assert refused.code == 2
-    assert "expected one run, got 2; compare them with" in refused.err
-    refused = convener("report", "--compare", runs / "vote")
+    assert "unexpected extra argument" in refused.err
+    refused = convener("compare", runs / "vote")
     assert refused.code == 2
     assert "at least two models, got 1" in refused.err
-    refused = convener("report", "--compare", runs / "vote", runs / "few", "--annotate", "x.jsonl")
-    assert refused.code == 2
-    assert "--annotate is for one run" in refused.err
 
 
 def test_comparison_of_two_models(convener: Command, runs: Path, tmp_path: Path) -> None:
-    arguments = ("--compare", runs / "vote", runs / "hmm", "--split", "test", "-o", "two.html")
-    done = convener("report", *arguments, "--json")
+    arguments = (runs / "vote", runs / "hmm", "--split", "test", "-o", "two.html")
+    done = convener("compare", *arguments, "--json")
     assert done.code == 0
     assert done.json == {"output": "two.html", "models": ["vote", "hmm"]}
     assert "2 models -> two.html" in done.err
@@ -192,9 +190,9 @@ def test_comparison_of_two_models(convener: Command, runs: Path, tmp_path: Path)
 def test_comparison_of_runs_with_different_sources(convener: Command, runs: Path, tmp_path: Path) -> None:
     """All sources are shown, in any order of the runs."""
     for pair in (("few", "vote"), ("vote", "few")):
-        done = convener("report", "--compare", *(runs / name for name in pair))
+        done = convener("compare", *(runs / name for name in pair))
         assert done.code == 0, done.err
-        found = parse_page((tmp_path / "report.html").read_text(encoding="utf-8"))
+        found = parse_page((tmp_path / "comparison.html").read_text(encoding="utf-8"))
         tracks = found.json("setup")["tracks"]
         assert [name for kind, name in tracks if kind == "model"] == list(pair)
         sources = [name for kind, name in tracks if kind == "source"]
@@ -205,11 +203,11 @@ def test_comparison_of_runs_with_equal_names(convener: Command, runs: Path, tmp_
     for parent in ("a", "b"):
         shutil.copytree(runs / "vote", tmp_path / parent / "run")
     shutil.copytree(runs / "few", tmp_path / "run")
-    done = convener("report", "--compare", "a/run", "b/run", "run", "--json")
+    done = convener("compare", "a/run", "b/run", "run", "--json")
     assert done.json["models"] == ["a/run", "b/run", "run"]
-    refused = convener("report", "--compare", "run", "run")
+    refused = convener("compare", "run", "run")
     assert refused.code == 2
-    assert "the same run is given twice: run run" in refused.err
+    assert "the same model is given twice: run run" in refused.err
 
 
 # plot
@@ -284,7 +282,7 @@ def test_view_serves_until_it_is_interrupted(runs: Path, cache: Path) -> None:
     assert f"{len(test)} sentences; press Ctrl-C to stop" in err
     assert "stopped: Interrupted" in err
     (entry,) = list_cache(cache)
-    assert (entry.title, entry.sentences) == ("vote", len(test))
+    assert (entry.kind, entry.label, entry.details["sentences"]) == ("reports", "vote", len(test))
 
 
 @pytest.fixture
@@ -319,8 +317,8 @@ def test_a_view_is_prepared_once_per_content(
     assert len(calls) == 1
     changes: list[tuple[object, ...]] = [
         (*view, "--split", "test"),
-        (*view, "--data", "valid.jsonl", "--format", "jsonl"),
-        (*view, "--data", "valid.jsonl", "--read", "on_overlap=first"),
+        (*view, "--data", "valid.jsonl", "--input-format", "jsonl"),
+        (*view, "--data", "valid.jsonl", "--read-option", "on_overlap=first"),
         ("view", runs / "few", "--no-browser", "--data", "valid.jsonl"),
     ]
     for number, arguments in enumerate(changes, start=2):
@@ -384,24 +382,24 @@ def test_a_port_in_use(convener: Command, runs: Path, cache: Path, served: list[
 def test_views_are_listed_and_removed(convener: Command, runs: Path, cache: Path, served: list[Viewer]) -> None:
     for split in ("test", "valid"):
         assert convener("view", runs / "vote", "--no-browser", "--split", split).code == 0
-    rows = convener("cache", "list", "--json").json["views"]
-    assert [(row["run"], row["sentences"]) for row in rows] == [
+    rows = convener("cache", "list", "--json").json["entries"]
+    assert [(row["label"], row["sentences"]) for row in rows] == [
         ("vote", len(cv.demo.load_corpus()[split])) for split in ("valid", "test")
     ]
     listed = convener("cache", "list").out
-    assert f"Prepared reports in {cache}: 2" in listed
+    assert f"Cache entries in {cache}: 2" in listed
     assert all(row["key"] in listed for row in rows)
     old = list_cache(cache)[0]
-    for file in old.folder.iterdir():
+    for file in old.path.iterdir():
         os.utime(file, (1e9, 1e9))
     shown = convener("cache", "prune", "--older-than", 30, "--dry-run", "--json").json
-    assert [row["key"] for row in shown["views"]] == [old.key]
+    assert [row["key"] for row in shown["entries"]] == [old.key]
     assert len(list_cache(cache)) == 2
-    assert convener("cache", "prune", "--encoder", "hashing", "--json").json["views"] == []
-    assert convener("cache", "prune", "--unfinished", "--json").json["views"] == []
+    assert convener("cache", "prune", "--encoder", "hashing", "--json").json["entries"] == []
+    assert convener("cache", "prune", "--incomplete", "--json").json["entries"] == []
     convener("cache", "prune", "--older-than", 30)
     assert [entry.key for entry in list_cache(cache)] != [old.key]
     assert len(list_cache(cache)) == 1
-    assert len(convener("cache", "prune", "--all", "--json").json["views"]) == 1
+    assert len(convener("cache", "prune", "--all", "--json").json["entries"]) == 1
     assert list_cache(cache) == []
-    assert "Prepared reports" not in convener("cache", "list").out
+    assert f"Cache entries in {cache}: 0" in convener("cache", "list").out

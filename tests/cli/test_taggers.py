@@ -14,7 +14,7 @@ from tests.models.kills import killed_at
 
 from .conftest import Command
 
-QUICK = ("--encoder", "hashing", "--epochs", 3)
+QUICK = ("--encoder", "hashing", "--max-epochs", 3)
 
 
 @pytest.fixture(scope="module")
@@ -44,10 +44,10 @@ def test_scores_are_shown_with_label_model_and_majority_vote(
 
 
 def test_scores_equal_those_of_evaluate(convener: Command, news: Path, voted: Path, tmp_path: Path) -> None:
-    arguments = (*QUICK, "--split", "test", "--hard", "--seed", 3, "--set", "crf=no", "--json")
+    arguments = (*QUICK, "--split", "test", "--hard-labels", "--seed", 3, "--set", "crf=no", "--json")
     done = convener("train-tagger", voted, news, *arguments, "-o", tmp_path / "t").json
     assert done["targets"] == "hard"
-    assert done["saw_gold"] is False
+    assert done["uses_gold"] == "none"
     scores = done["scores"]["by"]
     own = convener("evaluate", tmp_path / "t", news, "--split", "test", "--json").json
     assert own["f1"] == pytest.approx(scores["frozen tagger"]["f1"])
@@ -87,7 +87,7 @@ def test_labels_without_probabilities_are_hard_unless_soft_is_required(
 ) -> None:
     convener("predict", voted, news, "--split", "train", "-o", tmp_path / "l.conll")
     arguments = ("train-tagger", tmp_path / "l.conll", news, *QUICK, "-o", tmp_path / "t")
-    refused = convener(*arguments, "--soft")
+    refused = convener(*arguments, "--soft-labels")
     assert refused.code == 2
     assert "soft labels need probabilities" in refused.err
     assert convener(*arguments).code == 0
@@ -100,13 +100,13 @@ def test_training_on_gold_warns(convener: Command, news: Path, tmp_path: Path) -
     assert "contains no predictions; training on its gold labels" in done.err
     assert "frozen tagger uses gold labels: an upper bound" in done.out
     evaluation = convener("evaluate", tmp_path / "t", news, "--split", "test", "--json")
-    assert evaluation.json["saw_gold"] is True
+    assert evaluation.json["uses_gold"] == "train"
 
 
 def test_labels_of_a_model_that_uses_gold_are_marked(convener: Command, news: Path, tmp_path: Path) -> None:
     convener("fit", news, "--model", "best-consensus", "-o", tmp_path / "bc")
     arguments = (*QUICK, "-o", tmp_path / "t", "--json")
-    assert convener("train-tagger", tmp_path / "bc", news, *arguments).json["saw_gold"] is True
+    assert convener("train-tagger", tmp_path / "bc", news, *arguments).json["uses_gold"] == "train"
 
 
 def test_without_gold_there_are_no_scores(convener: Command, voted: Path, tmp_path: Path) -> None:
@@ -142,34 +142,34 @@ def test_an_interrupted_training_resumes(
             main(list(map(str, arguments)))
         assert stop.value.code == 130
         raise KeyboardInterrupt
-    assert (tmp_path / ".u.training").is_dir()
+    assert (tmp_path / ".u.checkpoint").is_dir()
     assert not (tmp_path / "u").exists()
     done = convener(*arguments, "--resume")
     assert done.code == 0, done.err
-    assert not (tmp_path / ".u.training").exists()
+    assert not (tmp_path / ".u.checkpoint").exists()
     numbers = [(tmp_path / name / "params.safetensors").read_bytes() for name in ("t", "u")]
     assert numbers[0] == numbers[1]
 
 
 def test_a_spacy_pipeline(convener: Command, news: Path, voted: Path, tmp_path: Path) -> None:
-    arguments = ("train-tagger", voted, news, "--kind", "spacy", "--epochs", 1)
+    arguments = ("train-tagger", voted, news, "--tagger", "spacy", "--max-epochs", 1)
     done = convener(*arguments, "-o", tmp_path / "t", "--json")
     assert done.code == 0, done.err
     assert done.json["targets"] == "hard"
     assert (tmp_path / "t" / "config.cfg").is_file()
     assert convener("evaluate", tmp_path / "t", news, "--split", "test").code == 0
-    refused = convener(*arguments, "--soft", "-o", tmp_path / "u")
+    refused = convener(*arguments, "--soft-labels", "-o", tmp_path / "u")
     assert refused.code == 2
-    assert "omit --soft" in refused.err
+    assert "omit --soft-labels" in refused.err
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--kind", "frozne"), "did you mean 'frozen'"),
+        (("--tagger", "frozne"), "did you mean 'frozen'"),
         (("--set", "epoch=3"), "did you mean 'epochs'"),
-        (("--kind", "spacy", "--encoder", "minilm"), "no setting of spacy tagger 'encoder'"),
-        (("--kind", "finetuned", "--encoder", "hashing"), "has no weights to train"),
+        (("--tagger", "spacy", "--encoder", "minilm"), "no setting of spacy tagger 'encoder'"),
+        (("--tagger", "finetuned", "--encoder", "hashing"), "has no weights to train"),
     ],
 )
 def test_bad_options_are_one_line(
@@ -195,7 +195,7 @@ def test_a_tagger_is_refused_as_label_model(convener: Command, news: Path, train
 def test_data_without_train_is_split_as_in_the_run(convener: Command, news: Path, tmp_path: Path) -> None:
     folder = tmp_path / "part"
     cv.write(cv.Corpus(splits={"valid": cv.read(news, "valid")}), folder, format="jsonl")
-    vote = ("--model", "majority-vote", "--train-from", "valid:0.8", "-o", tmp_path / "run")
+    vote = ("--model", "majority-vote", "--train-split", "valid:0.8", "-o", tmp_path / "run")
     assert convener("fit", folder, *vote).code == 0
     done = convener("train-tagger", tmp_path / "run", folder, *QUICK, "-o", tmp_path / "t", "--json")
     assert done.code == 0, done.err

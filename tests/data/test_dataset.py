@@ -608,3 +608,21 @@ def test_an_invalid_prior_precision_is_rejected(precision: tuple[float, ...]) ->
     data = Dataset.from_spans(["X"], [["a"]], {"s": [[]]})
     with pytest.raises(DataError, match=r"precision must be in \(0, 1\)"):
         replace(data, prior_precision=precision)
+
+
+def test_a_vote_matrix_gives_the_same_dataset_as_spans() -> None:
+    tokens = [["Ada", "Lovelace", "left"], ["She", "wrote"]]
+    spans = Dataset.from_spans(
+        ["PER"],
+        tokens,
+        {"names": [[(0, 2, "PER")], []], "crowd": [[], None]},
+        gold=[[(0, 2, "PER")], []],
+        unmarked="outside",
+    )
+    matrix = [[1, 0], [2, 0], [0, 0], [0, -1], [0, -1]]
+    found = Dataset.from_votes(["PER"], tokens, matrix, sources=["names", "crowd"], gold=[1, 2, 0, 0, 0])
+    assert found == spans
+    with pytest.raises(DataError, match=r"votes must be labels in \[-1, 3\), got 0 to 4"):
+        Dataset.from_votes(["PER"], [["Ada", "left"]], [[4], [0]])
+    empty = Dataset.from_votes(["PER"], [["Ada"]], np.zeros((1, 0)))
+    assert empty.sources == ()

@@ -8,6 +8,8 @@ import pytest
 import convener as cv
 from convener.data.diagnostics import Diagnostics, learning_curve
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def toy() -> cv.Dataset:

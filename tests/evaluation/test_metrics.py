@@ -22,6 +22,8 @@ from convener.evaluation.metrics import (
     token_accuracy,
 )
 
+pytestmark = pytest.mark.slow
+
 CORPORA = 1000
 TYPES = ("PER", "LOC", "ORG-2", "X_y")
 

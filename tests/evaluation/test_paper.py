@@ -9,6 +9,8 @@ import pytest
 import convener as cv
 from benchmarks.paper.published import SOURCES
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("name", SOURCES)
 def test_per_source_scores_equal_the_appendix(real_data: Path, name: str) -> None:

@@ -15,6 +15,8 @@ from convener.data.tokenize import _ASCII_WORD, WORD, sentence_spans, word_spans
 from convener.errors import ConfigError, DataError, FormatError
 from convener.io import formats
 
+pytestmark = pytest.mark.slow
+
 PROSE = st.text("aB. !?\n\"'(北。1", max_size=30) | st.text(max_size=20)
 
 

@@ -18,6 +18,8 @@ from convener.io.formats import LabeledData
 from tests.generators import Kind, contents, same
 from tests.helpers.reading import read_content
 
+pytestmark = pytest.mark.slow
+
 SUFFIXES = {
     ".json": "wrench",
     ".jsonl": "jsonl",

@@ -27,6 +27,8 @@ from convener.io import spacy as spacy_format
 from convener.io.formats import LabeledData, ReadOptions
 from tests.generators import Kind, contents, returned, same
 
+pytestmark = pytest.mark.slow
+
 
 def save(tmp_path: Path, *docs: Doc, **options: Any) -> Path:
     path = tmp_path / "d.spacy"

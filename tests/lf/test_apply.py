@@ -214,8 +214,8 @@ def test_a_failing_batch_is_run_text_by_text(text: Dataset) -> None:
 
     for make, kind, settings in (
         (find_all, "error", {}),
-        (find_all, "error", {"workers": 2}),
-        (hang_all, "timeout", {"seconds": 0.05}),
+        (find_all, "error", {"num_workers": 2}),
+        (hang_all, "timeout", {"timeout": 0.05}),
     ):
         batch = LabelingFunction(name="batch", labels=("LOC",), batch_func=make)
         result = run([batch], text, **settings)
@@ -340,9 +340,9 @@ def test_empty_sentences_and_empty_datasets(sentences: list[list[str]]) -> None:
         ([len], {}, "expected labeling functions, got <built-in function len>"),
         (ada, {}, "expected a list of labeling functions, got a single one: LabelingFunction"),
         ([ada, ada], {}, "unique names, got 'ada' twice"),
-        ([ada], {"workers": 0}, "workers must be at least 1, got 0"),
-        ([ada], {"seconds": 0.0}, "seconds must be positive, got 0.0"),
-        ([ada], {"on_error": "ignore"}, "on_error must be report or raise, got 'ignore'"),
+        ([ada], {"num_workers": 0}, "num_workers must be at least 1, got 0"),
+        ([ada], {"timeout": 0.0}, "timeout must be positive, got 0.0"),
+        ([ada], {"on_error": "ignore"}, "on_error must be abstain or raise, got 'ignore'"),
     ],
 )
 def test_options_are_validated(text: Dataset, functions: Any, settings: dict[str, Any], message: str) -> None:

@@ -14,6 +14,8 @@ from convener.lf.combinators import LINK_PREFIX, as_linking, linking_function
 from convener.lf.gazetteer import gazetteer
 from convener.models.linked_hmm import LinkedHMMConfig
 
+pytestmark = pytest.mark.slow
+
 
 @given(st.sets(st.integers(1, 7)))
 def test_linked_tokens_form_spans(links: set[int]) -> None:

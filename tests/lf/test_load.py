@@ -79,7 +79,7 @@ def test_a_changed_indirect_import_changes_the_fingerprint(file: Path, way: str)
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("x = 1", "contains no labeling functions; `convener lf new`"),
+        ("x = 1", "contains no labeling functions; `convener lf init`"),
         ("1 / 0", r"import failed: ZeroDivisionError: division by zero \(my-lfs.py:1\)"),
         ("def", "import failed: SyntaxError"),
         ("import nowhere_at_all", "import failed: ModuleNotFoundError"),

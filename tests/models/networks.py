@@ -10,12 +10,12 @@ import numpy as np
 import convener as cv
 from tests.models.kills import killed_at
 
-QUICK: dict[str, Any] = {"encoder": "hashing", "epochs": 2}
+QUICK: dict[str, Any] = {"encoder": "hashing", "max_epochs": 2}
 
 
 def assert_setting_matters(kind: type[cv.LabelModel], toy: cv.Dataset, setting: dict[str, Any]) -> None:
     """Another value gives other probabilities, and finite ones."""
-    base = QUICK | {"batch": 8}
+    base = QUICK | {"batch_size": 8}
     usual = kind(**base).fit(toy, toy[:15]).predict(toy).probabilities
     other = kind(**(base | setting)).fit(toy, toy[:15]).predict(toy).probabilities
     assert usual is not None
@@ -28,7 +28,7 @@ def assert_gold_decides_only_if_allowed(
     kind: type[cv.LabelModel], toy: cv.Dataset, part: str, **settings: object
 ) -> None:
     """Of valid, when to stop; `part` names weights that show it."""
-    how = {"encoder": "hashing", "epochs": 6, "lr": 0.05, **settings}
+    how = {"encoder": "hashing", "max_epochs": 6, "learning_rate": 0.05, **settings}
     late = kind(**how).fit(toy, toy[:0]).predict(toy).labels  # nothing to stop by
 
     def weights(gold: np.ndarray, *, use_gold: bool) -> bytes:
@@ -51,7 +51,7 @@ def assert_second_fit_goes_on(kind: type[cv.LabelModel], toy: cv.Dataset, part: 
 
 def assert_killed_fit_goes_on(kind: type[cv.LabelModel], toy: cv.Dataset, folder: Path, step: int) -> None:
     """From its journal, to the same bytes; killed at a step of the optimizer, counted from 1."""
-    how = QUICK | {"batch": 16}
+    how = QUICK | {"batch_size": 16}
     straight = kind(**how).fit(toy, toy).fitted.params
     with killed_at(step):
         kind(**how).fit(toy, toy, checkpoint_dir=folder)

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import convener as cv
-from convener.models.alt import TAGGER_SOURCE, Alt, Round
+from convener.data.diagnostics import Diagnostics
+from convener.models.alt import TAGGER_SOURCE, Alt, AltParams, Round, _Checkpoints
 from convener.taggers.targets import Targets
 
-HOW = {"encoder": "hashing", "labels": "majority-vote", "rounds": 1}
+HOW = {"encoder": "hashing", "label_model": "majority-vote", "max_rounds": 1}
 
 
 def written(people: range, *, seed: int, known: bool) -> cv.Dataset:
@@ -58,9 +59,9 @@ def test_gold_is_seen_only_when_asked_for(words: cv.Dataset, fresh: cv.Dataset) 
     assert labels(fresh, use_gold=True) != labels(wrong, use_gold=True)
 
 
-@pytest.mark.parametrize(("same", "turns"), [(0.01, 1), (1.0, 3)])
+@pytest.mark.parametrize(("tol", "turns"), [(0.99, 1), (0.0, 3)])
 def test_turns_end_when_nothing_changes(
-    same: float,
+    tol: float,
     turns: int,
     words: cv.Dataset,
     fresh: cv.Dataset,
@@ -69,7 +70,7 @@ def test_turns_end_when_nothing_changes(
     """Held out are people whom the tagger finds from the first turn on."""
     half = cv.Dataset.concat([fresh, words])
     with caplog.at_level("INFO", logger="convener"):
-        Alt(**(HOW | {"rounds": 3, "same": same})).fit(words, half)
+        Alt(**(HOW | {"max_rounds": 3, "tol": tol})).fit(words, half)
     taught = [line for line in caplog.messages if "tagger" in line]
     assert len(taught) == 3 * turns  # one on all of train, one on either half
 
@@ -100,8 +101,8 @@ def test_a_report_shows_the_added_source(words: cv.Dataset, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("labels", ["best-consensus", "alt"])
 def test_models_that_see_gold_or_take_turns_are_refused(labels: str, words: cv.Dataset) -> None:
-    with pytest.raises(cv.ConfigError, match="labels must name a label model"):
-        Alt(**(HOW | {"labels": labels})).fit(words)
+    with pytest.raises(cv.ConfigError, match="label_model must name a label model"):
+        Alt(**(HOW | {"label_model": labels})).fit(words)
 
 
 def test_taggers_do_not_speak_of_what_they_learned_from() -> None:
@@ -113,16 +114,16 @@ def test_taggers_do_not_speak_of_what_they_learned_from() -> None:
     told = Targets(data=data, labels=labels)
     same = {}
     for folds, count in ((1, 90), (2, 90), (100, 5)):  # of five sentences, each is a part
-        turn = Round({}, told.take(range(count)), told.take([]))
-        model = Alt(**(HOW | {"folds": folds}))
-        tagger = model._fit_tagger("1", turn.train, turn.valid)
-        same[folds] = np.mean(model._cross_predict(1, turn, tagger) == turn.train.labels)
+        turn = Round(AltParams({}, None), Diagnostics(), told.take(range(count)), told.take([]))
+        model = Alt(**(HOW | {"num_folds": folds}))
+        tagger = model._fit_tagger(None, turn.train, turn.valid)
+        same[folds] = np.mean(model._cross_predict(1, turn, tagger, _Checkpoints(None)) == turn.train.labels)
     assert same[1] > 0.95
     assert 0.3 < same[2] < 0.7
     assert same[100] < 0.9
 
 
-@pytest.mark.parametrize("bad", [{"rounds": 0}, {"folds": 0}, {"same": 0.0}, {"same": 1.5}])
+@pytest.mark.parametrize("bad", [{"max_rounds": 0}, {"num_folds": 0}, {"tol": -0.1}, {"tol": 1.0}])
 def test_bad_settings_are_refused(bad: dict[str, float]) -> None:
     with pytest.raises(cv.ConfigError, match=next(iter(bad))):
         Alt(**bad)

@@ -139,7 +139,7 @@ def test_a_source_that_repeats_another_is_heard_once(toy: cv.Dataset, doubled: c
 
 def test_going_on_hears_the_same_sources(doubled: cv.Dataset) -> None:
     with pytest.warns(cv.ConvenerWarning):
-        model = cv.HMM(steps=2).fit(doubled)
+        model = cv.HMM(max_iter=2).fit(doubled)
     model.fit(doubled)
     assert model.fitted.used_sources == ("echo", *doubled.sources[2:])
 
@@ -234,9 +234,9 @@ def test_a_saved_model_knows_its_encoder_and_scaling(parts: Parts, tmp_path: Pat
     model = Reader().fit(cv.encode(train, "hashing", width=64, seed=3))
     model.save(tmp_path / "m")
     facts = json.loads((tmp_path / "m" / storage.METADATA_FILE).read_text())
-    assert facts["encoding"]["name"] == "hashing"
-    assert facts["encoding"]["digest"] == get_encoder("hashing", width=64, seed=3).spec.digest
-    assert facts["encoding"]["settings"]["width"] == 64
+    assert facts["encoder"]["name"] == "hashing"
+    assert facts["encoder"]["digest"] == get_encoder("hashing", width=64, seed=3).spec.digest
+    assert facts["encoder"]["settings"]["width"] == 64
     again = Reader().load_files(tmp_path / "m", storage.read_metadata(tmp_path / "m"))
     expected, found = model.predict(test), again.predict(test)  # encoded as train was
     np.testing.assert_array_equal(found.labels, expected.labels)
@@ -315,7 +315,7 @@ def test_an_encoder_that_changed_since_is_refused(parts: Parts, tmp_path: Path) 
     train, _, test = parts
     Reader(encoder="hashing").fit(train).save(tmp_path / "m")
     facts = storage.read_metadata(tmp_path / "m")
-    old = facts | {"encoding": facts["encoding"] | {"digest": "0" * 64}}
+    old = facts | {"encoder": facts["encoder"] | {"digest": "0" * 64}}
     model = Reader().load_files(tmp_path / "m", old)
     with pytest.raises(cv.ConfigError, match=r"'hashing' has changed since fitting: expected hashing \(0{12}\)"):
         model.predict(test)

@@ -23,7 +23,7 @@ SIZE = 3
 def counts_of(model: cv.LabelModel) -> BSCCounts:
     """What it has counted."""
     params = model.fitted.params
-    return BSCCounts(params["transitions"], params["votes"])
+    return BSCCounts(params["transition"], params["emission"])
 
 
 def true_worker(hit: float, false: float, overrun: float) -> np.ndarray:
@@ -120,11 +120,12 @@ def test_evidence_and_counts_are_those_of_plain_loops() -> None:
     np.testing.assert_allclose(history_counts(sparse, marginals), counts, atol=1e-12)
 
 
-def test_what_is_presumed_leaves_no_row_empty() -> None:
+def test_what_is_presumed_leaves_no_row_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     counts = np.zeros((2, 5, 5, 5))
     counts[0, 0, 0, 0] = 100
-    settings = {"false_votes": np.full(2, 10.0), "pooled": 0.0, "diagonal": 0.0}
-    prior = prior_counts(counts, np.array([3.0, 0.0]), **settings)
+    monkeypatch.setattr(bsc, "POOLED_VOTES", 0.0)
+    monkeypatch.setattr(bsc, "DIAGONAL_VOTES", 0.0)
+    prior = prior_counts(counts, np.array([3.0, 0.0]), false_votes=np.full(2, 10.0))
     assert (prior > 0).all()
     assert prior[0, 0, 0, 0] > 300
     np.testing.assert_allclose(prior[1, 0, 0, 1:].sum(), 10, atol=0.5)
@@ -132,7 +133,7 @@ def test_what_is_presumed_leaves_no_row_empty() -> None:
 
 def test_the_posterior_is_that_of_enumeration() -> None:
     data = generated_chain(12, seed=3, length=5)
-    model = BSC(steps=3).fit(data)
+    model = BSC(max_iter=3).fit(data)
     counts = counts_of(model)
     found = model.predict_proba(data)
     for number, sentence in enumerate(data):
@@ -141,7 +142,7 @@ def test_the_posterior_is_that_of_enumeration() -> None:
 
 
 def test_a_step_is_that_of_enumeration(monkeypatch: pytest.MonkeyPatch) -> None:
-    data, model = generated_chain(12, seed=4, length=4), BSC(steps=1)
+    data, model = generated_chain(12, seed=4, length=4), BSC(max_iter=1)
     pairs = model._vote_pairs(data)
     first = model._initial_counts(data, pairs)
     prior = model._prior_counts(data, first)
@@ -150,8 +151,8 @@ def test_a_step_is_that_of_enumeration(monkeypatch: pytest.MonkeyPatch) -> None:
     votes = prior.emission + history_counts(pairs, np.concatenate([m for m, _, _ in each]))
     traces = watched(monkeypatch)
     params = model.fit(data).fitted.params
-    np.testing.assert_allclose(params["transitions"], np.where(data.tags.legal_transitions, moves, 0), atol=1e-9)
-    np.testing.assert_allclose(params["votes"], votes, atol=1e-9)
+    np.testing.assert_allclose(params["transition"], np.where(data.tags.legal_transitions, moves, 0), atol=1e-9)
+    np.testing.assert_allclose(params["emission"], votes, atol=1e-9)
     logs = prior.add(first).log_probs()
     beforehand = (prior.emission * logs.emission).sum() + logs.transition[data.tags.legal_transitions].sum()
     value = (sum(score for *_, score in each) + beforehand) / len(data.tokens)
@@ -177,9 +178,10 @@ def worker_errors(model: cv.LabelModel) -> np.ndarray:
     return np.abs(found - WORKERS)[:, [0, 0, 1, 2], [0, 1, 0, 1]]
 
 
-def test_known_workers_are_recovered(chain: cv.Dataset) -> None:
-    weak = {"pooled": 0.1, "diagonal": 0.1, "false_votes": 0.1}
-    model = BSC(steps=200, tolerance=1e-8, **weak).fit(chain)
+def test_known_workers_are_recovered(chain: cv.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("POOLED_VOTES", "DIAGONAL_VOTES", "FALSE_SPANS"):
+        monkeypatch.setattr(bsc, name, 0.1)
+    model = BSC(max_iter=200, tol=1e-8).fit(chain)
     errors = worker_errors(model)
     assert errors.mean() < 0.03
     assert errors.max() < 0.15
@@ -199,9 +201,9 @@ def test_it_beats_majority_vote_and_dawid_skene_on_its_own_data(chain: cv.Datase
 @pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
 def test_the_objective_never_falls(toy: cv.Dataset, chain: cv.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     traces = watched(monkeypatch)
-    model = BSC(tolerance=0.0).fit(toy)
+    model = BSC(tol=0.0).fit(toy)
     model.fit(toy)
-    BSC(tolerance=0.0).fit(chain[:100])
+    BSC(tol=0.0).fit(chain[:100])
     assert len(traces) == 3
     for trace in traces:
         assert np.diff(trace.objective).min(initial=0.0) > -1e-9
@@ -214,7 +216,7 @@ def test_order_and_threads_do_not_matter() -> None:
     mixed = people.take(np.random.default_rng(0).permutation(len(people)))
     assert (BSC().fit(turned).predict(turned).labels == expected.labels).all()
     assert (BSC().fit(mixed).predict(people).labels == expected.labels).all()
-    two = BSC(threads=2).fit(people).predict(people)
+    two = BSC(num_threads=2).fit(people).predict(people)
     assert expected.probabilities is not None
     assert two.probabilities is not None
     assert two.probabilities.tobytes() == expected.probabilities.tobytes()
@@ -269,7 +271,7 @@ def test_unmarked_tokens_do_not_outvote_on_real_data(real_data: Path, name: str,
     assert 100 * found >= least
 
 
-@pytest.mark.parametrize("settings", [{"steps": 0}, {"threads": 0}, {"prior": -1}, {"pooled": -1}])
+@pytest.mark.parametrize("settings", [{"max_iter": 0}, {"num_threads": 0}, {"prior_strength": -1}, {"tol": -1}])
 def test_settings_out_of_range_are_refused(settings: dict[str, float]) -> None:
     with pytest.raises(cv.ConfigError, match=next(iter(settings))):
         BSC(**settings)

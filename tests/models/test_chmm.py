@@ -12,9 +12,11 @@ import torch
 
 import convener as cv
 from convener.data.ragged import StringArray
+from convener.models import neural_chain
 from convener.models.chmm import CHMM
-from convener.models.initialization import emission_counts, paper_emission
+from convener.models.initialization import PRESUMED_PRECISION, emission_counts, paper_emission
 from convener.models.majority_vote import initial_labels
+from convener.models.neural_chain import InitialMatrices
 from convener.neural.batch import PackedDataset
 from tests.models.networks import (
     QUICK,
@@ -43,12 +45,12 @@ def f1(model: cv.LabelModel, data: cv.Dataset) -> float:
     return cv.evaluate(model.predict(data), data).f1
 
 
-@pytest.mark.parametrize("start", ["votes", "paper"])
-def test_it_starts_exactly_from_the_starting_matrices(toy: cv.Dataset, start: str) -> None:
-    model = CHMM(encoder="hashing", start=start)
+@pytest.mark.parametrize("init", ["votes", "paper"])
+def test_it_starts_exactly_from_the_initial_matrices(toy: cv.Dataset, init: str) -> None:
+    model = CHMM(encoder="hashing", init=init)
     data = model.encode(toy)
-    wanted, net = model._initial_matrices(data), model._build_network(data)
-    wanted.initialize(net)
+    wanted, net = getattr(InitialMatrices, f"from_{init}")(data), model._build_network(data)
+    model._initialize(net, data)
     batch = PackedDataset.from_dataset(data).batch()
     with torch.no_grad():
         moves = net.transition_logits(batch).softmax(-1).numpy()
@@ -58,36 +60,36 @@ def test_it_starts_exactly_from_the_starting_matrices(toy: cv.Dataset, start: st
         np.testing.assert_allclose(found, np.broadcast_to(expected, found.shape), atol=1e-5)
 
 
-def test_a_fit_that_may_not_move_stays_at_the_start(toy: cv.Dataset) -> None:
-    still = {"lr": 0, "initial_lr": 0, "emission_lr": 0, "decay": 0}
-    model = CHMM(**QUICK, **still, start="paper").fit(toy, toy)
+def test_a_fit_that_may_not_move_stays_at_the_start(toy: cv.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(neural_chain, "INITIAL_LEARNING_RATE", 0.0)
+    monkeypatch.setattr(neural_chain, "WEIGHT_DECAY", 0.0)
+    model = CHMM(**QUICK, learning_rate=0, emission_learning_rate=0, init="paper").fit(toy, toy)
     expected = paper_emission(toy)
     np.testing.assert_allclose(model.diagnostics().emission, expected, atol=1e-5)
 
 
 def test_the_estimated_start_leaves_few_marks_to_be_false(toy: cv.Dataset) -> None:
-    model = CHMM(encoder="hashing", precision=0.8)
-    start = model._initial_matrices(toy)
+    start = InitialMatrices.from_votes(toy)
     for k in range(len(toy.sources)):
         heard = toy.votes[:, k] >= 0
         marks = np.mean(toy.votes[heard, k] > 0)
-        np.testing.assert_allclose(start.emission[k, 0, 1:].sum(), 0.2 * marks)
-    counts = emission_counts(toy, [(1.0, initial_labels(toy))], default_precision=0.8)
+        np.testing.assert_allclose(start.emission[k, 0, 1:].sum(), (1 - PRESUMED_PRECISION) * marks)
+    counts = emission_counts(toy, [(1.0, initial_labels(toy))], default_precision=PRESUMED_PRECISION)
     shares = counts[0, 1] / counts[0, 1].sum()
     np.testing.assert_allclose(start.emission[0, 1], shares, atol=0.05)
 
 
 def test_it_recovers_planted_emissions_and_beats_majority_vote() -> None:
     data, emissions = planted()
-    model = CHMM(encoder="hashing", lr=1e-2, emission_lr=1e-3, epochs=30).fit(data, data)
-    start, found = model._initial_matrices(data).emission, model.diagnostics().emission
+    model = CHMM(encoder="hashing", learning_rate=1e-2, emission_learning_rate=1e-3, max_epochs=30).fit(data, data)
+    start, found = InitialMatrices.from_votes(data).emission, model.diagnostics().emission
     assert np.abs(found - emissions).mean() < min(0.055, 0.9 * np.abs(start - emissions).mean())
     assert f1(model, data) > f1(cv.MajorityVote().fit(data), data) + 0.2
 
 
 def test_words_help_where_no_source_speaks() -> None:
     data, _ = planted(1)
-    model = CHMM(encoder="hashing", lr=1e-2, emission_lr=1e-3, epochs=10).fit(data, data)
+    model = CHMM(encoder="hashing", learning_rate=1e-2, emission_learning_rate=1e-3, max_epochs=10).fit(data, data)
     rng = np.random.default_rng(0)
     votes = data.votes.copy()
     votes[rng.random(len(votes)) < 0.3] = -1
@@ -101,15 +103,12 @@ def test_words_help_where_no_source_speaks() -> None:
     "setting",
     [
         {"tau": 1.0},
-        {"start": "paper"},
-        {"precision": 0.5},
-        {"lr": 1e-2},
-        {"emission_lr": 1e-2},
-        {"initial_lr": 0.5},
-        {"legal": False},
-        {"silence": 0.5},
-        {"edge": 3.0},
-        {"batch": 4},
+        {"init": "paper"},
+        {"learning_rate": 1e-2},
+        {"emission_learning_rate": 1e-2},
+        {"unmarked_weight": 0.5},
+        {"boundary_penalty": 3.0},
+        {"batch_size": 4},
         {"seed": 4},
     ],
     ids=str,
@@ -146,7 +145,9 @@ def test_a_single_source_and_tiny_data_work(toy: cv.Dataset) -> None:
 
 def test_silence_may_weigh_less(toy: cv.Dataset) -> None:
     some = toy.select_sources(["fair", "poor", "silent"])
-    full, none = (CHMM(**QUICK, silence=weight).fit(some, some).predict(some).probabilities for weight in (1.0, 0.0))
+    full, none = (
+        CHMM(**QUICK, unmarked_weight=weight).fit(some, some).predict(some).probabilities for weight in (1.0, 0.0)
+    )
     assert full is not None
     assert none is not None
     assert none[:, 0].mean() < full[:, 0].mean()
@@ -174,7 +175,9 @@ def test_a_killed_fit_goes_on_from_its_journal(toy: cv.Dataset, tmp_path: Path) 
     assert_killed_fit_goes_on(CHMM, toy, tmp_path, step=5)
 
 
-@pytest.mark.parametrize("bad", [{"precision": 0}, {"precision": 2}, {"emission_lr": -1}, {"epochs": 0}, {"edge": -1}])
+@pytest.mark.parametrize(
+    "bad", [{"tau": -1}, {"emission_learning_rate": -1}, {"max_epochs": 0}, {"boundary_penalty": -1}, {"init": "gold"}]
+)
 def test_bad_settings_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(cv.ConfigError, match=next(iter(bad))):
         CHMM(**bad)

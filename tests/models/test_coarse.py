@@ -183,7 +183,7 @@ def test_the_objective_of_hmm_never_falls(coarse: cv.Dataset, monkeypatch: pytes
     monkeypatch.setattr(hmm, "run_em", lambda *given, **how: traces.append(loop(*given, **how)) or traces[-1])
     for unmarked in ("abstain", "outside"):
         data = coarse.with_sources(coarse.sources, coarse.votes, (unmarked,) * 6)
-        cv.get_model("hmm")(steps=20, tolerance=0).fit(data)
+        cv.get_model("hmm")(max_iter=20, tol=0).fit(data)
     for _, trace in traces:
         assert len(trace.objective) > 3
         assert (np.diff(trace.objective) > -1e-7).all()

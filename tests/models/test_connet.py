@@ -30,7 +30,7 @@ def test_unmarked_tokens_are_open_where_another_source_marks() -> None:
     data = cv.Dataset.from_spans(["PER"], words, votes)
     told = ConNet()._training_votes(data)
     assert told.votes.tolist() == [[1, 1, -1, 1], [-1, 2, -1, 2], [0, 0, 0, 0], [0, 0, 0, 0]]
-    as_said = ConNet(partial=False)._training_votes(data)
+    as_said = ConNet(ignore_unmarked=False)._training_votes(data)
     assert as_said.votes[:, :3].tolist() == data.votes.tolist()
     explicit = replace(data, unmarked=("outside",) * 3)
     assert ConNet()._training_votes(explicit).votes[:, :3].tolist() == data.votes.tolist()
@@ -50,23 +50,19 @@ def test_there_is_no_consensus_where_only_coarse_votes_speak() -> None:
     assert told.votes[:, -1].tolist() == [1, 0, -1]
 
 
-def test_attention_alone_is_trained_in_aggregation_unless_thawed(toy: cv.Dataset) -> None:
-    def stages(**setting: bool) -> dict[str, tuple[str, ...]]:
-        model = ConNet(**QUICK, **setting)
-        data = model.encode(toy)
-        found = model._stages(model._build_network(data), model._pack(data))
-        return {stage.name: stage.trains for stage in found}
-
-    assert stages() == {
+def test_attention_alone_is_trained_in_aggregation(toy: cv.Dataset) -> None:
+    model = ConNet(**QUICK)
+    data = model.encode(toy)
+    stages = model._stages(model._build_network(data), model._pack(data))
+    assert {stage.name: stage.trains for stage in stages} == {
         "decoupling": ("scorer", "crf", "source_matrices"),
         "aggregation": ("attention",),
     }
-    assert set(stages(thaw=True)["aggregation"]) == {"scorer", "crf", "source_matrices", "attention"}
 
 
 def test_features_find_what_sources_taught_without_hearing_votes() -> None:
     data, _ = planted()
-    model = ConNet(encoder="hashing", lr=1e-2, hear=False).fit(data, data)
+    model = ConNet(encoder="hashing", learning_rate=1e-2, use_votes=False).fit(data, data)
     nobody = data.with_sources(data.sources, np.full_like(data.votes, -1), data.unmarked)
     heard, unheard = (model.predict(part) for part in (data, nobody))
     np.testing.assert_array_equal(heard.labels, unheard.labels)
@@ -75,9 +71,12 @@ def test_features_find_what_sources_taught_without_hearing_votes() -> None:
 
 def test_votes_help_when_they_are_heard() -> None:
     data, _ = planted()
-    deaf, hearing = (f1(ConNet(encoder="hashing", lr=1e-2, hear=hear).fit(data, data), data) for hear in (False, True))
-    assert hearing > deaf
-    assert hearing > f1(cv.MajorityVote().fit(data), data)
+    without, with_votes = (
+        f1(ConNet(encoder="hashing", learning_rate=1e-2, use_votes=used).fit(data, data), data)
+        for used in (False, True)
+    )
+    assert with_votes > without
+    assert with_votes > f1(cv.MajorityVote().fit(data), data)
 
 
 def test_a_source_that_names_types_wrongly_gets_a_matrix_of_its_own() -> None:
@@ -92,7 +91,7 @@ def test_a_source_that_names_types_wrongly_gets_a_matrix_of_its_own() -> None:
         wrong.append([(a, b, "LOC") for a, b, _ in spans])
     votes = {"right": right, "also": right[:75] + [None] * 75, "wrong": wrong}
     data = cv.Dataset.from_spans(["PER", "LOC"], words, votes, gold=right)
-    model = ConNet(encoder="hashing", lr=2e-2, partial=False, hear=False).fit(data, data)
+    model = ConNet(encoder="hashing", learning_rate=2e-2, ignore_unmarked=False, use_votes=False).fit(data, data)
     assert f1(model, data) > 0.95
     views = model.fitted.params["source_matrices"]
     person, place = 1, 3
@@ -104,22 +103,17 @@ def test_a_source_that_names_types_wrongly_gets_a_matrix_of_its_own() -> None:
 @pytest.mark.parametrize(
     "setting",
     [
-        {"start": "paper"},
-        {"precision": 0.5},
-        {"lr": 1e-2},
-        {"initial_lr": 0.5},
-        {"context": 0},
+        {"learning_rate": 1e-2},
+        {"context_window": 0},
         {"dropout": 0.0},
-        {"legal": False},
-        {"silence": 0.5},
-        {"edge": 1.0},
-        {"clash": 0.0},
-        {"doubt": 3.0},
-        {"trust": 0.5},
-        {"partial": False},
-        {"thaw": True},
-        {"hear": False},
-        {"batch": 4},
+        {"unmarked_weight": 0.5},
+        {"boundary_penalty": 1.0},
+        {"type_penalty": 0.0},
+        {"new_span_penalty": 3.0},
+        {"probability_scale": 0.5},
+        {"ignore_unmarked": False},
+        {"use_votes": False},
+        {"batch_size": 4},
         {"seed": 4},
     ],
     ids=str,
@@ -129,7 +123,7 @@ def test_every_setting_changes_the_result(toy: cv.Dataset, setting: dict[str, An
 
 
 def test_gold_of_valid_decides_only_if_allowed(toy: cv.Dataset) -> None:
-    assert_gold_decides_only_if_allowed(ConNet, toy, "scorer.linear.weight", hear=False)
+    assert_gold_decides_only_if_allowed(ConNet, toy, "scorer.linear.weight", use_votes=False)
 
 
 def test_coarse_votes_are_labels_that_may_be_any_of_several() -> None:
@@ -142,7 +136,7 @@ def test_coarse_votes_are_labels_that_may_be_any_of_several() -> None:
             "any": [[(0, 1, "ENT"), (2, 3, "ENT")]] * 30,
         },
     ).with_coarse({"ENT": "any"})
-    model = ConNet(encoder="hashing", lr=2e-2).fit(data, data)
+    model = ConNet(encoder="hashing", learning_rate=2e-2).fit(data, data)
     assert model.predict(data).tags() == [["B-PER", "O", "B-LOC"]] * 30
 
 
@@ -155,7 +149,7 @@ def test_a_second_fit_goes_on(toy: cv.Dataset) -> None:
     assert_second_fit_goes_on(ConNet, toy, "scorer.linear.weight")
 
 
-@pytest.mark.parametrize("bad", [{"precision": 0}, {"tau": 1.0}, {"epochs": 0}, {"trust": 2}])
+@pytest.mark.parametrize("bad", [{"unmarked_weight": -1}, {"tau": 1.0}, {"max_epochs": 0}, {"probability_scale": 2}])
 def test_bad_settings_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(cv.ConfigError, match=next(iter(bad))):
         ConNet(**bad)

@@ -22,7 +22,7 @@ def short(encoded: cv.Dataset) -> cv.Dataset:
 
 
 def net_for(data: cv.Dataset, *, hears: bool = True) -> ConNetNetwork:
-    field, look = build_crf(data, legal=True), ContextConfig(context_window=1)
+    field, look = build_crf(data), ContextConfig(context_window=1)
     net: ConNetNetwork = shaken(ConNetNetwork(WIDTH, len(data.sources), field, look, use_votes=hears))
     size = len(data.fine_tags)
     net.set_emission(torch.randn(len(data.sources), size, size, dtype=torch.float64))
@@ -121,7 +121,7 @@ def test_the_gradient_by_every_weight_is_right(short: cv.Dataset, loss: object) 
 
 
 def test_all_sources_see_alike_at_first(short: cv.Dataset) -> None:
-    net = ConNetNetwork(WIDTH, len(short.sources), build_crf(short, legal=True)).double()
+    net = ConNetNetwork(WIDTH, len(short.sources), build_crf(short)).double()
     torch.nn.init.normal_(net.crf.transitions)
     torch.nn.init.normal_(net.scorer.linear.weight)
     batch = batch_of(short)

@@ -14,7 +14,7 @@ import convener as cv
 # The toy data hold a source without votes, of which some models rightly warn.
 pytestmark = pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
 # Of models that learn nothing of toys in three epochs.
-ENOUGH: dict[str, dict[str, Any]] = {"bert-ner": {"epochs": 20, "lr": 0.01}}
+ENOUGH: dict[str, dict[str, Any]] = {"bert-ner": {"max_epochs": 20, "learning_rate": 0.01}}
 
 
 @pytest.fixture(params=cv.list_models())
@@ -30,7 +30,7 @@ def fresh(name: str) -> cv.LabelModel:
     if name in ENOUGH:
         return kind(encoder="hashing", **ENOUGH[name])
     known = {field.name for field in fields(kind.Config)}
-    return kind(encoder="hashing", **({"epochs": 3} if "epochs" in known else {}))
+    return kind(encoder="hashing", **({"max_epochs": 3} if "max_epochs" in known else {}))
 
 
 def taught(model: cv.LabelModel, data: cv.Dataset) -> cv.LabelModel:
@@ -138,7 +138,7 @@ def test_empty_and_all_abstain_sentences_work(model: cv.LabelModel, toy: cv.Data
 def test_renamed_and_missing_sources_are_refused_by_name(model: cv.LabelModel, toy: cv.Dataset) -> None:
     model.fit(toy)
     renamed = toy.with_sources(("great", *toy.sources[1:]), toy.votes, toy.unmarked)
-    with pytest.raises(cv.MismatchError, match=r"missing here: good"):
+    with pytest.raises(cv.MismatchError, match=r"the data lacks: good"):
         model.predict(renamed)
     with pytest.raises(cv.MismatchError, match=r"missing here: poor"):
         model.predict(toy.select_sources(["good", "fair", "guest", "silent"]))

@@ -46,7 +46,7 @@ def independent_tokens(tokens: int, seed: int, abstains: float = 0.2) -> cv.Data
 
 
 def confusion(model: cv.LabelModel) -> np.ndarray:
-    counts = model.fitted.params["votes"]
+    counts = model.fitted.params["confusion"]
     return counts / counts.sum(axis=2, keepdims=True)
 
 
@@ -109,15 +109,17 @@ def trace(monkeypatch: pytest.MonkeyPatch) -> Callable[[object], list[EMTrace]]:
 
 
 @pytest.mark.parametrize("steps", [1, 7])
-def test_the_posterior_is_that_of_a_plain_loop(steps: int) -> None:
+def test_the_posterior_is_that_of_a_plain_loop(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
     data = independent_tokens(120, seed=1)
-    model = DawidSkene(steps=steps, tolerance=0.0, diagonal=1.5, rest=0.3).fit(data)
+    monkeypatch.setattr(dawid_skene, "DIAGONAL_VOTES", 1.5)
+    monkeypatch.setattr(dawid_skene, "UNIFORM_VOTES", 0.3)
+    model = DawidSkene(max_iter=steps, tol=0.0).fit(data)
     # The parameters after n steps give the posterior of the next one.
     expected = plain_loop(data, steps + 1, 1.5, 0.3)
     np.testing.assert_allclose(by_type(model.predict(data)), expected, atol=1e-6)
 
 
-def test_the_posterior_is_that_of_crowd_kit() -> None:
+def test_the_posterior_is_that_of_crowd_kit(monkeypatch: pytest.MonkeyPatch) -> None:
     crowdkit = pytest.importorskip("crowdkit.aggregation", reason="crowd-kit is not installed")
     import pandas as pd
 
@@ -126,7 +128,9 @@ def test_the_posterior_is_that_of_crowd_kit() -> None:
     said = (data.votes[token, source] + 1) // 2
     frame = pd.DataFrame({"task": token, "worker": source, "label": said})
     theirs = crowdkit.DawidSkene(n_iter=16, tol=-1.0).fit(frame).probas_
-    ours = DawidSkene(diagonal=0.0, rest=1e-6, steps=15, tolerance=0.0).fit(data).predict(data)
+    monkeypatch.setattr(dawid_skene, "DIAGONAL_VOTES", 0.0)
+    monkeypatch.setattr(dawid_skene, "UNIFORM_VOTES", 1e-6)
+    ours = DawidSkene(max_iter=15, tol=0.0).fit(data).predict(data)
     # They have no prior for the classes, ours is one token each; nor tokens without votes.
     np.testing.assert_allclose(by_type(ours)[theirs.index], theirs.to_numpy(), atol=1e-2)
 
@@ -148,8 +152,8 @@ def test_a_muddled_source_is_read_right() -> None:
 @pytest.mark.parametrize("scheme", ["io", "bio"])
 def test_the_objective_never_falls(toy: cv.Dataset, trace: Callable[[object], list[EMTrace]], scheme: str) -> None:
     traces = trace(dawid_skene)
-    DawidSkene(scheme=scheme, tolerance=0.0).fit(toy)
-    DawidSkene(scheme=scheme, tolerance=0.0).fit(independent_tokens(300, seed=5))
+    DawidSkene(scheme=scheme, tol=0.0).fit(toy)
+    DawidSkene(scheme=scheme, tol=0.0).fit(independent_tokens(300, seed=5))
     assert len(traces) == 2
     for each in traces:
         assert np.diff(each.objective).min() > -1e-9
@@ -218,7 +222,9 @@ def test_unmarked_tokens_do_not_outvote_on_real_data(real_data: Path, name: str,
     assert round(100 * found, 2) >= least
 
 
-@pytest.mark.parametrize("settings", [{"rest": 0}, {"silence": -1}, {"steps": 0}, {"prior": -1}])
+@pytest.mark.parametrize(
+    "settings", [{"unmarked_weight": 0}, {"unmarked_weight": 2}, {"max_iter": 0}, {"prior_strength": -1}]
+)
 def test_settings_out_of_range_are_refused(settings: dict[str, float]) -> None:
     with pytest.raises(cv.ConfigError, match=next(iter(settings))):
         DawidSkene(**settings)

@@ -10,7 +10,9 @@ import pytest
 import torch
 
 import convener as cv
+from convener.models import neural_chain
 from convener.models.dws import DWS
+from convener.models.neural_chain import InitialMatrices
 from convener.neural.batch import PackedDataset
 from tests.models.networks import (
     QUICK,
@@ -22,14 +24,20 @@ from tests.models.networks import (
 from tests.models.test_chmm import f1, planted
 
 pytestmark = pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
-PLAIN = {"silence": 1.0, "edge": 0.0, "clash": 0.0, "doubt": 0.0, "trust": 1.0}
+PLAIN = {
+    "unmarked_weight": 1.0,
+    "boundary_penalty": 0.0,
+    "type_penalty": 0.0,
+    "new_span_penalty": 0.0,
+    "probability_scale": 1.0,
+}
 
 
-@pytest.mark.parametrize("start", ["votes", "paper"])
-def test_it_starts_from_the_starting_matrices(toy: cv.Dataset, start: str) -> None:
-    still = {"lr": 0, "initial_lr": 0, "emission_lr": 0, "decay": 0}
-    model = DWS(**QUICK, **still, start=start)
-    wanted = model._initial_matrices(toy)
+def test_it_starts_from_the_initial_matrices(toy: cv.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(neural_chain, "INITIAL_LEARNING_RATE", 0.0)
+    monkeypatch.setattr(neural_chain, "WEIGHT_DECAY", 0.0)
+    model = DWS(**QUICK, learning_rate=0)
+    wanted = InitialMatrices.from_votes(toy)
     fitted = model.fit(toy, toy).fitted.params
     np.testing.assert_allclose(wanted.transition.sum(axis=1), 1)
     np.testing.assert_allclose(model.diagnostics().emission, wanted.emission, atol=1e-5)
@@ -39,15 +47,15 @@ def test_it_starts_from_the_starting_matrices(toy: cv.Dataset, start: str) -> No
 
 def test_it_recovers_planted_emissions_and_beats_majority_vote() -> None:
     data, emissions = planted()
-    model = DWS(encoder="hashing", lr=1e-2, emission_lr=3e-3, epochs=30, **PLAIN).fit(data, data)
-    start, found = model._initial_matrices(data).emission, model.diagnostics().emission
+    model = DWS(encoder="hashing", learning_rate=5e-3, max_epochs=30, **PLAIN).fit(data, data)
+    start, found = InitialMatrices.from_votes(data).emission, model.diagnostics().emission
     assert np.abs(found - emissions).mean() < 0.5 * np.abs(start - emissions).mean()
     assert f1(model, data) > f1(cv.MajorityVote().fit(data), data) + 0.2
 
 
 def test_words_help_where_no_source_speaks() -> None:
     data, _ = planted(1)
-    model = DWS(encoder="hashing", lr=1e-2, epochs=10).fit(data, data)
+    model = DWS(encoder="hashing", learning_rate=1e-2, max_epochs=10).fit(data, data)
     nobody = data.with_sources(data.sources, np.full_like(data.votes, -1), data.unmarked)
     labels = model.predict(nobody).labels
     assert data.gold is not None
@@ -58,21 +66,15 @@ def test_words_help_where_no_source_speaks() -> None:
 @pytest.mark.parametrize(
     "setting",
     [
-        {"tau": 1.0},
-        {"start": "paper"},
-        {"precision": 0.5},
-        {"lr": 1e-2},
-        {"emission_lr": 1e-2},
-        {"initial_lr": 0.5},
-        {"context": 0},
+        {"learning_rate": 1e-2},
+        {"context_window": 0},
         {"dropout": 0.0},
-        {"legal": False},
-        {"silence": 0.5},
-        {"edge": 1.0},
-        {"clash": 0.0},
-        {"doubt": 3.0},
-        {"trust": 0.5},
-        {"batch": 4},
+        {"unmarked_weight": 0.5},
+        {"boundary_penalty": 1.0},
+        {"type_penalty": 0.0},
+        {"new_span_penalty": 3.0},
+        {"probability_scale": 0.5},
+        {"batch_size": 4},
         {"seed": 4},
     ],
     ids=str,
@@ -110,7 +112,10 @@ def test_a_killed_fit_goes_on_from_its_journal(toy: cv.Dataset, tmp_path: Path) 
     assert_killed_fit_goes_on(DWS, toy, tmp_path, step=5)
 
 
-@pytest.mark.parametrize("bad", [{"precision": 0}, {"precision": 2}, {"emission_lr": -1}, {"epochs": 0}, {"edge": -1}])
+@pytest.mark.parametrize(
+    "bad",
+    [{"learning_rate": -1}, {"unmarked_weight": 2}, {"dropout": 1.0}, {"max_epochs": 0}, {"boundary_penalty": -1}],
+)
 def test_bad_settings_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(cv.ConfigError, match=next(iter(bad))):
         DWS(**bad)

@@ -34,7 +34,7 @@ def phrases() -> cv.Dataset:
     return cv.Dataset.from_spans(["PER"], words, {"first": first, "link-name": links}, gold=gold)
 
 
-@pytest.mark.filterwarnings("ignore:.*do not trust this fit:convener.errors.ConvenerWarning")
+@pytest.mark.filterwarnings("ignore:.*the fit is probably wrong:convener.errors.ConvenerWarning")
 def test_links_join_what_a_tagger_began() -> None:
     data = phrases()
     with_links = cv.evaluate(LinkedHMM().fit(data).predict(data), data).f1
@@ -45,15 +45,18 @@ def test_links_join_what_a_tagger_began() -> None:
 
 
 def test_it_learns_how_good_links_are() -> None:
-    good, bad = (LinkedHMM(links=10).fit(linked(accuracy)).fitted.params["accuracy"][0] for accuracy in (0.98, 0.6))
+    good, bad = (
+        LinkedHMM(link_prior_votes=10).fit(linked(accuracy)).fitted.params["link_accuracy"][0]
+        for accuracy in (0.98, 0.6)
+    )
     assert good > bad + 0.05
 
 
 def test_without_links_it_is_the_plain_model() -> None:
     data, _ = drawn(3)
-    plain = cv.get_model("hmm")(steps=200, tolerance=1e-9).fit(data).predict(data)
-    with pytest.warns(cv.ConvenerWarning, match="links anything"):
-        linked = LinkedHMM(steps=200, tolerance=1e-9).fit(data).predict(data)
+    plain = cv.get_model("hmm")(max_iter=200, tol=1e-9).fit(data).predict(data)
+    with pytest.warns(cv.ConvenerWarning, match="links any tokens"):
+        linked = LinkedHMM(max_iter=200, tol=1e-9).fit(data).predict(data)
     assert np.mean(plain.labels == linked.labels) > 0.99
 
 
@@ -71,18 +74,18 @@ def test_the_type_of_a_link_is_ignored() -> None:
 
 def test_only_links_is_an_error() -> None:
     data = cv.Dataset.from_spans(["PER"], [["a", "b"]], {"link-x": [[(0, 2, "PER")]]})
-    with pytest.raises(cv.DataError, match="at least one must tag"):
+    with pytest.raises(cv.DataError, match="one must vote for types"):
         LinkedHMM().fit(data)
 
 
 def test_another_prefix_may_mark_links() -> None:
     data = linked(0.95)
     renamed = data.with_sources((*data.sources[:3], "chunk"), data.votes, data.unmarked)
-    labels = LinkedHMM(prefix="chunk").fit(renamed).predict(renamed)
+    labels = LinkedHMM(link_prefix="chunk").fit(renamed).predict(renamed)
     assert labels.tags() == LinkedHMM().fit(data).predict(data).tags()
 
 
-@pytest.mark.parametrize(("setting", "value"), [("accuracy", 0.3), ("links", 0.0)])
+@pytest.mark.parametrize(("setting", "value"), [("link_accuracy", 0.3), ("link_prior_votes", 0.0)])
 def test_settings_out_of_range_are_refused(setting: str, value: float) -> None:
     with pytest.raises(cv.ConfigError, match=setting):
         LinkedHMM(**{setting: value})

@@ -61,20 +61,20 @@ def test_o_votes_where_unmarked_is_outside() -> None:
 
 @pytest.mark.parametrize(("ties", "expected"), [(None, "LOC"), ("last", "LOC"), ("first", "PER")])
 def test_ties_of_tokens(ties: str | None, expected: str) -> None:
-    tags = vote({"x": [(0, 1, "PER")], "y": [(0, 1, "LOC")]}, ties=ties)
+    tags = vote({"x": [(0, 1, "PER")], "y": [(0, 1, "LOC")]}, tie_break=ties)
     assert tags[0] == f"B-{expected}"
 
 
 @pytest.mark.parametrize(("ties", "expected"), [(None, "PER"), ("last", "LOC"), ("first", "PER")])
 def test_ties_of_spans(ties: str | None, expected: str) -> None:
-    tags = vote({"x": [(0, 1, "PER")], "y": [(0, 1, "LOC")]}, ties=ties, scheme="span")
+    tags = vote({"x": [(0, 1, "PER")], "y": [(0, 1, "LOC")]}, tie_break=ties, scheme="span")
     assert tags[0] == f"B-{expected}"
 
 
 @pytest.mark.parametrize("scheme", ["io", "bio", "span"])
 def test_random_ties_take_either_side(scheme: str) -> None:
     said = {"x": [(0, 1, "PER")], "y": [(0, 1, "LOC")]}
-    found = {vote(said, ties="random", scheme=scheme, seed=seed)[0] for seed in range(20)}
+    found = {vote(said, tie_break="random", scheme=scheme, seed=seed)[0] for seed in range(20)}
     assert found == {"B-PER", "B-LOC"}
 
 

@@ -9,7 +9,8 @@ import convener as cv
 from convener.inference.chain import forward_backward
 from convener.models import neural_chain
 from convener.models.neural_chain import ValidationScore, chain_loss, predict_all
-from convener.models.sparse_chmm.network import SparseCHMMNetwork, SparsePrior
+from convener.models.sparse_chmm.network import SparseCHMMNetwork
+from convener.models.sparse_chmm.prior import SparsePrior
 from convener.models.vote_evidence import (
     VoteEvidence,
     boundary_tokens,
@@ -20,13 +21,13 @@ from convener.models.vote_evidence import (
 from convener.neural.batch import Batch, PackedDataset
 from tests import generators
 
-PRIOR = SparsePrior(h_n=1.2, h_s=1.5, g_n=4, nu_base=2, nu_expan=100)
+PRIOR = SparsePrior(h_n=1.2, h_s=1.5, g_n=4, g_r=0.05, nu_base=2, nu_expan=100)
 
 
 @pytest.fixture
 def net(encoded: cv.Dataset) -> SparseCHMMNetwork:
     torch.manual_seed(1)
-    net = SparseCHMMNetwork(24, len(encoded.sources), 5, 5, PRIOR, 0.01)
+    net = SparseCHMMNetwork(24, len(encoded.sources), 5, 5, PRIOR)
     for parameter in net.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
     with torch.no_grad():
@@ -92,9 +93,9 @@ def test_the_plain_reading_is_the_plain_chain(encoded: cv.Dataset, net: SparseCH
 
 
 def test_unmarked_tokens_are_weighed_between_all_and_none(encoded: cv.Dataset, net: SparseCHMMNetwork) -> None:
-    mute = predict_all(net, encoded, VoteEvidence(0.0)).probabilities
-    half = predict_all(net, encoded, VoteEvidence(0.5)).probabilities
-    full = predict_all(net, encoded, VoteEvidence(1.0)).probabilities
+    mute = predict_all(net, encoded, VoteEvidence(unmarked_weight=0.0)).probabilities
+    half = predict_all(net, encoded, VoteEvidence(unmarked_weight=0.5)).probabilities
+    full = predict_all(net, encoded, VoteEvidence(unmarked_weight=1.0)).probabilities
     outside = [float(marginals[:, 0].mean()) for marginals in (mute, half, full)]
     assert outside[0] < outside[1] < outside[2]
 
@@ -129,8 +130,8 @@ def test_a_clash_is_about_types_that_nobody_names(encoded: cv.Dataset, net: Spar
 
 def test_doubt_is_about_entities_that_nobody_marks(encoded: cv.Dataset, net: SparseCHMMNetwork) -> None:
     bare = ~(encoded.votes > 0).any(axis=1)
-    before = predict_all(net, encoded, VoteEvidence(0.0)).labels
-    after = predict_all(net, encoded, VoteEvidence(0.0, new_span_penalty=50.0)).labels
+    before = predict_all(net, encoded, VoteEvidence(unmarked_weight=0.0)).labels
+    after = predict_all(net, encoded, VoteEvidence(unmarked_weight=0.0, new_span_penalty=50.0)).labels
     begins = [(labels[bare] % 2 == 1).sum() for labels in (before, after)]
     assert begins[0] > 0
     assert begins[1] == 0
@@ -138,9 +139,13 @@ def test_doubt_is_about_entities_that_nobody_marks(encoded: cv.Dataset, net: Spa
 
 
 def test_blocks_change_nothing(encoded: cv.Dataset, net: SparseCHMMNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = predict_all(net, encoded, VoteEvidence(0.3, 2.0, 1.0, 0.5))
+    whole = predict_all(
+        net, encoded, VoteEvidence(unmarked_weight=0.3, boundary_penalty=2.0, type_penalty=1.0, new_span_penalty=0.5)
+    )
     monkeypatch.setattr(neural_chain, "BLOCK_TOKENS", 11)
-    parts = predict_all(net, encoded, VoteEvidence(0.3, 2.0, 1.0, 0.5))
+    parts = predict_all(
+        net, encoded, VoteEvidence(unmarked_weight=0.3, boundary_penalty=2.0, type_penalty=1.0, new_span_penalty=0.5)
+    )
     np.testing.assert_array_equal(whole.labels, parts.labels)
     np.testing.assert_allclose(whole.probabilities, parts.probabilities, atol=1e-6)
     np.testing.assert_allclose(whole.span_scores, parts.span_scores, atol=1e-6)

@@ -43,7 +43,7 @@ def contradictions(precision: tuple[float | None, float | None], unmarked: Unmar
 
 def fresh(name: str) -> cv.LabelModel:
     kind = cv.get_model(name)
-    return kind(**({"encoder": "hashing", "epochs": 2} if kind.needs_features else {}))
+    return kind(**({"encoder": "hashing", "max_epochs": 2} if kind.needs_features else {}))
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -37,7 +37,7 @@ def one_coin(tokens: int, seed: int, accuracy: np.ndarray = ACCURACY, speaks: fl
 
 def accuracies(model: cv.LabelModel) -> np.ndarray:
     params = model.fitted.params
-    return params["right"] / (params["right"] + params["wrong"])
+    return params["correct"] / (params["correct"] + params["incorrect"])
 
 
 def by_moments(data: cv.Dataset, classes: int) -> np.ndarray:
@@ -59,13 +59,13 @@ def right(model: cv.LabelModel, data: cv.Dataset) -> float:
 
 
 def test_known_accuracies_are_recovered() -> None:
-    model = Snorkel(strength=1.0).fit(one_coin(20_000, seed=1))
+    model = Snorkel(prior_votes=1.0).fit(one_coin(20_000, seed=1))
     np.testing.assert_allclose(accuracies(model), ACCURACY, atol=0.02)
 
 
 def test_three_sources_agree_with_the_closed_form() -> None:
     data = one_coin(40_000, seed=2, accuracy=ACCURACY[:3], speaks=0.9)
-    model = Snorkel(strength=1.0, steps=500, tolerance=1e-9).fit(data)
+    model = Snorkel(prior_votes=1.0, max_iter=500, tol=1e-9).fit(data)
     np.testing.assert_allclose(accuracies(model), by_moments(data, 4), atol=0.02)
 
 
@@ -100,7 +100,7 @@ def test_the_objective_never_falls(monkeypatch: pytest.MonkeyPatch, scheme: str,
         return found, trace
 
     monkeypatch.setattr(snorkel, "run_em", watched)
-    Snorkel(scheme=scheme, balance=balance, tolerance=0.0).fit(one_coin(300, seed=5))
+    Snorkel(scheme=scheme, class_balance=balance, tol=0.0).fit(one_coin(300, seed=5))
     assert np.diff(traces[0].objective).min() > -1e-9
 
 
@@ -134,7 +134,7 @@ def test_a_source_worse_than_chance_does_not_count_against_what_it_says() -> Non
 
 def test_sources_that_cannot_disagree_are_named() -> None:
     data = cv.Dataset.from_spans(["PER"], [["a", "b"]], {"x": [[(0, 1, "PER")]]})
-    with pytest.warns(cv.ConvenerWarning, match="every vote is for PER"):
+    with pytest.warns(cv.ConvenerWarning, match="all votes are for PER"):
         model = Snorkel().fit(data)
     assert model.predict(data).tags() == [["B-PER", "O"]]
 
@@ -178,7 +178,7 @@ def test_figures_on_real_data(real_data: Path, name: str, least: float, seed: in
     assert round(100 * cv.evaluate(model.predict(corpus.test), corpus.test).f1, 2) >= least
 
 
-@pytest.mark.parametrize("settings", [{"accuracy": 1.0}, {"strength": 0}, {"steps": 0}, {"tolerance": -1}])
+@pytest.mark.parametrize("settings", [{"prior_accuracy": 1.0}, {"prior_votes": 0}, {"max_iter": 0}, {"tol": -1}])
 def test_settings_out_of_range_are_refused(settings: dict[str, float]) -> None:
     with pytest.raises(cv.ConfigError, match=next(iter(settings))):
         Snorkel(**settings)

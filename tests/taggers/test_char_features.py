@@ -48,10 +48,10 @@ def test_character_features_are_appended_and_the_others_unchanged(dtype: str) ->
 
 def test_character_features_inform_where_the_encoder_does_not(tmp_path: Path) -> None:
     train, test = _capitals(40), _capitals(5)
-    quick = {"epochs": 8, "lr": 0.01, "context": 0}
-    without = FrozenTagger(**quick, spelling=0).fit(Targets.from_gold(train))
+    quick = {"max_epochs": 8, "learning_rate": 0.01, "context_window": 0}
+    without = FrozenTagger(**quick, char_dim=0).fit(Targets.from_gold(train))
     assert not cv.evaluate(without.predict(test), test).f1
-    with_chars = FrozenTagger(**quick, spelling=32).fit(Targets.from_gold(train))
+    with_chars = FrozenTagger(**quick, char_dim=32).fit(Targets.from_gold(train))
     labels = with_chars.predict(test)
     assert cv.evaluate(labels, test).f1 == 1
     with_chars.save(tmp_path / "tagger")

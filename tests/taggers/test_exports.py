@@ -104,7 +104,7 @@ def exported(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Exported:
     """A partially trained and therefore uncertain tagger, its folder, and the output of the folder without convener."""
-    settings = {"epochs": 2, "lr": 5e-3, "head_lr": 1e-2, "batch": 8}
+    settings = {"max_epochs": 2, "learning_rate": 5e-3, "head_learning_rate": 1e-2, "batch_size": 8}
     tagger = FinetunedTagger(encoder=str(tiny(request.param)), **settings)
     tagger.fit(Targets.from_gold(sentences(80)))
     folder = tmp_path_factory.mktemp("export") / "tagger"
@@ -164,7 +164,7 @@ def test_a_saved_tagger_is_a_labeling_function(exported: Exported) -> None:
 
 
 def test_spacy_alone_gives_the_same_labels(tmp_path: Path) -> None:
-    tagger = SpacyTagger(epochs=3, batch=8).fit(Targets.from_gold(sentences(60)))
+    tagger = SpacyTagger(max_epochs=3, batch_size=8).fit(Targets.from_gold(sentences(60)))
     tagger.save(tmp_path / "pipeline")
     data = unlabeled([*UNUSUAL_SENTENCES, *sentence_words(sentences(40, seed=7))])
     result = run_without_convener(SPACY, tmp_path / "pipeline", sentence_words(data))

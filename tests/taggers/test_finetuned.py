@@ -19,7 +19,13 @@ from . import toys
 from .toys import UNUSUAL_SENTENCES, f1, soft_predictions, unlabeled
 
 Tiny = Callable[[str], Path]
-QUICK: dict[str, Any] = {"epochs": 5, "lr": 5e-3, "head_lr": 1e-2, "batch": 8, "threads": 1}
+QUICK: dict[str, Any] = {
+    "max_epochs": 5,
+    "learning_rate": 5e-3,
+    "head_learning_rate": 1e-2,
+    "batch_size": 8,
+    "num_threads": 1,
+}
 
 
 def sentences(count: int, seed: int = 0) -> cv.Dataset:
@@ -46,7 +52,7 @@ def test_it_learns_labels_that_depend_on_the_text(tiny: Tiny, architecture: str,
 
 
 def test_all_weights_of_the_encoder_are_trained(tiny: Tiny) -> None:
-    tagger = make_tagger(tiny("distilbert"), epochs=1).fit(Targets.from_gold(sentences(40)))
+    tagger = make_tagger(tiny("distilbert"), max_epochs=1).fit(Targets.from_gold(sentences(40)))
     start, _ = make_tagger(tiny("distilbert"))._initial_model(Targets.from_gold(sentences(1)), None)
     after = tagger.fitted.state.model.state_dict()
     same = [name for name, w in start.model.state_dict().items() if torch.equal(w, after[name])]
@@ -102,17 +108,17 @@ def test_a_word_without_a_subword_is_outside(tiny: Tiny) -> None:
 
 
 def test_sentences_longer_than_a_window(tiny: Tiny) -> None:
-    tagger = make_tagger(tiny("distilbert"), window=32).fit(Targets.from_gold(sentences(120)))
+    tagger = make_tagger(tiny("distilbert"), max_length=32).fit(Targets.from_gold(sentences(120)))
     long = ["the", "Oslo", "sat"] * 60
     found = tagger.predict(unlabeled([long])).labels
     assert np.mean(found.reshape(-1, 3) == [0, 1, 0]) > 0.95
     many = cv.Dataset.from_spans(["LOC", "ANI"], [long] * 3, {}, gold=[[(1, 2, "LOC")]] * 3)
-    assert len(make_tagger(tiny("distilbert"), epochs=1).fit(Targets.from_gold(many)).predict(many)) == 3
+    assert len(make_tagger(tiny("distilbert"), max_epochs=1).fit(Targets.from_gold(many)).predict(many)) == 3
 
 
 def test_a_sentence_is_labeled_independently_of_the_others(tiny: Tiny) -> None:
     data = sentences(30)
-    tagger = make_tagger(tiny("roberta"), epochs=1).fit(Targets.from_gold(data))
+    tagger = make_tagger(tiny("roberta"), max_epochs=1).fit(Targets.from_gold(data))
     together, alone = (
         tagger.predict(data).probabilities_by_sentence(),
         tagger.predict(data.take([7])),
@@ -125,9 +131,9 @@ def test_weights_depend_on_the_seed_but_not_on_the_global_generator(tiny: Tiny) 
     found = []
     for draws in (1, 5):
         torch.rand(draws)
-        found.append(weight_bytes(make_tagger(tiny("distilbert"), epochs=2).fit(targets)))
+        found.append(weight_bytes(make_tagger(tiny("distilbert"), max_epochs=2).fit(targets)))
     assert found[0] == found[1]
-    assert weight_bytes(make_tagger(tiny("distilbert"), epochs=2, seed=9).fit(targets)) != found[0]
+    assert weight_bytes(make_tagger(tiny("distilbert"), max_epochs=2, seed=9).fit(targets)) != found[0]
 
 
 @pytest.mark.parametrize("step", [3, 9, 14])
@@ -143,7 +149,7 @@ def test_fit_continues_from_the_fitted_state(tiny: Tiny) -> None:
     targets = Targets.from_gold(sentences(120))
     tagger = make_tagger(tiny("distilbert")).fit(targets)
     old, before = tagger.fitted.state.model, weight_bytes(tagger)
-    tagger.config = FinetunedTagger(encoder=str(tiny("distilbert")), epochs=1, lr=1e-6).config
+    tagger.config = FinetunedTagger(encoder=str(tiny("distilbert")), max_epochs=1, learning_rate=1e-6).config
     tagger.fit(Targets.from_soft_labels(soft_predictions(sentences(20, seed=6))), targets)
     assert f1(tagger, sentences(40, seed=5)) > 0.9
     kept = {name: tensor.numpy().tobytes() for name, tensor in old.state_dict().items()}
@@ -176,7 +182,15 @@ def test_weights_of_another_encoder_are_rejected(tiny: Tiny, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "invalid", [{"warmup": 0}, {"warmup": 1}, {"clip": 0}, {"lr": -1}, {"window": 3}, {"threads": 0}]
+    "invalid",
+    [
+        {"warmup_ratio": 0},
+        {"warmup_ratio": 1},
+        {"max_grad_norm": 0},
+        {"learning_rate": -1},
+        {"max_length": 3},
+        {"num_threads": 0},
+    ],
 )
 def test_invalid_settings_are_rejected(invalid: dict[str, Any]) -> None:
     with pytest.raises(cv.ConfigError, match=next(iter(invalid))):
@@ -187,7 +201,7 @@ def test_the_default_learning_rate_depends_on_the_hidden_size(tiny: Tiny, monkey
     seen = []
     monkeypatch.setattr("convener.taggers.finetuned.train_network", lambda _, stages, __: seen.extend(stages))
     for lr in (None, 3e-5):
-        make_tagger(tiny("distilbert"), lr=lr).fit(Targets.from_gold(sentences(5)))
+        make_tagger(tiny("distilbert"), learning_rate=lr).fit(Targets.from_gold(sentences(5)))
     assert [stage.learning_rate for stage in seen] == [5e-4, 3e-5]
 
 
@@ -208,7 +222,7 @@ def test_default_batch_size_and_epochs_depend_on_the_amount_of_text(
     ):
         data = cv.Dataset.from_spans(["PER"], [["cat"] * words] * count, {}, gold=[[]] * count)
         targets = Targets.from_gold(data)
-        make_tagger(tiny("distilbert"), batch=batch, epochs=epochs).fit(targets, targets)
+        make_tagger(tiny("distilbert"), batch_size=batch, max_epochs=epochs).fit(targets, targets)
     # 7 batches of 16, 12 of 9, 100 of one: 300 steps, or five epochs, whichever is more.
     assert seen == [(16, 43), (9, 25), (1, 5), (3, 2)]
 
@@ -217,7 +231,7 @@ def test_weights_are_float32_in_any_precision(tiny: Tiny) -> None:
     targets, test = Targets.from_gold(sentences(150)), sentences(60, seed=1)
     found = {}
     for precision in ("float32", "bfloat16"):
-        tagger = make_tagger(tiny("distilbert"), precision=precision).fit(targets)
+        tagger = make_tagger(tiny("distilbert"), compute_dtype=precision).fit(targets)
         assert f1(tagger, test) > 0.9
         assert {w.dtype for w in tagger.fitted.state.model.parameters()} == {torch.float32}
         found[precision] = weight_bytes(tagger)
@@ -226,7 +240,7 @@ def test_weights_are_float32_in_any_precision(tiny: Tiny) -> None:
 
 def test_a_saved_tagger_is_an_encoder(tiny: Tiny, tmp_path: Path) -> None:
     data = sentences(40)
-    make_tagger(tiny("distilbert"), epochs=1).fit(Targets.from_gold(data)).save(tmp_path / "tagger")
+    make_tagger(tiny("distilbert"), max_epochs=1).fit(Targets.from_gold(data)).save(tmp_path / "tagger")
     before, after = (
         cv.encode(data, str(folder), layers="last", cache=False).features
         for folder in (tiny("distilbert"), tmp_path / "tagger")
@@ -234,5 +248,5 @@ def test_a_saved_tagger_is_an_encoder(tiny: Tiny, tmp_path: Path) -> None:
     assert before.dim == after.dim
     assert not np.array_equal(before.tokens, after.tokens)
     voted = data.with_sources(("list",), data.gold[:, None], ("abstain",))
-    model = cv.ConNet(encoder=str(tmp_path / "tagger"), epochs=1).fit(voted)
+    model = cv.ConNet(encoder=str(tmp_path / "tagger"), max_epochs=1).fit(voted)
     assert f1(model, voted) > 0.9

@@ -16,7 +16,7 @@ from tests.models.kills import killed_at
 
 from .toys import UNUSUAL_SENTENCES, f1, sentences, soft_predictions, unlabeled
 
-QUICK: dict[str, Any] = {"encoder": "hashing", "epochs": 8, "lr": 0.01, "spelling": 32}
+QUICK: dict[str, Any] = {"encoder": "hashing", "max_epochs": 8, "learning_rate": 0.01, "char_dim": 32}
 
 
 def weight_bytes(tagger: FrozenTagger) -> dict[str, bytes]:
@@ -29,7 +29,7 @@ def weight_bytes(tagger: FrozenTagger) -> dict[str, bytes]:
 def test_it_learns_labels_that_depend_on_the_text(crf: bool, source: str) -> None:
     train, test = sentences(120), sentences(60, seed=1)
     labels = train if source == "from_gold" else soft_predictions(train)
-    tagger = FrozenTagger(**QUICK, crf=crf).fit(getattr(Targets, source)(labels))
+    tagger = FrozenTagger(**QUICK, use_crf=crf).fit(getattr(Targets, source)(labels))
     assert f1(tagger, test) > 0.95
     predictions = tagger.predict(test)
     assert predictions.model == "frozen tagger"
@@ -55,7 +55,7 @@ def test_class_weights_raise_recall() -> None:
     rows = np.array(uncertain.probabilities)
     rows[data.gold > 0, 0] += 0.4  # O is slightly more probable than any entity
     labels = cv.Predictions(data=data, labels=data.gold, probabilities=rows / rows.sum(1)[:, None])
-    settings = {"encoder": "hashing", "epochs": 8, "lr": 0.01, "crf": False}
+    settings = {"encoder": "hashing", "max_epochs": 8, "learning_rate": 0.01, "use_crf": False}
     plain, heavy = (
         len(FrozenTagger(**settings, class_weights=weights).fit(labels).predict(data).spans)
         for weights in (None, {"LOC": 5, "ANI": 5})
@@ -91,7 +91,7 @@ def test_weights_depend_on_the_seed() -> None:
 
 
 def test_saving_and_loading_changes_nothing(tmp_path: Path) -> None:
-    tagger = FrozenTagger(**QUICK, context=2, crf=False, class_weights={"LOC": 2})
+    tagger = FrozenTagger(**QUICK, context_window=2, use_crf=False, class_weights={"LOC": 2})
     tagger.fit(Targets.from_gold(sentences(40))).save(tmp_path / "t")
     loaded = cv.load_tagger(tmp_path / "t")
     assert loaded.config == tagger.config
@@ -135,8 +135,8 @@ def test_fit_continues_from_the_fitted_state() -> None:
 def test_early_stopping_uses_valid() -> None:
     train, other = sentences(40), sentences(40, seed=3)
     no_entities = Targets.from_gold(other.with_gold(np.zeros(len(other.tokens), np.int16)))
-    tagger = FrozenTagger(**QUICK, crf=False).fit(Targets.from_gold(train), no_entities)
-    complete = FrozenTagger(**QUICK, crf=False).fit(Targets.from_gold(train), Targets.from_gold(train))
+    tagger = FrozenTagger(**QUICK, use_crf=False).fit(Targets.from_gold(train), no_entities)
+    complete = FrozenTagger(**QUICK, use_crf=False).fit(Targets.from_gold(train), Targets.from_gold(train))
     assert f1(tagger, train) < 0.9 < f1(complete, train)
 
 
@@ -175,11 +175,11 @@ def test_mismatching_data_is_rejected() -> None:
     "invalid",
     [
         {"dropout": 1},
-        {"context": -1},
-        {"epochs": 0},
-        {"batch": 0},
-        {"class_weights": "balanced", "crf": True},
-        {"class_weights": {"LOC": 0}, "crf": False},
+        {"context_window": -1},
+        {"max_epochs": 0},
+        {"batch_size": 0},
+        {"class_weights": "balanced", "use_crf": True},
+        {"class_weights": {"LOC": 0}, "use_crf": False},
         {"hiden": 3},
     ],
 )

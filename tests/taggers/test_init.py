@@ -22,7 +22,7 @@ def test_tagger_classes_are_public() -> None:
 
 def test_loading_distinguishes_models_and_taggers(toy: cv.Dataset, tmp_path: Path) -> None:
     cv.MajorityVote().fit(toy).save(tmp_path / "model")
-    cv.FrozenTagger(encoder="hashing", epochs=1).fit(Targets.from_gold(sentences(5))).save(tmp_path / "tagger")
+    cv.FrozenTagger(encoder="hashing", max_epochs=1).fit(Targets.from_gold(sentences(5))).save(tmp_path / "tagger")
     assert taggers.is_tagger(tmp_path / "tagger")
     assert not taggers.is_tagger(tmp_path / "model")
     assert not taggers.is_tagger(tmp_path)
@@ -42,7 +42,7 @@ def test_a_damaged_folder_is_an_error_with_the_file(tmp_path: Path, text: str) -
 
 
 def test_missing_weights_are_an_error_with_the_file(tmp_path: Path) -> None:
-    cv.FrozenTagger(encoder="hashing", epochs=1).fit(Targets.from_gold(sentences(5))).save(tmp_path / "t")
+    cv.FrozenTagger(encoder="hashing", max_epochs=1).fit(Targets.from_gold(sentences(5))).save(tmp_path / "t")
     (tmp_path / "t" / "params.safetensors").unlink()
     with pytest.raises(cv.DataError, match=r"params\.safetensors"):
         cv.load_tagger(tmp_path / "t")

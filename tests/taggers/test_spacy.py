@@ -15,7 +15,7 @@ from convener.taggers.targets import Targets
 
 from .toys import UNUSUAL_SENTENCES, f1, sentences, soft_predictions, unlabeled
 
-QUICK: dict[str, Any] = {"epochs": 8, "batch": 8}
+QUICK: dict[str, Any] = {"max_epochs": 8, "batch_size": 8}
 
 
 @pytest.fixture(scope="module")
@@ -59,14 +59,14 @@ def test_weights_depend_on_the_seed_and_global_generators_are_restored() -> None
     random.seed(3)
     np.random.seed(3)
     before = random.getstate(), np.random.get_state()[1].tolist()
-    pipelines = [SpacyTagger(epochs=2).fit(Targets.from_gold(data)).fitted.state for _ in range(2)]
+    pipelines = [SpacyTagger(max_epochs=2).fit(Targets.from_gold(data)).fitted.state for _ in range(2)]
     weights = [nlp.get_pipe("ner").model.to_bytes() for nlp in pipelines]
     assert weights[0] == weights[1]
     assert (random.getstate(), np.random.get_state()[1].tolist()) == before
 
 
 def test_fit_continues_from_the_fitted_state(tagger: SpacyTagger) -> None:
-    more = SpacyTagger(epochs=1)
+    more = SpacyTagger(max_epochs=1)
     more._fitted = tagger.fitted
     more.fit(Targets.from_gold(sentences(10, seed=8)))
     assert f1(more, sentences(60, seed=1)) > 0.9
@@ -79,12 +79,12 @@ def test_without_validation_data_the_last_epoch_is_kept() -> None:
     assert f1(tagger, sentences(30, seed=1)) > 0.9
 
 
-@pytest.mark.parametrize("invalid", [{"dropout": 1}, {"epochs": 0}, {"encoder": "minilm"}])
+@pytest.mark.parametrize("invalid", [{"dropout": 1}, {"max_epochs": 0}, {"encoder": "minilm"}])
 def test_invalid_settings_are_rejected(invalid: dict[str, Any]) -> None:
     with pytest.raises(cv.ConfigError, match=next(iter(invalid))):
         SpacyTagger(**invalid)
 
 
 def test_an_unknown_language_is_rejected() -> None:
-    with pytest.raises(cv.ConfigError, match="lang 'qq'"):
-        SpacyTagger(lang="qq").fit(Targets.from_gold(sentences(5)))
+    with pytest.raises(cv.ConfigError, match="language 'qq'"):
+        SpacyTagger(language="qq").fit(Targets.from_gold(sentences(5)))

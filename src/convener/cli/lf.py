@@ -15,7 +15,7 @@ from rich.text import Text
 from convener import io
 from convener.cli import console, options
 from convener.cli.options import ReadingOptions, split_names, with_reading_options
-from convener.cli.reading import choose_split, read_dataset, read_splits
+from convener.cli.reading import read_dataset, read_splits
 from convener.data.corpus import Corpus
 from convener.data.dataset import Dataset
 from convener.data.issues import Issues
@@ -77,7 +77,7 @@ def preview(
 ) -> None:
     """Show sentences with marked spans, out of the first thousand."""
     functions = load_lfs(lfs, split_names(lf) or None)
-    dataset = read_dataset(choose_split(reading.args(data, split), ()))
+    dataset = read_dataset(reading.args(data, split))
     if seed is not None:
         sampled = np.random.default_rng(seed).permutation(len(dataset))[:PREVIEW_SAMPLE]
         dataset = dataset.take(np.sort(sampled))

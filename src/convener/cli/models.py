@@ -110,7 +110,7 @@ def predict(
     reading: ReadingOptions,
 ) -> None:
     """Predict labels with a fitted model or tagger and write them."""
-    predictions, _ = _predict(Run.open(model_dir), choose_split(reading.args(data, split), ()))
+    predictions, _ = _predict(Run.open(model_dir), reading.args(data, split))
     io.write(predictions, output, format=output_format, scheme=scheme, allow_lossy=allow_lossy)
     if as_json:
         console.print_json({"output": str(output), "spans": len(predictions.spans)})

@@ -26,7 +26,7 @@ def read_dataset(args: ReadArgs, *, run: Run | None = None) -> Dataset:
     """Read a file or one split; with a run, with the read options of its training data."""
     files = io.find_split_files(args.path)
     if files and args.split is None:
-        raise DataError(f"{args.path}: contains several splits; choose one with --split {{{','.join(files)}}}")
+        raise DataError(f"{args.path}: is a folder of splits; choose one with --split {{{','.join(files)}}}")
     issues = Issues()
     with console.spinner(f"reading {args.path}"):
         data = io.load_dataset(
@@ -64,18 +64,16 @@ def read_content(args: ReadArgs, issues: Issues) -> Dataset | Predictions | Corp
 
 
 def choose_split(args: ReadArgs, preferred: Sequence[str]) -> ReadArgs:
-    """The arguments with a split: the given one, else the first preferred one, else the only one of the folder.
+    """The arguments with a split: the given one, else the first preferred one of the folder, which is printed.
 
-    The choice is printed. A file, or a folder without such a split, is left without one.
+    A file, or a folder without such a split, is left without one.
     """
     files = io.find_split_files(args.path)
-    if args.split is not None or not files:
+    split = next((name for name in preferred if name in files), None)
+    if args.split is not None or split is None:
         return args
-    candidates = [name for name in preferred if name in files] or (list(files) if len(files) == 1 else [])
-    if not candidates:
-        return args
-    console.print_note(f"split: {candidates[0]}")
-    return replace(args, split=candidates[0])
+    console.print_note(f"split: {split}")
+    return replace(args, split=split)
 
 
 def _read_options(args: ReadArgs, run: Run | None) -> ReadOptions:

@@ -40,7 +40,7 @@ def train_tagger(
         bool | None,
         typer.Option("--soft-labels/--hard-labels", help="Train on label probabilities or on hard labels."),
     ] = None,
-    max_epochs: Annotated[int | None, typer.Option(metavar="N", help="Maximum number of epochs.")] = None,
+    max_epochs: Annotated[int | None, typer.Option(help="Maximum number of epochs.")] = None,
     seed: options.Seed = None,
     set_: options.Settings = None,
     split: Annotated[
@@ -53,7 +53,7 @@ def train_tagger(
     reading: ReadingOptions,
 ) -> None:
     """Train an end model on predicted labels; it needs only text afterwards."""
-    given = {"encoder": encoder, "epochs": max_epochs, "seed": seed}
+    given = {"encoder": encoder, "max_epochs": max_epochs, "seed": seed}
     overrides = {name: value for name, value in given.items() if value is not None}
     model = taggers.get_tagger(tagger)(**parse_settings(set_), **overrides)
     if soft_labels and not model.supports_soft_labels:

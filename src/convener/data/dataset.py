@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self, overload
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from convener.data import validation
 from convener.data.coarse import CoarseSpec, allowed_labels, fine_types, resolve_coarse_labels
@@ -78,8 +78,8 @@ class Dataset(SentenceIndexed):
     offsets          (M+1,) token offsets of the sentences, starting at 0
     sources          (K,) names
     votes            (N, K) int16 label ids, 0 = O, -1 = abstain
-    unmarked         (K,) meaning of unmarked tokens, whose vote is 0: "abstain" (they tell little: the source marks
-                     only what it knows) or "outside" (they are votes for O: the source read the text)
+    unmarked         (K,) meaning of unmarked tokens, whose vote is 0: "abstain" (almost no information: the source
+                     marks only what it knows) or "outside" (votes for O: the source read the text)
     prior_precision  (K,) prior probability that an entity vote of a source is correct, or None if unknown: initial
                      value of models; () is None for all sources
     coarse           the types or "O" that each coarse label allows; coarse labels are the last types and never occur
@@ -180,6 +180,38 @@ class Dataset(SentenceIndexed):
             gold=None if gold is None else labels_from_lists(gold, tags, offsets),
         )
 
+    @classmethod
+    def from_votes(
+        cls,
+        types: Sequence[str],
+        tokens: Sequence[Sequence[str]],
+        votes: ArrayLike,
+        *,
+        sources: Sequence[str] | None = None,
+        gold: ArrayLike | None = None,
+        unmarked: Unmarked = "outside",
+    ) -> Self:
+        """Build a dataset from a vote matrix (N, K) of BIO label ids; -1 is an abstention, 0 is O.
+
+        `sources` are by default numbered. `gold` (N,) has the same label ids. `unmarked` is the meaning of a 0 of every
+        source.
+
+        >>> Dataset.from_votes(["PER"], [["Ada", "wrote"]], [[1, -1], [0, 0]]).sources
+        ('source-0', 'source-1')
+        """
+        lengths = [len(words) for words in tokens]
+        matrix = np.asarray(votes, np.int16).reshape(sum(lengths), -1)
+        names = [f"source-{column}" for column in range(matrix.shape[1])] if sources is None else sources
+        return cls(
+            tags=TagSet(types),  # type: ignore[arg-type]
+            tokens=StringArray.from_list(word for words in tokens for word in words),
+            offsets=lengths_to_offsets(lengths),
+            sources=tuple(names),
+            votes=matrix,
+            unmarked=(unmarked,) * len(names),
+            gold=None if gold is None else np.asarray(gold, np.int16),
+        )
+
     @overload
     def __getitem__(self, index: int) -> Sentence: ...
     @overload
@@ -253,7 +285,7 @@ class Dataset(SentenceIndexed):
         return self.sources.index(name)
 
     def unmarked_is_abstain(self) -> NDArray[np.bool_]:
-        """Which sources mark only what they know: their O tells little.  -> (K,)"""
+        """Which sources mark only what they know, so that their O contains little information.  -> (K,)"""
         return np.array([meaning == "abstain" for meaning in self.unmarked], bool)
 
     def informative_votes(self) -> NDArray[np.bool_]:

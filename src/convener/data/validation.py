@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from convener.errors import DataError, MismatchError
 
 Unmarked = Literal["abstain", "outside"]
-"""Meaning of a token that a source does not mark: "abstain" (it tells little: the source marks only what it knows) or
-"outside" (it is a vote for O: the source read the text)."""
+"""Meaning of a token that a source does not mark: "abstain" (almost no information: the source marks only what it
+knows) or "outside" (a vote for O: the source read the text)."""
 UNMARKED: tuple[Unmarked, ...] = get_args(Unmarked)
 
 

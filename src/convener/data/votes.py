@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -92,15 +92,15 @@ class VoteSelection:
 
     def to_json(self) -> dict[str, Any]:
         """A dictionary that JSON can hold."""
-        return {"coarse": self.keep_coarse, "original": self.duplicate_of, "negating": self.negative_sources}
+        return asdict(self)
 
     @classmethod
     def from_json(cls, metadata: Mapping[str, Any]) -> Self:
         """The inverse of `to_json`."""
         return cls(
-            keep_coarse=metadata["coarse"],
-            duplicate_of=tuple(metadata["original"]),
-            negative_sources=tuple(metadata["negating"]),
+            keep_coarse=metadata["keep_coarse"],
+            duplicate_of=tuple(metadata["duplicate_of"]),
+            negative_sources=tuple(metadata["negative_sources"]),
         )
 
     def apply(self, data: Dataset) -> Dataset:

@@ -123,13 +123,14 @@ def vote_shares(votes: NDArray[np.int16], num_classes: int, weights: NDArray[np.
 
 
 def class_posterior(
-    votes: SparseVotes, log_confusion: NDArray[np.float64], log_prior: NDArray[np.float64]
+    votes: SparseVotes, log_confusion: NDArray[np.float64], log_prior: NDArray[np.float64], *, num_threads: int = 1
 ) -> tuple[NDArray[np.float64], float]:
     """Posterior of each class at each token, and the log-likelihood of all votes.
 
     log_confusion (K, C, C) [source, true class, vote], log_prior (C,) -> (N, C), log p(votes)
     """
-    joint: NDArray[np.float64] = log_evidence(votes, log_confusion, dtype=np.float64) + log_prior
+    evidence: NDArray[np.float64] = log_evidence(votes, log_confusion, dtype=np.float64, num_threads=num_threads)
+    joint = evidence + log_prior
     top = joint.max(axis=1, keepdims=True)
     joint = np.exp(joint - top)
     total = joint.sum(axis=1, keepdims=True)

@@ -378,10 +378,10 @@ def _read_docs(path: Path) -> list[Any]:
 
 def _get_user_data(doc: Any) -> Mapping[str, Any]:
     """Return the values that convener stored in a document; empty for external documents."""
-    user_data = doc.user_data.get(USER_DATA_KEY)
+    user_data: Any = doc.user_data.get(USER_DATA_KEY)
     if not isinstance(user_data, dict):
         return {}
-    return {VERSION_1_KEYS.get(key, key): value for key, value in user_data.items()}
+    return {VERSION_1_KEYS.get(str(key), str(key)): value for key, value in user_data.items()}
 
 
 FORMAT = Format(

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from convener.data.tags import ABSTAIN
 from convener.errors import ConfigError, check_known
 from convener.lf.doc import Doc
-from convener.lf.function import LabelingFunction, RawOutput
+from convener.lf.function import LabelingFunction, LFSettings, RawOutput
 from convener.lf.validation import Span
 
 SpansOrNone = list[Span] | None
@@ -27,7 +27,7 @@ LINK_PREFIX = "link-"
 """Name prefix of linking functions; the model `linked-hmm` recognizes them by it."""
 
 
-def union(*functions: LabelingFunction, name: str, **settings: Any) -> LabelingFunction:
+def union(*functions: LabelingFunction, name: str, **settings: Unpack[LFSettings]) -> LabelingFunction:
     """Return the spans of any of the functions; abstains if all abstain.
 
     >>> from convener.lf import gazetteer
@@ -44,7 +44,7 @@ def union(*functions: LabelingFunction, name: str, **settings: Any) -> LabelingF
     return combine(functions, join, name=name, **settings)
 
 
-def intersection(*functions: LabelingFunction, name: str, **settings: Any) -> LabelingFunction:
+def intersection(*functions: LabelingFunction, name: str, **settings: Unpack[LFSettings]) -> LabelingFunction:
     r"""Return the spans that all functions find, with equal bounds and label; abstains if any abstains.
 
     >>> from convener.lf import gazetteer, pattern
@@ -66,7 +66,7 @@ def intersection(*functions: LabelingFunction, name: str, **settings: Any) -> La
 
 
 def difference(
-    function: LabelingFunction, *others: LabelingFunction, name: str | None = None, **settings: Any
+    function: LabelingFunction, *others: LabelingFunction, name: str | None = None, **settings: Unpack[LFSettings]
 ) -> LabelingFunction:
     """Return the spans of the first function that overlap no span of the others.
 
@@ -85,7 +85,9 @@ def difference(
     return combine((function, *others), join, name=name, **(defaults | settings))
 
 
-def keep_labels(function: LabelingFunction, *labels: str, name: str | None = None, **settings: Any) -> LabelingFunction:
+def keep_labels(
+    function: LabelingFunction, *labels: str, name: str | None = None, **settings: Unpack[LFSettings]
+) -> LabelingFunction:
     """Return the spans of a function that have one of the given labels.
 
     >>> from convener.lf import gazetteer
@@ -103,7 +105,7 @@ def map_labels(
     labels: Mapping[str, str | None],
     *,
     name: str | None = None,
-    **settings: Any,
+    **settings: Unpack[LFSettings],
 ) -> LabelingFunction:
     """Return the spans of a function with labels replaced; None drops the spans of a label.
 
@@ -124,7 +126,11 @@ def map_labels(
 
 
 def only_if(
-    function: LabelingFunction, condition: Callable[[Doc], bool], *, name: str | None = None, **settings: Any
+    function: LabelingFunction,
+    condition: Callable[[Doc], bool],
+    *,
+    name: str | None = None,
+    **settings: Unpack[LFSettings],
 ) -> LabelingFunction:
     """Run a function only on texts that meet a condition; elsewhere abstain without calling it.
 
@@ -146,7 +152,9 @@ def only_if(
     return LabelingFunction(name=name or function.name, batch_func=find_batch, **lf_settings)
 
 
-def propagate(function: LabelingFunction, *, name: str | None = None, **settings: Any) -> LabelingFunction:
+def propagate(
+    function: LabelingFunction, *, name: str | None = None, **settings: Unpack[LFSettings]
+) -> LabelingFunction:
     r"""Mark every occurrence in a document of the phrases that a function finds in it, longest first.
 
     A phrase found with several labels gets its most frequent label.
@@ -166,10 +174,12 @@ def propagate(function: LabelingFunction, *, name: str | None = None, **settings
             for start, end, label in _find_occurrences(doc[first:last], labels)
         ]
 
-    return _document_function(function, find_occurrences, name or f"{function.name} everywhere", settings)
+    return _document_function(function, find_occurrences, name or f"{function.name} everywhere", **settings)
 
 
-def document_majority(function: LabelingFunction, *, name: str | None = None, **settings: Any) -> LabelingFunction:
+def document_majority(
+    function: LabelingFunction, *, name: str | None = None, **settings: Unpack[LFSettings]
+) -> LabelingFunction:
     """Return the spans of a function, each with the most frequent label of its phrase in the document.
 
     Ties go to the label that occurs first.
@@ -179,11 +189,11 @@ def document_majority(function: LabelingFunction, *, name: str | None = None, **
         labels = _majority_labels(doc, spans)
         return [(start, end, labels[tuple(doc.tokens[start:end])]) for start, end, _ in spans]
 
-    return _document_function(function, relabel, name or f"{function.name} by majority", settings)
+    return _document_function(function, relabel, name or f"{function.name} by majority", **settings)
 
 
 def linking_function(
-    label: str, *, name: str | None = None, **settings: Any
+    label: str, *, name: str | None = None, **settings: Unpack[LFSettings]
 ) -> Callable[[Callable[[Doc], Iterable[int]]], LabelingFunction]:
     """Decorator that turns a function into a linking function.
 
@@ -209,7 +219,9 @@ def linking_function(
     return decorator
 
 
-def as_linking(function: LabelingFunction, *, name: str | None = None, **settings: Any) -> LabelingFunction:
+def as_linking(
+    function: LabelingFunction, *, name: str | None = None, **settings: Unpack[LFSettings]
+) -> LabelingFunction:
     """Turn a labeling function into a linking function that links the tokens of each span.
 
     >>> from convener.lf import gazetteer
@@ -288,7 +300,7 @@ def _document_function(
     function: LabelingFunction,
     transform: Callable[[Doc, list[Span]], list[Span]],
     name: str,
-    settings: dict[str, Any],
+    **settings: Unpack[LFSettings],
 ) -> LabelingFunction:
     """Return a labeling function of document scope that transforms the spans of another."""
 
@@ -297,8 +309,8 @@ def _document_function(
         for doc, spans in zip(docs, results, strict=True):
             yield ABSTAIN if spans is None else transform(doc, spans)
 
-    lf_settings = inherit_settings((function,), {"scope": "document"} | settings)
-    return LabelingFunction(name=name, batch_func=find_batch, **lf_settings)
+    settings.setdefault("scope", "document")
+    return LabelingFunction(name=name, batch_func=find_batch, **inherit_settings((function,), settings))
 
 
 def _majority_labels(doc: Doc, spans: list[Span]) -> PhraseLabels:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, TypedDict, get_args
 
 from convener.data.alignment import MisalignmentPolicy, OverlapPolicy
 from convener.data.coarse import CoarseSpec
@@ -33,7 +33,6 @@ _ALLOWED_VALUES: dict[str, tuple[str, ...]] = {
     "on_misaligned": get_args(MisalignmentPolicy),
 }
 _FINGERPRINT_FIELDS = ("labels", "offsets", "scope", "on_overlap", "on_misaligned")
-_DECORATOR_FIELDS = ("name", "labels", "func")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -68,7 +67,7 @@ class LabelingFunction:
     scope: Scope = "sentence"
     """Whether it receives single sentences or documents."""
     unmarked: Unmarked = "abstain"
-    """Meaning of a token that it does not mark: it tells little ("abstain") or is a vote for O ("outside");
+    """Meaning of a token that it does not mark: almost no information ("abstain") or a vote for O ("outside");
     see `Dataset.unmarked`."""
     on_overlap: OverlapPolicy = "longest"
     """Which of two overlapping spans is kept; the other is reported as an issue."""
@@ -148,15 +147,40 @@ class LabelingFunction:
         return fingerprint(self.version or (self.func, self.batch_func), settings)
 
 
+class LFSettings(TypedDict, total=False):
+    """Settings that every ready-made labeling function accepts: fields of `LabelingFunction`, which explains them."""
+
+    coarse: Mapping[str, CoarseSpec]
+    scope: Scope
+    unmarked: Unmarked
+    on_overlap: OverlapPolicy
+    on_misaligned: MisalignmentPolicy
+    prior_precision: float | None
+    version: str | None
+    in_main_process: bool
+
+
 def labeling_function(
-    labels: Sequence[str], *, name: str | None = None, **settings: Any
+    labels: Sequence[str],
+    *,
+    name: str | None = None,
+    coarse: Mapping[str, CoarseSpec] | None = None,
+    batch_func: BatchLabelFunc | None = None,
+    offsets: Offsets = "tokens",
+    scope: Scope = "sentence",
+    unmarked: Unmarked = "abstain",
+    on_overlap: OverlapPolicy = "longest",
+    on_misaligned: MisalignmentPolicy = "expand",
+    prior_precision: float | None = None,
+    version: str | None = None,
+    in_main_process: bool = False,
 ) -> Callable[[LabelFunc], LabelingFunction]:
-    """Decorator that turns a function into a labeling function of the same name.
+    """Decorator that turns a function into a labeling function, by default of the same name.
 
     The function takes a `Doc` (a sequence of tokens with their text) and returns or yields
     (start, end, label) with end exclusive, in tokens, or in characters of `doc.text` with
-    `offsets="chars"`. It may return None or ABSTAIN. Settings are the fields of
-    `LabelingFunction`.
+    `offsets="chars"`. It may return None or ABSTAIN. The other keywords are the fields of
+    `LabelingFunction`, which explains them.
 
     >>> @labeling_function(["ORG"])
     ... def acronym(doc):
@@ -166,12 +190,23 @@ def labeling_function(
     >>> acronym(["NASA", "flew"])
     [(0, 1, 'ORG')]
     """
-    setting_names = [item.name for item in fields(LabelingFunction) if item.name not in _DECORATOR_FIELDS]
-    check_known("setting of a labeling function", settings, setting_names)
 
     def decorator(func: LabelFunc) -> LabelingFunction:
-        lf_name = str(name or getattr(func, "__name__", ""))
-        return LabelingFunction(name=lf_name, labels=tuple(labels), func=func, **settings)
+        return LabelingFunction(
+            name=str(name or getattr(func, "__name__", "")),
+            labels=tuple(labels),
+            coarse=coarse or {},
+            func=func,
+            batch_func=batch_func,
+            offsets=offsets,
+            scope=scope,
+            unmarked=unmarked,
+            on_overlap=on_overlap,
+            on_misaligned=on_misaligned,
+            prior_precision=prior_precision,
+            version=version,
+            in_main_process=in_main_process,
+        )
 
     return decorator
 
@@ -192,11 +227,11 @@ class BatchedSource(ABC):
         (output,) = self.find_batch([doc])
         return output
 
-    def as_function(self, name: str, labels: Iterable[str], settings: Mapping[str, Any]) -> LabelingFunction:
-        """Return a labeling function; settings are the fields of `LabelingFunction`."""
+    def as_function(self, name: str, labels: Iterable[str], settings: LFSettings) -> LabelingFunction:
+        """Return a labeling function with these settings."""
+        check_known("setting of a labeling function", settings, LFSettings.__annotations__)
         label_names = tuple(dict.fromkeys(labels))
-        lf_fields = {"batch_func": self.find_batch, "offsets": "tokens"}
-        return labeling_function(label_names, name=name, **lf_fields, **settings)(self.find)
+        return labeling_function(label_names, name=name, batch_func=self.find_batch, **settings)(self.find)
 
 
 def absolute_path(model: str | Path) -> str:

@@ -17,7 +17,7 @@ from contextlib import suppress
 from itertools import chain
 from os import PathLike
 from pathlib import Path, PurePath
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import regex
@@ -31,7 +31,7 @@ from convener.data.tokenize import UNSEGMENTED_SCRIPTS
 from convener.errors import ConfigError, ConvenerWarning, DataError, require
 from convener.lf.doc import Doc
 from convener.lf.fingerprint import NotFingerprintable, fingerprint
-from convener.lf.function import LabelingFunction
+from convener.lf.function import LabelingFunction, LFSettings
 from convener.lf.validation import Span
 from convener.storage import decode_utf8
 
@@ -62,7 +62,7 @@ def gazetteer(
     ignore_case: bool = False,
     normalize: WordNormalizer | str | None = None,
     max_edits: int = 0,
-    **settings: Any,
+    **settings: Unpack[LFSettings],
 ) -> LabelingFunction:
     """Return a labeling function that marks the phrases of a list at token boundaries.
 
@@ -89,14 +89,12 @@ def gazetteer(
     if max_edits < 0:
         raise ConfigError(f"{name}: max_edits must be at least 0, got {max_edits}")
     normalizer = make_normalizer(ignore_case=ignore_case, normalize=normalize)
-    version = None
     with suppress(NotFingerprintable):  # normalize comes from a library: no caching
-        version = fingerprint("gazetteer 1", phrase_labels, ignore_case, normalize, max_edits)
+        settings.setdefault("version", fingerprint("gazetteer 1", phrase_labels, ignore_case, normalize, max_edits))
     return LabelingFunction(
         name=name,
         labels=tuple(dict.fromkeys(phrase_labels.values())),
         batch_func=PhraseMatcher(phrase_labels, normalizer, max_edits=max_edits),
-        version=version,
         **settings,
     )
 

@@ -24,7 +24,7 @@ def load_lfs(path: str | Path, only: Sequence[str] | None = None) -> list[Labeli
     path = Path(path)
     functions = _collect_functions(_import_file(path), str(path))
     if not functions:
-        raise DataError(f"{path}: contains no labeling functions; `convener lf new` writes an example")
+        raise DataError(f"{path}: contains no labeling functions; `convener lf init` writes an example")
     if only is None:
         return functions
     by_name = {function.name: function for function in functions}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Unpack, get_args
 
 import regex
 
@@ -13,7 +13,7 @@ from convener.data.tags import ABSTAIN
 from convener.errors import ConfigError
 from convener.lf.doc import Doc
 from convener.lf.fingerprint import fingerprint
-from convener.lf.function import LabelingFunction, RawOutput
+from convener.lf.function import LabelingFunction, LFSettings, RawOutput
 
 MatchTarget = Literal["text", "tokens"]
 TIMEOUT = "timeout"
@@ -28,7 +28,7 @@ def pattern(
     group: int | str = 0,
     ignore_case: bool = False,
     timeout: float = 1.0,
-    **settings: Any,
+    **settings: Unpack[LFSettings],
 ) -> LabelingFunction:
     r"""Return a labeling function that marks the matches of a regular expression.
 
@@ -68,14 +68,8 @@ def pattern(
             return ABSTAIN
         return [(start, end, label) for start, end in matches]
 
-    function = LabelingFunction(
-        name=name,
-        labels=(label,),
-        func=find,
-        offsets="chars",
-        version=fingerprint("pattern 1", expression, label, match, group, ignore_case, timeout),
-        **settings,
-    )
+    settings.setdefault("version", fingerprint("pattern 1", expression, label, match, group, ignore_case, timeout))
+    function = LabelingFunction(name=name, labels=(label,), func=find, offsets="chars", **settings)
     return function if match == "text" else _match_joined_tokens(function)
 
 

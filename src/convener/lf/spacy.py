@@ -11,12 +11,20 @@ from functools import cache
 from importlib import metadata
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from convener.data.tokenize import to_spacy_word
 from convener.errors import ConfigError, DataError, UnknownNameError, check_known, first_line, require
 from convener.lf.doc import Doc
-from convener.lf.function import BatchedSource, LabelingFunction, LabelMapping, RawOutput, absolute_path, to_label_map
+from convener.lf.function import (
+    BatchedSource,
+    LabelingFunction,
+    LabelMapping,
+    LFSettings,
+    RawOutput,
+    absolute_path,
+    to_label_map,
+)
 from convener.storage import compute_digest, file_digest
 
 BATCH_SIZE = 256
@@ -36,7 +44,7 @@ def spacy_model(
     *,
     name: str | None = None,
     exclude: Sequence[str] = EXCLUDED_COMPONENTS,
-    **settings: Any,
+    **settings: Unpack[LFSettings],
 ) -> LabelingFunction:
     """Return a labeling function that marks the entities of a spaCy pipeline.
 
@@ -62,7 +70,7 @@ def spacy_matcher(
     language: str = "en",
     pipeline: str | Path | None = None,
     exclude: Sequence[str] = (),
-    **settings: Any,
+    **settings: Unpack[LFSettings],
 ) -> LabelingFunction:
     """Return a labeling function that marks the matches of spaCy token patterns.
 

@@ -2,8 +2,8 @@
 
 Preview their matches, edit them, repeat:
 
-    convener lf try my_lfs.py DATA -n 20
-    convener apply --lfs my_lfs.py DATA -o voted.jsonl
+    convener lf preview my_lfs.py DATA -n 20
+    convener lf apply my_lfs.py DATA -o voted.jsonl
     convener analyze voted.jsonl
 
 Every labeling function in this file becomes a source, except those whose names start with an

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,15 @@ from convener.encoders.download import fetch_hub_folder
 from convener.encoders.hf_model import CONFIG, HFModel, RuntimeConfig, check_model_folder, model_file_digests, read_json
 from convener.errors import ConfigError, DataError, check_known
 from convener.lf.doc import Doc
-from convener.lf.function import BatchedSource, LabelingFunction, LabelMapping, RawOutput, absolute_path, to_label_map
+from convener.lf.function import (
+    BatchedSource,
+    LabelingFunction,
+    LabelMapping,
+    LFSettings,
+    RawOutput,
+    absolute_path,
+    to_label_map,
+)
 from convener.storage import compute_digest
 
 MODEL_CLASS = "AutoModelForTokenClassification"
@@ -36,7 +44,7 @@ def transformers_model(
     overlap: float = 0.5,
     device: str = "auto",
     batch_tokens: int | None = None,
-    **settings: Any,
+    **settings: Unpack[LFSettings],
 ) -> LabelingFunction:
     """Return a labeling function that marks the spans of a token classification model.
 

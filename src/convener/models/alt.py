@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener import taggers
-from convener.config import check_fraction, check_min
+from convener.config import check_min, check_range, init_with
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
 from convener.data.ragged import hold_out
@@ -32,22 +32,23 @@ TAGGER_SOURCE = "(tagger)"
 class AltConfig(FeatureConfig):
     """Settings of ALT."""
 
-    labels: str = "sparse-chmm"
+    label_model: str = "sparse-chmm"
     """Name of the label model; any that uses votes and no gold labels."""
-    finetune: bool = False
+    fine_tune: bool = False
     """Fine-tune the encoder of the tagger; otherwise train a small network on its features."""
-    rounds: int = 3
+    max_rounds: int = 3
     """Maximum number of rounds; at least 1."""
-    folds: int = 2
-    """Number of folds of train. Each fold is labeled by a tagger that was trained on the others; a tagger would repeat
-    the labels that it was trained on. 1 switches this off."""
-    same: float = 0.99
-    """Stop when the labels of held-out sentences agree with those of the previous round, as F1 in (0, 1]."""
+    num_folds: int = 2
+    """Number of folds of train, at least 1. Each fold is labeled by a tagger that was trained on the others; a tagger
+    would repeat the labels that it was trained on. 1 switches this off."""
+    tol: float = 0.01
+    """Stop when the labels of held-out sentences agree with those of the previous round, with an F1 of at least 1 -
+    tol; in [0, 1). With 0 they must be equal."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_min(self, 1, "rounds", "folds")
-        check_fraction(self, "same")
+        check_min(self, 1, "max_rounds", "num_folds")
+        check_range(self, "[0, 1)", "tol")
 
 
 class AltParams(NamedTuple):
@@ -82,15 +83,20 @@ class Alt(LabelModel):
     ...     [["Ada", "Lovelace", "wrote"]] * 20,
     ...     {"names": [[(0, 2, "PER")]] * 20, "first": [[(0, 1, "PER")]] * 10 + [[]] * 10},
     ... )
-    >>> Alt(encoder="hashing", labels="hmm").fit(data).predict(data).tags()[0]
+    >>> Alt(encoder="hashing", label_model="hmm").fit(data).predict(data).tags()[0]
     ['B-PER', 'I-PER', 'O']
     """
 
     Config = AltConfig
+    config: AltConfig
     summary = "alternates between a label model and a tagger, each trained on the other's output (ACL 2021)"
     needs_features = True
     supports_coarse = True
     uses_valid_gold = True
+
+    @init_with(AltConfig)
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
 
     def _fit(
         self, train: Dataset, valid: Dataset | None, previous: AltParams | None, checkpoint_dir: Path | None
@@ -101,7 +107,7 @@ class Alt(LabelModel):
         checkpoints = _Checkpoints(checkpoint_dir)
         datasets = (self._add_tagger_source(dataset, tagger) for dataset in (train, valid))
         rounds = [latest := self._run_round(checkpoints.subdir("labels-0"), tagger, *datasets, previous=label_params)]
-        for number in range(1, self.config.rounds + 1):
+        for number in range(1, self.config.max_rounds + 1):
             tagger = self._fit_tagger(checkpoints.subdir(f"tagger-{number}"), latest.train, latest.valid)
             labels = self._cross_predict(number, latest, tagger, checkpoints)
             train_with_tagger = add_source(train, TAGGER_SOURCE, labels, "outside")
@@ -114,7 +120,7 @@ class Alt(LabelModel):
                 previous=None,
             )
             rounds.append(latest)
-            if valid.gold is None and self._agreement(rounds[-2:]) >= self.config.same:
+            if valid.gold is None and self._agreement(rounds[-2:]) >= 1 - self.config.tol:
                 break
         best = rounds[-1]
         if valid.gold is not None:
@@ -148,9 +154,9 @@ class Alt(LabelModel):
 
     def _build_label_model(self) -> LabelModel:
         """An unfitted label model."""
-        model_class = get_model(self.config.labels)
+        model_class = get_model(self.config.label_model)
         if model_class.supervised or model_class is Alt:
-            raise ConfigError(f"labels must name a label model that uses no gold labels, got {model_class.name!r}")
+            raise ConfigError(f"label_model must name a label model that uses no gold labels, got {model_class.name!r}")
         return model_class(seed=self.config.seed)
 
     def _run_round(
@@ -175,7 +181,7 @@ class Alt(LabelModel):
 
     def _fit_tagger(self, checkpoint_dir: Path | None, train: Targets, valid: Targets) -> Tagger[Any]:
         """A tagger trained on the output of the label model."""
-        tagger_name = "finetuned" if self.config.finetune else "frozen"
+        tagger_name = "finetuned" if self.config.fine_tune else "frozen"
         tagger = taggers.get_tagger(tagger_name)(seed=self.config.seed, encoder=self.config.encoder)
         validation = valid if len(valid.labels) else None
         return tagger.fit(train, validation, checkpoint_dir=checkpoint_dir)
@@ -186,7 +192,7 @@ class Alt(LabelModel):
         """Labels of train, each fold by a tagger that was not trained on it.  -> (N,)"""
         train = latest.train
         non_empty = np.flatnonzero(train.lengths)
-        folds = min(self.config.folds, len(non_empty))
+        folds = min(self.config.num_folds, len(non_empty))
         if folds < 2:
             return tagger.predict(train.data).labels
         rng = np.random.default_rng((self.config.seed, number))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.config import check_min
+from convener.config import check_min, init_with
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
 from convener.data.votes import entity_votes
@@ -41,12 +41,12 @@ REASONS = {
 class AutoConfig(FeatureConfig):
     """Settings of the selection."""
 
-    threads: int = 1
-    """Number of threads of the selected model; results do not depend on it."""
+    num_threads: int = 1
+    """Number of threads of the selected model, at least 1; results do not depend on it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_min(self, 1, "threads")
+        check_min(self, 1, "num_threads")
 
 
 class VoteSummary(NamedTuple):
@@ -108,10 +108,15 @@ class Auto(LabelModel):
     """
 
     Config = AutoConfig
+    config: AutoConfig
     summary = "selects one of the other models from the votes alone, and explains why"
     needs_features = True
     supports_coarse = True
     uses_valid_gold = True
+
+    @init_with(AutoConfig)
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
 
     def _fit(
         self, train: Dataset, valid: Dataset | None, previous: AutoParams | None, checkpoint_dir: Path | None
@@ -188,7 +193,7 @@ class Auto(LabelModel):
         settings = {"seed": self.config.seed}
         if name == MAJORITY_VOTE:
             return get_model(name)(**settings, scheme="span" if data.unmarked_is_abstain().all() else "io")
-        return get_model(name)(**settings, threads=self.config.threads)
+        return get_model(name)(**settings, num_threads=self.config.num_threads)
 
     def _infer_with(self, name: str, params: Params, data: Dataset) -> LabelOutput:
         """The output of the model with this name."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener import storage
-from convener.config import check_min, config_from_dict, config_to_dict
+from convener.config import Settings, check_min, config_from_dict, config_to_dict
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
 from convener.data.features import EncoderSpec, Standardizer
@@ -39,13 +39,14 @@ __all__ = [
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelConfig:
+class ModelConfig(Settings):
     """Settings of every model."""
 
     seed: int = 0
-    """Seeds all random numbers; at least 0."""
+    """Seed of all random numbers; at least 0."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_min(self, 0, "seed")
 
 
@@ -54,8 +55,8 @@ class FeatureConfig(ModelConfig):
     """Settings of every model that reads features."""
 
     encoder: str = AUTO
-    """Encoder for data without features: auto, hashing, minilm, mpnet, a folder, or a name on the Hugging Face Hub.
-    To change the settings of an encoder, encode the data first with `convener.encode`."""
+    """Encoder for data without features: auto (the best installed one), hashing, minilm, mpnet, a folder, or a name on
+    the Hugging Face Hub. To change the settings of an encoder, encode the data first with `convener.encode`."""
 
 
 RecallPrecision = tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -71,6 +72,8 @@ class LabelModel(ABC):
     """
 
     Config: ClassVar[type[ModelConfig]] = ModelConfig
+    config: ModelConfig
+    """The settings; a subclass declares its own type."""
     name: ClassVar[str]
     summary: ClassVar[str]
     """One line for the list of models."""
@@ -93,7 +96,7 @@ class LabelModel(ABC):
         cls.name = (parts[0] if cls.__module__.startswith("convener.models.") else parts[-1]).replace("_", "-")
 
     def __init__(self, **settings: Any) -> None:
-        self.config: Any = config_from_dict(self.Config, settings, kind=f"setting of {self.name}")
+        self.config = config_from_dict(self.Config, settings, kind=f"setting of {self.name}")
         self._fitted: FittedState | None = None
 
     @abstractmethod
@@ -210,7 +213,8 @@ class LabelModel(ABC):
         """The data with features of this encoder, or of the one in the settings."""
         if not self.needs_features:
             return data
-        return ensure_features(data, self.config.encoder, encoder_spec, owner=self.name)
+        encoder = self.config.encoder if isinstance(self.config, FeatureConfig) else AUTO
+        return ensure_features(data, encoder, encoder_spec, owner=self.name)
 
     def predict(self, data: Dataset) -> Predictions:
         """Labels, probabilities and span scores for every sentence."""

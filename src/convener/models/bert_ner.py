@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from convener import taggers
-from convener.config import check_min
+from convener.config import check_min, init_with
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
 from convener.data.features import EncoderSpec
@@ -26,18 +26,18 @@ UNTRAINABLE_ENCODER = "hashing"
 class BertNERConfig(FeatureConfig):
     """Settings of BERT-NER."""
 
-    finetune: bool | None = None
-    """Train the encoder as a whole, or a small network on its frozen features. By default as a
-    whole, where the encoder has weights: hashing has none."""
-    epochs: int | None = None
-    """At most so many epochs; by default those of the tagger."""
-    lr: float | None = None
-    """Learning rate; by default the tagger's."""
+    fine_tune: bool | None = None
+    """Train the encoder as a whole, or a small network on its frozen features. By default as a whole, where the encoder
+    has weights: hashing has none."""
+    max_epochs: int | None = None
+    """Maximum number of epochs, at least 1; by default that of the tagger."""
+    learning_rate: float | None = None
+    """Learning rate, at least 0; by default that of the tagger."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_min(self, 1, "epochs")
-        check_min(self, 0, "lr")
+        check_min(self, 1, "max_epochs")
+        check_min(self, 0, "learning_rate")
 
 
 class BertNER(LabelModel):
@@ -57,9 +57,14 @@ class BertNER(LabelModel):
     """
 
     Config = BertNERConfig
+    config: BertNERConfig
     summary = "reference: a tagger trained on gold labels; uses text, no votes"
     supervised = True
     needs_features = True
+
+    @init_with(BertNERConfig)
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
 
     def _fit(
         self, train: Dataset, valid: Dataset | None, previous: Tagger[Any] | None, checkpoint_dir: Path | None
@@ -93,12 +98,12 @@ class BertNER(LabelModel):
     @property
     def fine_tunes(self) -> bool:
         """Whether the encoder is fine-tuned."""
-        setting = self.config.finetune
+        setting = self.config.fine_tune
         return self.config.encoder != UNTRAINABLE_ENCODER if setting is None else bool(setting)
 
     def _build_tagger(self) -> Tagger[Any]:
         config = self.config
-        names = ("seed", "encoder", "epochs", "lr")
+        names = ("seed", "encoder", "max_epochs", "learning_rate")
         settings = {name: getattr(config, name) for name in names}
         overrides = {name: value for name, value in settings.items() if value is not None}
         return taggers.get_tagger("finetuned" if self.fine_tunes else "frozen")(**overrides)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from convener.config import init_with
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
 from convener.errors import DataError
-from convener.models.base import LabelModel, LabelOutput
+from convener.models.base import LabelModel, LabelOutput, ModelConfig
 from convener.models.fitted import Params
 
 
@@ -32,6 +34,10 @@ class BestConsensus(LabelModel):
     summary = "oracle: the gold label wherever any source votes for it"
     keeps_duplicate_sources = True
     supervised = True
+
+    @init_with(ModelConfig)
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
 
     def _fit(
         self, train: Dataset, valid: Dataset | None, previous: Params | None, checkpoint_dir: Path | None

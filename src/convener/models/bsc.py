@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.config import check_min
+from convener.config import check_min, init_with
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
 from convener.errors import DataError
@@ -26,6 +26,12 @@ MAX_LABELS = 181
 """Maximum number of symbols: they are int16."""
 # Weight in the prior of a source's own votes after the same last vote; pseudo-count of votes that never occur.
 _HABIT_VOTES, _TINY = 1.0, 1e-2
+POOLED_VOTES, DIAGONAL_VOTES = 5.0, 5.0
+"""Prior votes of each row: distributed as the votes of all sources, and for the true label. They matter only for rows
+in which a source has few votes."""
+FALSE_SPANS = 10.0
+"""Number of false spans that each source is assumed to have, unless its precision is known. The initial labels come
+from the votes, so they show few of the errors of a source."""
 Floats = NDArray[np.float64]
 
 
@@ -66,12 +72,10 @@ def prior_counts(
     weights: Floats,
     *,
     false_votes: Floats,
-    pooled: float,
-    diagonal: float,
 ) -> Floats:
     """Prior counts, from the counts given the labels of a simple vote.  (K, L, L, L) -> the same shape
 
-    Every row (source, true label, last vote) gets `pooled` votes distributed as those of all sources, `diagonal` votes
+    Every row (source, true label, last vote) gets POOLED_VOTES distributed as those of all sources, DIAGONAL_VOTES
     for the true label, and one vote distributed as those of the source after such a last vote, whatever the true
     label: continuing a span, correct or not, is no new information. Where the true label is O, `false_votes` (K,)
     false spans are added, of the types that the source marks. Sources with `weights` (K,) keep that multiple of their
@@ -82,10 +86,10 @@ def prior_counts(
     pooled_counts = counts.sum(axis=0)
     pooled_transition = _normalize_rows(pooled_counts.sum(axis=0) + _TINY)
     source_transition = _normalize_rows(counts.sum(axis=1) + pooled_transition)
-    prior: Floats = _HABIT_VOTES * source_transition[:, None] + pooled * _normalize_rows(
+    prior: Floats = _HABIT_VOTES * source_transition[:, None] + POOLED_VOTES * _normalize_rows(
         pooled_counts + pooled_transition
     )
-    prior += diagonal * np.eye(num_labels)[:, None]
+    prior += DIAGONAL_VOTES * np.eye(num_labels)[:, None]
     begin_counts = counts[:, :, 0, 1:].sum(axis=1) + _TINY / num_labels
     prior[:, 0, 0, 1:] += false_votes[:, None] * _normalize_rows(begin_counts)
     prior[:, 0, 1:, 0] += weights[:, None] * counts[:, :, 1:].sum(axis=(1, 3))
@@ -104,24 +108,16 @@ Array = NDArray[np.float64]
 class BSCConfig(EMConfig):
     """Settings of Bayesian sequence combination."""
 
-    start: Literal["union", "majority"] | None = None
+    init_labels: Literal["union", "majority"] | None = None
     """Initial labels: the union of all spans, longest first, or majority vote by type. By default the union if every
     source marks only what it knows, since each of them misses most."""
-    prior: float = 20.0
-    """Weight of the initial counts as a prior, as a multiple, for sources that mark only what they know: they are
-    seldom independent, and maximum likelihood alone loses recall. 0 switches it off."""
-    false_votes: float = 10.0
-    """Number of false spans that each source is assumed to have, unless its precision is known."""
-    pooled: float = 5.0
-    """Prior votes of each row, distributed as the votes of all sources."""
-    diagonal: float = 5.0
-    """Prior votes of each row for the true label."""
-    threads: int = 1
+    prior_strength: float = 20.0
+    """Weight of the initial counts as a prior, as a multiple, at least 0. It applies to sources that mark only what
+    they know: they are seldom independent, and maximum likelihood alone loses recall. 0 switches it off."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_min(self, 1, "threads")
-        check_min(self, 0, "prior", "false_votes", "pooled", "diagonal")
+        check_min(self, 0, "prior_strength")
 
 
 class BSCCounts(NamedTuple):
@@ -155,20 +151,25 @@ class BSC(LabelModel):
     (its worker model "seq").
 
     >>> name, none = [(0, 2, "PER")], []
-    >>> said = {
+    >>> votes = {
     ...     "careful": [name, none] * 9,
     ...     "also careful": [name, none] * 9,
     ...     "short": [[(0, 1, "PER")], none] * 9,
     ...     "spammer": [none, [(2, 3, "PER")]] * 9,
     ... }
     >>> words = [["Ada", "Lovelace", "wrote"], ["It", "ran", "well"]] * 9
-    >>> data = Dataset.from_spans(["PER"], words, said, unmarked="outside")
+    >>> data = Dataset.from_spans(["PER"], words, votes, unmarked="outside")
     >>> BSC().fit(data).predict(data).tags()[:2]
     [['B-PER', 'I-PER', 'O'], ['O', 'O', 'O']]
     """
 
     Config = BSCConfig
+    config: BSCConfig
     summary = "Bayesian sequence combination: a vote depends on the true label and the source's last vote"
+
+    @init_with(BSCConfig)
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
 
     def _fit(
         self, train: Dataset, valid: Dataset | None, previous: Params | None, checkpoint_dir: Path | None
@@ -180,42 +181,37 @@ class BSC(LabelModel):
             initial = self._initial_counts(train, vote_pairs)
             prior = self._prior_counts(train, initial)
         else:
-            initial = prior = BSCCounts(previous["transitions"], previous["votes"])
+            initial = prior = BSCCounts(**previous)
         log_initial, allowed = default_log_initial(len(train.tags)), prior.transition > 0
 
         def step(counts: BSCCounts) -> tuple[BSCCounts, float]:
             log_probs = counts.log_probs()
-            evidence = history_evidence(vote_pairs, log_probs.emission, num_threads=config.threads)
+            evidence = history_evidence(vote_pairs, log_probs.emission, num_threads=config.num_threads)
             expected = expected_counts(
                 log_initial,
                 log_probs.transition,
                 evidence,
                 train.offsets,
-                num_threads=config.threads,
+                num_threads=config.num_threads,
             )
             value = expected.log_likelihood.sum() + (prior.emission * log_probs.emission).sum()
             value += (prior.transition[allowed] * log_probs.transition[allowed]).sum()
             observed = BSCCounts(
                 expected.transition_counts * allowed,
-                history_counts(vote_pairs, expected.marginals, num_threads=config.threads),
+                history_counts(vote_pairs, expected.marginals, num_threads=config.num_threads),
             )
             return prior.add(observed), float(value) / max(1, len(train.tokens))
 
-        best, trace = run_em(
-            step,
-            prior.add(initial),
-            name=self.name,
-            limits=config,
-        )
-        return {"transitions": best.transition, "votes": best.emission}, trace.diagnostics()
+        best, trace = run_em(step, prior.add(initial), name=self.name, config=config)
+        return best._asdict(), trace.diagnostics()
 
     def _infer(self, params: Params, data: Dataset) -> LabelOutput:
         """Viterbi labels, marginals, and exact posteriors of the predicted spans."""
-        log_probs = BSCCounts(params["transitions"], params["votes"]).log_probs()
-        evidence = history_evidence(self._vote_pairs(data), log_probs.emission, num_threads=self.config.threads).astype(
-            np.float32
-        )
-        return decode(log_probs.transition, evidence, data, self.config.threads)
+        log_probs = BSCCounts(**params).log_probs()
+        evidence = history_evidence(
+            self._vote_pairs(data), log_probs.emission, num_threads=self.config.num_threads
+        ).astype(np.float32)
+        return decode(log_probs.transition, evidence, data, self.config.num_threads)
 
     def _vote_pairs(self, data: Dataset) -> SparseVotes:
         num_labels = len(data.tags)
@@ -225,22 +221,19 @@ class BSC(LabelModel):
 
     def _initial_counts(self, data: Dataset, vote_pairs: SparseVotes) -> BSCCounts:
         """Counts given the labels of a simple vote."""
-        num_labels, labels = len(data.tags), baseline_labels(data, self.config.start)
+        num_labels, labels = len(data.tags), baseline_labels(data, self.config.init_labels)
         transition = transition_counts(labels, data.offsets, num_labels)
         return BSCCounts(transition, history_counts(vote_pairs, np.eye(num_labels)[labels]))
 
     def _prior_counts(self, data: Dataset, initial: BSCCounts) -> BSCCounts:
         """Prior counts; illegal transitions have none."""
-        config = self.config
-        strengths = np.where(data.unmarked_is_abstain(), config.prior, 0.0)
+        strengths = np.where(data.unmarked_is_abstain(), self.config.prior_strength, 0.0)
         # The counts enter with weight `strengths` as a prior, and once more as observations.
         num_spans = (1 + strengths) * initial.emission[:, :, 0, 1:].sum(axis=(1, 2))
         precision = data.prior_precision_or(np.nan)
         emission = prior_counts(
             initial.emission,
             strengths,
-            false_votes=np.where(np.isnan(precision), config.false_votes, num_spans * (1 / precision - 1)),
-            pooled=config.pooled,
-            diagonal=config.diagonal,
+            false_votes=np.where(np.isnan(precision), FALSE_SPANS, num_spans * (1 / precision - 1)),
         )
         return BSCCounts(data.tags.legal_transitions.astype(np.float64), emission)

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import Any, Literal
 
 import torch
 from torch import Generator, Tensor
 from torch.nn import functional
 
-from convener.config import check_fraction, check_min
+from convener.config import check_min, init_with
 from convener.data.dataset import Dataset
-from convener.models.hmm import Floats
-from convener.models.initialization import (
-    WeightedLabels,
-    complete_coarse_spans,
-    initial_emission,
-    initial_transition,
-    network_sizes,
-)
-from convener.models.majority_vote import initial_labels
+from convener.models.initialization import network_sizes
 from convener.models.neural_chain import (
     InitialMatrices,
     NeuralChainConfig,
@@ -27,31 +19,12 @@ from convener.models.neural_chain import (
     chain_loss,
     initialize_chain,
 )
-from convener.neural.batch import PackedDataset
-from convener.neural.training import Stage
+from convener.neural.batch import Batch, PackedDataset
+from convener.neural.training import Stage, parameter_groups
 from convener.neural.transition import NO_CONTEXT, ContextConfig, TransitionNetwork, zero_linear
-
-if TYPE_CHECKING:
-    from convener.models.chmm_fe import FixedEmissionNetwork
 
 CHUNK_PARAMETERS = 1 << 24
 """Number of emission parameters that are computed together; tokens are processed in chunks."""
-
-
-class VoteBatch(Protocol):
-    """The part of a batch that evidence from votes uses: votes, and the labels that each vote allows."""
-
-    @property
-    def votes(self) -> Tensor: ...
-    @property
-    def allowed(self) -> Tensor: ...
-
-
-class TokenVoteBatch(VoteBatch, Protocol):
-    """The part of a batch that `CHMMNetwork` uses."""
-
-    @property
-    def tokens(self) -> Tensor: ...
 
 
 class CHMMNetwork(TransitionNetwork):
@@ -75,7 +48,7 @@ class CHMMNetwork(TransitionNetwork):
         logits: Tensor = self.emission_layer(tokens)
         return logits.view(-1, self.num_sources, self.num_labels, self.num_labels)
 
-    def log_evidence(self, batch: TokenVoteBatch, generator: Generator | None = None) -> Tensor:
+    def log_evidence(self, batch: Batch, generator: Generator | None = None) -> Tensor:
         """Log evidence of the votes; the generator is not used.  -> (N, L)"""
         splits = (torch.split(x, self.chunk_size) for x in (batch.tokens, batch.votes))
         chunks = zip(*splits, strict=True)
@@ -106,7 +79,7 @@ class CHMMNetwork(TransitionNetwork):
         return torch.as_tensor(total) / len(tokens)
 
 
-def constant_log_evidence(log_emission: Tensor, batch: VoteBatch) -> Tensor:
+def constant_log_evidence(log_emission: Tensor, batch: Batch) -> Tensor:
     """Log-emissions of the votes, summed over the sources that do not abstain.  -> (N, L)
 
     log_emission (K, 1 + L, L), the same for every token, by vote, with abstain first.
@@ -123,20 +96,18 @@ def constant_log_evidence(log_emission: Tensor, batch: VoteBatch) -> Tensor:
 class CHMMConfig(NeuralChainConfig):
     """Settings of CHMM."""
 
-    emission_lr: float = 1e-5
-    """Learning rate of the emissions. Maximum likelihood alone drives them to high precision and low recall, so they
-    change slowly."""
-    precision: float = 0.9
-    """Assumed precision of sources whose own is not known, for the initial matrices; in (0, 1]."""
+    tau: float = 0.0
+    """Weight of the posterior entropy in the objective log p(x) - tau H(z|x), at least 0: 0 is maximum likelihood, 1
+    the published objective."""
+    init: Literal["votes", "paper"] = "votes"
+    """Initial matrices: estimated from the votes, or Psi* and Phi* of the paper."""
+    emission_learning_rate: float = 1e-5
+    """Learning rate of the emissions; at least 0; 0 fixes them. Maximum likelihood alone drives them to high
+    precision and low recall, so they change slowly."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_min(self, 0, "emission_lr")
-        check_fraction(self, "precision")
-
-    def learning_rates(self) -> dict[str, float]:
-        """Learning rates of parameters that have their own."""
-        return super().learning_rates() | {"emission_layer": self.emission_lr}
+        check_min(self, 0, "tau", "emission_learning_rate")
 
 
 class CHMM(StagedChainModel):
@@ -153,37 +124,29 @@ class CHMM(StagedChainModel):
     ...     [["Ada", "Lovelace", "wrote"]] * 20,
     ...     {"names": [[(0, 2, "PER")]] * 20, "first": [[(0, 1, "PER")]] * 10 + [[]] * 10},
     ... )
-    >>> CHMM(encoder="hashing", epochs=3).fit(data).predict(data).tags()[0]
+    >>> CHMM(encoder="hashing", max_epochs=3).fit(data).predict(data).tags()[0]
     ['B-PER', 'I-PER', 'O']
     """
 
-    Config: ClassVar[type[NeuralChainConfig]] = CHMMConfig
+    Config = CHMMConfig
+    config: CHMMConfig
     summary = "neural transitions and emissions by token (ACL 2021)"
 
-    def _initialize(self, net: CHMMNetwork | FixedEmissionNetwork, train: Dataset) -> None:
-        """Set the initial matrices exactly."""
-        self._initial_matrices(train).initialize(net)
+    @init_with(CHMMConfig)
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
 
-    def _stages(self, net: CHMMNetwork | FixedEmissionNetwork, packed: PackedDataset) -> list[Stage]:
+    def _initialize(self, net: CHMMNetwork, train: Dataset) -> None:
+        """Set the initial matrices, of the paper or from the labels of a simple vote, exactly."""
+        from_data = InitialMatrices.from_paper if self.config.init == "paper" else InitialMatrices.from_votes
+        from_data(train).initialize(net)
+
+    def _stages(self, net: CHMMNetwork, packed: PackedDataset) -> list[Stage]:
         """One stage that trains all parameters."""
         loss = chain_loss(net, self.config.tau, sample=False)
-        trained = {name.partition(".")[0] for name, _ in net.named_parameters()}
-        return [self._stage("chain", loss, packed, trained)]
+        rate = self.config.emission_learning_rate
+        return [self._stage("chain", loss, packed, parameter_groups(net), emission_layer=rate)]
 
-    def _initial_matrices(self, train: Dataset) -> InitialMatrices:
-        """Initial matrices of the paper, or from the labels of a simple vote."""
-        weighted_labels = complete_coarse_spans(train, initial_labels(train.without_coarse()))
-        return InitialMatrices(
-            initial_transition(self.config, train, weighted_labels),
-            self._initial_emission(train, weighted_labels),
-        )
-
-    def _initial_emission(self, train: Dataset, weighted_labels: WeightedLabels) -> Floats:
-        """Initial emissions; `weighted_labels` are those of a simple vote.  -> (K, L, L)"""
-        return initial_emission(self.config, train, weighted_labels)
-
-    def _build_network(self, data: Dataset) -> CHMMNetwork | FixedEmissionNetwork:
+    def _build_network(self, data: Dataset) -> CHMMNetwork:
         """An untrained network for these sources and labels."""
-        return initialize_chain(
-            CHMMNetwork(*network_sizes(data), self.config.context_config()), data, legal=self.config.legal
-        )
+        return initialize_chain(CHMMNetwork(*network_sizes(data), self.config), data)

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Generator, Tensor
 
-from convener.config import check_min
+from convener.config import check_min, init_with
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
 from convener.errors import DataError
-from convener.models.chmm import CHMM, TokenVoteBatch, constant_log_evidence
+from convener.models.chmm import constant_log_evidence
 from convener.models.fitted import Params
-from convener.models.hmm import Floats
-from convener.models.initialization import WeightedLabels, emission_from_gold, network_sizes
-from convener.models.neural_chain import NeuralChainConfig, initialize_chain
+from convener.models.initialization import emission_from_gold, network_sizes
+from convener.models.neural_chain import (
+    InitialMatrices,
+    NeuralChainConfig,
+    StagedChainModel,
+    chain_loss,
+    initialize_chain,
+)
+from convener.neural.batch import Batch, PackedDataset
+from convener.neural.training import Stage, parameter_groups
 from convener.neural.transition import NO_CONTEXT, ContextConfig, TransitionNetwork
 
 
@@ -24,15 +32,16 @@ from convener.neural.transition import NO_CONTEXT, ContextConfig, TransitionNetw
 class CHMMFEConfig(NeuralChainConfig):
     """Settings of CHMM-FE."""
 
-    smoothing: float = 0.5
-    """Number of votes added to the counts of each label, distributed as the votes of the source."""
+    tau: float = 0.0
+    """Weight of the posterior entropy in the objective log p(x) - tau H(z|x), at least 0: 0 is maximum likelihood, 1
+    the published objective."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_min(self, 1e-6, "smoothing")
+        check_min(self, 0, "tau")
 
 
-class CHMMFE(CHMM):
+class CHMMFE(StagedChainModel):
     """CHMM whose emissions are counted from gold labels and fixed.
 
     Phi[k,i,j] is the share of votes j of source k where the gold label of train is i, the same for every token;
@@ -50,8 +59,13 @@ class CHMMFE(CHMM):
     """
 
     Config = CHMMFEConfig
+    config: CHMMFEConfig
     summary = "reference: chmm with the true emissions, counted from gold"
     supervised = True
+
+    @init_with(CHMMFEConfig)
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
 
     def _train(
         self, train: Dataset, valid: Dataset | None, previous: Params | None, checkpoint_dir: Path | None
@@ -61,17 +75,18 @@ class CHMMFE(CHMM):
             raise DataError(f"{self.name} needs gold labels; train has none")
         return super()._train(train, valid, previous, checkpoint_dir)
 
-    def _initial_emission(self, train: Dataset, weighted_labels: WeightedLabels) -> Floats:
-        """Emissions counted from gold labels, which stay fixed.  -> (K, L, L)"""
-        return emission_from_gold(train, smoothing=self.config.smoothing)
+    def _initialize(self, net: FixedEmissionNetwork, train: Dataset) -> None:
+        """Set the transitions from the labels of a simple vote, and the emissions counted from gold labels."""
+        InitialMatrices.from_votes(train)._replace(emission=emission_from_gold(train)).initialize(net)
+
+    def _stages(self, net: FixedEmissionNetwork, packed: PackedDataset) -> list[Stage]:
+        """One stage that trains p(z0) and the transitions."""
+        loss = chain_loss(net, self.config.tau, sample=False)
+        return [self._stage("chain", loss, packed, parameter_groups(net))]
 
     def _build_network(self, data: Dataset) -> FixedEmissionNetwork:
         """An untrained network for these sources and labels."""
-        return initialize_chain(
-            FixedEmissionNetwork(*network_sizes(data), self.config.context_config()),
-            data,
-            legal=self.config.legal,
-        )
+        return initialize_chain(FixedEmissionNetwork(*network_sizes(data), self.config), data)
 
 
 class FixedEmissionNetwork(TransitionNetwork):
@@ -87,7 +102,7 @@ class FixedEmissionNetwork(TransitionNetwork):
         """Set the emissions.  (K, L, L) [source, true label, vote]"""
         self.log_emission[:, 1:] = log_emission.log_softmax(2).transpose(1, 2)
 
-    def log_evidence(self, batch: TokenVoteBatch, generator: Generator | None = None) -> Tensor:
+    def log_evidence(self, batch: Batch, generator: Generator | None = None) -> Tensor:
         """Log evidence of the votes; the generator is not used.  -> (N, L)"""
         return constant_log_evidence(self.log_emission, batch)
 

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Generator, Tensor, nn
 
-from convener.config import check_fraction
+from convener.config import init_with
 from convener.data.dataset import Dataset
 from convener.data.tags import ABSTAIN
-from convener.errors import ConfigError
-from convener.models.chmm import VoteBatch, constant_log_evidence
-from convener.models.initialization import (
-    complete_coarse_spans,
-    initial_emission,
-    initial_transition,
-    network_sizes,
-)
+from convener.models.chmm import constant_log_evidence
+from convener.models.initialization import network_sizes
 from convener.models.majority_vote import initial_labels
-from convener.models.neural_chain import NeuralChainConfig, StagedChainModel, WeakSupervisionConfig
+from convener.models.neural_chain import InitialMatrices, StagedChainModel, WeakSupervisionConfig
 from convener.models.sparse_chmm.training import add_majority_source
 from convener.models.vote_evidence import VoteEvidence, marked_tokens
 from convener.neural.batch import Batch, PackedDataset
@@ -38,18 +32,7 @@ from convener.neural.crf import (
 from convener.neural.losses import labels_loss
 from convener.neural.scorer import LinearTokenScorer
 from convener.neural.training import Stage
-from convener.neural.transition import NO_CONTEXT, ContextConfig, TokenBatch, floored_log, zero_linear
-
-
-class SentenceBatch(TokenBatch, Protocol):
-    """The part of a batch that the CRF of the consensus depends on."""
-
-    @property
-    def sentences(self) -> Tensor: ...
-
-
-class SentenceVoteBatch(SentenceBatch, VoteBatch, Protocol):
-    """The part of a batch that labels depend on: features and votes."""
+from convener.neural.transition import NO_CONTEXT, ContextConfig, floored_log, zero_linear
 
 
 class ConNetNetwork(nn.Module):
@@ -99,7 +82,7 @@ class ConNetNetwork(nn.Module):
             return add_start_scores(scores, start, offsets), transitions[sentence]
         return add_start_scores(scores @ matrix, start, offsets), transitions
 
-    def consensus_potentials(self, batch: SentenceBatch, generator: Generator | None = None) -> tuple[Tensor, Tensor]:
+    def consensus_potentials(self, batch: Batch, generator: Generator | None = None) -> tuple[Tensor, Tensor]:
         """CRF potentials transformed by the attention-weighted mean of the source matrices."""
         attention_weights = self.attention(batch.sentences).softmax(1)
         matrices = torch.einsum("mk,kij->mij", attention_weights, self.source_matrices)
@@ -109,18 +92,18 @@ class ConNetNetwork(nn.Module):
         """Log-probabilities of z0 in the chain of consensus and votes.  -> (L,)"""
         return log_initial_o(self.crf.transitions.detach())
 
-    def transition_logits(self, batch: SentenceBatch, generator: Generator | None = None) -> Tensor:
+    def transition_logits(self, batch: Batch, generator: Generator | None = None) -> Tensor:
         """Transition logits of the chain of consensus and votes.  -> (N, L, L)"""
         return self._chain_potentials(batch, generator).transition
 
-    def log_evidence(self, batch: SentenceVoteBatch, generator: Generator | None = None) -> Tensor:
+    def log_evidence(self, batch: Batch, generator: Generator | None = None) -> Tensor:
         """Log evidence of the chain from features and, if used, votes.  -> (N, L)"""
         feature_evidence = self._chain_potentials(batch, generator).log_evidence
         return (
             feature_evidence + constant_log_evidence(self.log_emission, batch) if self.use_votes else feature_evidence
         )
 
-    def _chain_potentials(self, batch: SentenceBatch, generator: Generator | None) -> ChainPotentials:
+    def _chain_potentials(self, batch: Batch, generator: Generator | None) -> ChainPotentials:
         return crf_to_chain(*self.consensus_potentials(batch, generator), batch.offsets)
 
 
@@ -128,28 +111,12 @@ class ConNetNetwork(nn.Module):
 class ConNetConfig(WeakSupervisionConfig):
     """Settings of ConNet."""
 
-    initial_lr: float = 1e-2
-    """Learning rate of the start and transition scores of the CRF."""
-    doubt: float = 0.0
-    partial: bool = True
+    new_span_penalty: float = 0.0
+    ignore_unmarked: bool = True
     """Ignore unmarked tokens of sources that mark only what they know, where another source marks something. Otherwise
     they are labels to be learned, as in the paper."""
-    thaw: bool = False
-    """Train all parameters in the aggregation phase, not only attention."""
-    hear: bool = True
-    """Use the votes of a sentence in prediction. Otherwise the features alone decide, as in the paper."""
-    precision: float = 0.9
-    """Assumed precision of sources whose own is not known, for the emissions; in (0, 1]."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_fraction(self, "precision")
-        if self.tau:
-            raise ConfigError(f"tau must be 0 for connet, got {self.tau}")
-
-    def learning_rates(self) -> dict[str, float]:
-        """Learning rates of parameters that have their own."""
-        return {"crf": self.initial_lr}
+    use_votes: bool = True
+    """Use the votes of a sentence in prediction, as evidence. Otherwise the features alone decide, as in the paper."""
 
 
 class ConNet(StagedChainModel):
@@ -158,33 +125,36 @@ class ConNet(StagedChainModel):
     The CRF of source k has scores U A_k and transitions M A_k, with U[t] = Linear(e[t] and its neighbours) and A_k = I
     initially. Decoupling: ascent on sum_k log p_k(labels of k | e). Aggregation: the consensus has A* = sum_k q_k A_k
     with q = softmax(Linear(e0)), e0 the features of the sentence, and q is trained on the labels of a simple vote.
-    Labels are the Viterbi path of the consensus, by default times the emissions of the votes (`hear`). Lan et al.
-    2020, "Learning to
-    Contextually Aggregate Multi-Source Supervision for Sequence Labeling".
+    Labels are the Viterbi path of the consensus, by default times the emissions of the votes (`use_votes`).
+    Lan et al. 2020, "Learning to Contextually Aggregate Multi-Source Supervision for Sequence Labeling".
 
     >>> data = Dataset.from_spans(
     ...     ["PER"],
     ...     [["Ada", "Lovelace", "wrote"]] * 20,
     ...     {"names": [[(0, 2, "PER")]] * 20, "first": [[(0, 1, "PER")]] * 10 + [[]] * 10},
     ... )
-    >>> ConNet(encoder="hashing", epochs=3).fit(data).predict(data).tags()[0]
+    >>> ConNet(encoder="hashing", max_epochs=3).fit(data).predict(data).tags()[0]
     ['B-PER', 'I-PER', 'O']
     """
 
-    Config: ClassVar[type[NeuralChainConfig]] = ConNetConfig
+    Config = ConNetConfig
+    config: ConNetConfig
     summary = "a neural CRF with a matrix per source, and attention over the sources (ACL 2020)"
+
+    @init_with(ConNetConfig)
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
 
     def _build_network(self, data: Dataset) -> ConNetNetwork:
         """An untrained network for these sources and labels."""
         config, (input_dim, num_sources, _) = self.config, network_sizes(data)
-        crf = build_crf(data, legal=config.legal)
-        return ConNetNetwork(input_dim, num_sources, crf, config.context_config(), use_votes=config.hear)
+        return ConNetNetwork(input_dim, num_sources, build_crf(data), config, use_votes=config.use_votes)
 
     def _initialize(self, net: ConNetNetwork, train: Dataset) -> None:
         """Start as a Markov chain with transitions and emissions from a simple vote."""
-        weighted_labels = complete_coarse_spans(train, initial_labels(train.without_coarse()))
-        set_transitions(net.crf, initial_transition(self.config, train, weighted_labels))
-        net.set_emission(floored_log(initial_emission(self.config, train, weighted_labels)).float())
+        initial = InitialMatrices.from_votes(train)
+        set_transitions(net.crf, initial.transition)
+        net.set_emission(floored_log(initial.emission).float())
 
     def _pack(self, train: Dataset) -> PackedDataset:
         """The training sentences, with the votes of the sources and, last, the consensus."""
@@ -192,7 +162,6 @@ class ConNet(StagedChainModel):
 
     def _stages(self, net: ConNetNetwork, packed: PackedDataset) -> list[Stage]:
         """The two stages: decoupling, then aggregation."""
-        tagger_parameters = ("scorer", "crf", "source_matrices")
 
         def decoupling_loss(batch: Batch, generator: Generator | None) -> Tensor:
             return sources_loss(net, batch, generator)
@@ -200,10 +169,9 @@ class ConNet(StagedChainModel):
         def aggregation_loss(batch: Batch, generator: Generator | None) -> Tensor:
             return consensus_loss(net, batch, generator)
 
-        aggregation_trains = (*tagger_parameters, "attention") if self.config.thaw else ("attention",)
         return [
-            self._stage("decoupling", decoupling_loss, packed, tagger_parameters),
-            self._stage("aggregation", aggregation_loss, packed, aggregation_trains),
+            self._stage("decoupling", decoupling_loss, packed, ("scorer", "crf", "source_matrices")),
+            self._stage("aggregation", aggregation_loss, packed, ("attention",)),
         ]
 
     def _validation_score(self, net: ConNetNetwork, valid: Dataset) -> Callable[[], float]:
@@ -215,7 +183,7 @@ class ConNet(StagedChainModel):
         def score() -> float:
             total = 0.0
             with torch.no_grad():
-                for batch in packed.batches(self.config.batch):
+                for batch in packed.batches(self.config.batch_size):
                     loss = sources_loss(net, batch, None) + consensus_loss(net, batch, None)
                     total -= float(loss) * len(batch.sentences)
             return total / len(valid.tokens)
@@ -225,14 +193,14 @@ class ConNet(StagedChainModel):
     @property
     def vote_evidence(self) -> VoteEvidence:
         """How unmarked tokens enter the evidence; not at all if votes are not used in prediction."""
-        return super().vote_evidence if self.config.hear else VoteEvidence()
+        return self.config if self.config.use_votes else VoteEvidence()
 
     def _training_votes(self, data: Dataset) -> Dataset:
         """The data with the votes to train on, and the consensus as the last source."""
         votes, is_marked = data.votes, marked_tokens(data)
         consensus = initial_labels(data.without_coarse())
         consensus[is_marked & ~marked_tokens(data.without_coarse())] = ABSTAIN  # only coarse votes
-        if self.config.partial:
+        if self.config.ignore_unmarked:
             ignored = (votes == 0) & data.unmarked_is_abstain() & is_marked[:, None]
             votes = np.where(ignored, np.int16(ABSTAIN), votes)
         training_data = data.with_sources(data.sources, votes, data.unmarked)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.config import check_min
+from convener.config import check_min, check_range, init_with
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
-from convener.errors import ConfigError
 from convener.inference import evidence
 from convener.inference.evidence import expected_emission_counts, sparsify_votes
 from convener.inference.voting import odds
@@ -22,6 +21,9 @@ from convener.models.fitted import Params
 from convener.models.majority_vote import DEFAULT_PRECISION
 
 Array = NDArray[np.float64]
+DIAGONAL_VOTES, UNIFORM_VOTES = 1.0, 0.1
+"""Prior votes of each row of a confusion matrix: on its diagonal, and spread evenly over all classes. They decide only
+where a source has hardly any vote."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,24 +32,18 @@ class DawidSkeneConfig(EMConfig):
 
     scheme: Literal["io", "bio"] = "io"
     """Classes are O and the entity types, with runs of a type as spans ("io"), or the BIO labels ("bio")."""
-    silence: float = 0.1
-    """Weight of an unmarked token of a source that marks only what it knows, in (0, 1]. 1 counts it as a full vote for
-    O."""
-    prior: float = 3.0
-    """Weight of the initial counts, each source against the majority, as a prior in every M step; only for sources
-    that mark only what they know, which are seldom independent. 0 switches it off."""
-    diagonal: float = 1.0
-    """Prior votes of each row of a confusion matrix on its diagonal."""
-    rest: float = 0.1
-    """Prior votes of each row, spread evenly over all classes."""
-    steps: int = 100
+    max_iter: int = 100
+    unmarked_weight: float = 0.1
+    """Weight of an unmarked token as a vote for O, for sources that mark only what they know; in (0, 1]. 1 counts it as
+    a full vote."""
+    prior_strength: float = 3.0
+    """Weight of the initial counts, each source against the majority, as a prior in every M step: a multiple, at least
+    0. It applies to sources that mark only what they know, which are seldom independent. 0 switches it off."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_min(self, 0, "prior", "diagonal")
-        for name in ("silence", "rest"):
-            if getattr(self, name) <= 0:
-                raise ConfigError(f"{name} must be positive, got {getattr(self, name)}")
+        check_min(self, 0, "prior_strength")
+        check_range(self, "(0, 1]", "unmarked_weight")
 
 
 class ConfusionCounts(NamedTuple):
@@ -73,14 +69,14 @@ class DawidSkene(LabelModel):
     The true class of a token is z ~ pi; source k votes j with probability C[k, z, j]:
     p(z = i | votes) ~ pi[i] prod_k C[k, i, vote_k]^w. The E step computes this posterior; the M step re-estimates pi
     and C from expected counts plus a Dirichlet prior that favours the diagonal. Abstentions drop out of the product.
-    The weight w is 1 for a vote and `silence` for a token that a source leaves unmarked which marks only what it knows:
-    many sources that mark nothing are not as many independent votes for O.
+    The weight w is 1 for a vote and `unmarked_weight` for a token that a source leaves unmarked which marks only what
+    it knows: many sources that mark nothing are not as many independent votes for O.
 
     Dawid and Skene, 1979: Maximum likelihood estimation of observer error-rates using the EM
     algorithm. Journal of the Royal Statistical Society C 28(1), 20-28.
 
     >>> name, none = [(0, 1, "PER")], []
-    >>> said = {
+    >>> votes = {
     ...     "careful": [name, none, name, none] * 9,
     ...     "also careful": [name, none, name, none] * 8 + [none, none, name, none],
     ...     "fair": [name, none, none, none] * 9,
@@ -88,13 +84,18 @@ class DawidSkene(LabelModel):
     ...     "bored": [none, name, none, name] * 9,
     ... }
     >>> words = [["Ada"], ["wrote"], ["Grace"], ["ran"]] * 9
-    >>> data = Dataset.from_spans(["PER"], words, said, unmarked="outside")
+    >>> data = Dataset.from_spans(["PER"], words, votes, unmarked="outside")
     >>> DawidSkene().fit(data).predict(data).tags()[:4]
     [['B-PER'], ['O'], ['B-PER'], ['O']]
     """
 
     Config = DawidSkeneConfig
+    config: DawidSkeneConfig
     summary = "one confusion matrix per source; tokens are independent"
+
+    @init_with(DawidSkeneConfig)
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
 
     def _fit(
         self, train: Dataset, valid: Dataset | None, previous: Params | None, checkpoint_dir: Path | None
@@ -102,37 +103,37 @@ class DawidSkene(LabelModel):
         """Run EM from the shares of the votes; the counts of an earlier fit are a prior."""
         warn_unused_sources(train, self.name)
         votes, weights = sparsify_votes(self._class_votes(train)), self._vote_weights(train)
+        num_threads = self.config.num_threads
 
         def count(posterior: Array) -> ConfusionCounts:
-            return ConfusionCounts(posterior.sum(axis=0), weights * expected_emission_counts(votes, posterior))
+            counts = expected_emission_counts(votes, posterior, num_threads=num_threads)
+            return ConfusionCounts(posterior.sum(axis=0), weights * counts)
 
         if previous is None:
             initial = count(self._vote_shares(train))
             prior = self._prior_counts(train, initial)
         else:
-            initial = prior = ConfusionCounts(previous["classes"], previous["votes"])
+            initial = prior = ConfusionCounts(**previous)
 
         def step(counts: ConfusionCounts) -> tuple[ConfusionCounts, float]:
             log_probs = counts.log_probs()
-            posterior, value = evidence.class_posterior(votes, weights * log_probs.confusion, log_probs.classes)
+            posterior, value = evidence.class_posterior(
+                votes, weights * log_probs.confusion, log_probs.classes, num_threads=num_threads
+            )
             value += float((prior.classes * log_probs.classes).sum() + (prior.confusion * log_probs.confusion).sum())
             return prior.add(count(posterior)), value / max(1, len(train.tokens))
 
-        best, trace = run_em(
-            step,
-            prior.add(initial),
-            name=self.name,
-            limits=self.config,
-        )
-        return {"classes": best.classes, "votes": best.confusion}, trace.diagnostics()
+        best, trace = run_em(step, prior.add(initial), name=self.name, config=self.config)
+        return best._asdict(), trace.diagnostics()
 
     def _infer(self, params: Params, data: Dataset) -> LabelOutput:
         """The most probable class of each token; runs of a type are spans."""
-        log_probs = ConfusionCounts(params["classes"], params["votes"]).log_probs()
+        log_probs = ConfusionCounts(**params).log_probs()
         posterior, _ = evidence.class_posterior(
             sparsify_votes(self._class_votes(data)),
             self._vote_weights(data) * log_probs.confusion,
             log_probs.classes,
+            num_threads=self.config.num_threads,
         )
         # Tokens are independent: where no source has an opinion, there is no evidence of an entity.
         has_opinion = np.logical_or.reduce(data.informative_votes(), axis=1)
@@ -156,7 +157,7 @@ class DawidSkene(LabelModel):
     def _vote_weights(self, data: Dataset) -> Array:
         """Weight of each vote, by source and voted class.  -> (K, 1, C)"""
         weights = np.ones((len(data.sources), 1, self._num_classes(data)))
-        weights[data.unmarked_is_abstain(), :, 0] = self.config.silence
+        weights[data.unmarked_is_abstain(), :, 0] = self.config.unmarked_weight
         return weights
 
     def _prior_counts(self, data: Dataset, initial: ConfusionCounts) -> ConfusionCounts:
@@ -164,9 +165,9 @@ class DawidSkene(LabelModel):
         config, num_classes = self.config, self._num_classes(data)
         unmarked_is_abstain = data.unmarked_is_abstain()[:, None, None]
         # In the units of the counts: otherwise sources that mark nothing would seem to have good recall.
-        unit = np.where(unmarked_is_abstain, config.silence, 1.0)
-        confusion = unit * (config.diagonal * np.eye(num_classes) + config.rest / num_classes)
+        unit = np.where(unmarked_is_abstain, config.unmarked_weight, 1.0)
+        confusion = unit * (DIAGONAL_VOTES * np.eye(num_classes) + UNIFORM_VOTES / num_classes)
         return ConfusionCounts(
             np.ones(num_classes),
-            confusion + np.where(unmarked_is_abstain, config.prior, 0.0) * initial.confusion,
+            confusion + np.where(unmarked_is_abstain, config.prior_strength, 0.0) * initial.confusion,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,13 +22,22 @@ LOG = logging.getLogger(__name__)
 P = TypeVar("P")
 
 
-class StoppingCriteria(Protocol):
-    """Limits of the loop; the settings of a model have them."""
+@dataclass(frozen=True, kw_only=True)
+class EMConfig(ModelConfig):
+    """Settings of every model that is fitted by expectation maximization; `seed` has no effect on such a fit."""
 
-    @property
-    def steps(self) -> int: ...
-    @property
-    def tolerance(self) -> float: ...
+    max_iter: int = 50
+    """Maximum number of iterations; at least 1."""
+    tol: float = 1e-6
+    """Stop when an iteration increases the objective by less, in nats per token; at least 0; 0 runs all
+    iterations."""
+    num_threads: int = 1
+    """Number of threads; at least 1. Results do not depend on it."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_min(self, 1, "max_iter", "num_threads")
+        check_min(self, 0, "tol")
 
 
 @dataclass(frozen=True)
@@ -51,19 +60,17 @@ def run_em(
     initial: P,
     *,
     name: str,
-    limits: StoppingCriteria,
+    config: EMConfig,
 ) -> tuple[P, EMTrace]:
     """Repeat EM steps until the objective increases by less than the tolerance.  -> best parameters, trace
 
     `step(params)` returns updated parameters and the objective of the given ones, per token.
 
-    >>> from types import SimpleNamespace
-    >>> halves, limits = lambda x: (x / 2, -x * x), SimpleNamespace(steps=50, tolerance=1e-3)
-    >>> found, trace = run_em(halves, 1.0, name="toy", limits=limits)
+    >>> found, trace = run_em(lambda x: (x / 2, -x * x), 1.0, name="toy", config=EMConfig(tol=1e-3))
     >>> trace.reason
     'objective rose by less than 0.001 after 6 of at most 50 steps'
     """
-    max_iter, tol = limits.steps, limits.tolerance
+    max_iter, tol = config.max_iter, config.tol
     params, objective = initial, []
     reason = f"all {max_iter} steps done"
     with progress.progress_bar(f"fitting {name}", max_iter) as advance:
@@ -98,18 +105,3 @@ def labels_from_classes(
         return LabelOutput(labels, class_probabilities.astype(np.float32))
     labels = type_runs_to_bio(best_class, data.offsets)
     return LabelOutput(labels, type_to_label_probabilities(class_probabilities, labels))
-
-
-@dataclass(frozen=True, kw_only=True)
-class EMConfig(ModelConfig):
-    """Settings of every model that is fitted by expectation maximization."""
-
-    steps: int = 50
-    """Maximum number of iterations; at least 1."""
-    tolerance: float = 1e-6
-    """Stop when an iteration increases the objective by less, in nats per token; 0 runs all iterations."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_min(self, 1, "steps")
-        check_min(self, 0, "tolerance")

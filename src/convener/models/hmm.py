@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from convener.config import check_min
+from convener.config import check_min, check_range, init_with
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
 from convener.data.votes import entity_votes, voted_types
@@ -57,16 +57,11 @@ class HMMParams:
     @classmethod
     def from_arrays(cls, params: Mapping[str, NDArray[Any]]) -> HMMParams:
         """The parameters from named arrays."""
-        return cls(params["transitions"], params["emissions"], params["label_counts"], params["silence"])
+        return cls(**{item.name: params[item.name] for item in fields(cls)})
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """The parameters as named arrays."""
-        return {
-            "transitions": self.transition,
-            "emissions": self.emission,
-            "label_counts": self.label_counts,
-            "silence": self.unmarked_weight,
-        }
+        return {item.name: getattr(self, item.name) for item in fields(self)}
 
     def log_emission(self, allowed: NDArray[np.bool_]) -> Floats:
         """Log-emissions of all votes, coarse ones included, with O weighted.
@@ -88,48 +83,43 @@ MAX_ENTITY_RATIO = 1.5
 """A fit with more entity tokens than this multiple of the marked ones is suspicious."""
 OUTSIDE_PRIOR_STRENGTH = 0.1
 """Weight of the initial emissions of sources that vote O where they mark nothing: almost none."""
+FALSE_VOTES = 10.0
+"""Number of entity votes that each source is assumed to have cast where the true label is O, at most one in twenty of
+its votes. The initial labels come from the votes, so they show few of the errors of a source. A known precision takes
+precedence."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class HMMConfig(EMConfig):
     """Settings of the hidden Markov model."""
 
-    start: Literal["union", "majority"] | None = None
+    init_labels: Literal["union", "majority"] | None = None
     """Initial labels: the union of all spans, longest first, or majority vote by type. By default the union if every
     source marks only what it knows, since each of them misses most."""
-    prior: float = 10.0
-    """Weight of the initial emissions as a prior, as a multiple of their counts, for sources that mark only what they
-    know: their votes are correlated, and maximum likelihood alone loses recall. 0 switches the prior off."""
-    false_votes: float = 10.0
-    """Number of entity votes that each source is assumed to have cast where the true label is O, at most one in twenty
-    of its votes. A known precision takes precedence."""
-    silence: float | None = None
+    prior_strength: float = 10.0
+    """Weight of the initial emissions as a prior, as a multiple of their counts, at least 0. It applies to sources that
+    mark only what they know: their votes are correlated, and maximum likelihood alone loses recall. 0 switches it
+    off."""
+    unmarked_weight: float | None = None
     """Weight of an unmarked token as a vote for O, for sources that mark only what they know, in [0.01, 1]; 1 is the
     plain model. By default estimated, since sources miss the same entities: see
     `initialization.estimate_unmarked_weight`."""
-    restarts: int = 0
-    """Number of further fits from perturbed initial values; the best objective is kept. 0 switches this off."""
-    legal: bool = True
-    """Forbid transitions that BIO does not allow."""
-    threads: int = 1
-    """Number of threads; results do not depend on it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_min(self, 1, "threads")
-        check_min(self, 0, "prior", "false_votes", "restarts")
-        check_min(self, 0.01, "silence")
+        check_min(self, 0, "prior_strength")
+        check_range(self, "[0.01, 1]", "unmarked_weight")
 
 
 class HMM(LabelModel):
     """Hidden Markov model: the true labels are a Markov chain, and every source is a noisy observation of them.
 
     p(x, z) = prod_t Psi[z(t-1), z(t)] prod_k Phi[k, z(t), x_k(t)]. Abstentions drop out of the product, the factor of
-    an unmarked token is raised to the power `silence`, and the factor of a coarse vote is the sum over the labels that
-    it allows. EM maximizes log p(x) plus Dirichlet priors: xi and gamma by forward-backward, then Psi ~ sum xi + 1
-    over legal transitions and Phi ~ expected counts + prior * initial counts. Labels are the Viterbi path; spans carry
-    their exact posterior probability. Several observation streams as in Lison et al.
-    2020, "Named Entity Recognition without Labelled Data: A Weak Supervision Approach".
+    an unmarked token is raised to the power `unmarked_weight`, and the factor of a coarse vote is the sum over the
+    labels that it allows. EM maximizes log p(x) plus Dirichlet priors: xi and gamma by forward-backward, then Psi ~ sum
+    xi + 1 over legal transitions and Phi ~ expected counts + prior_strength * initial counts. Labels are the Viterbi
+    path; spans carry their exact posterior probability. Several observation streams as in Lison et al. 2020, "Named
+    Entity Recognition without Labelled Data: A Weak Supervision Approach".
 
     >>> data = Dataset.from_spans(
     ...     ["PER"],
@@ -141,8 +131,13 @@ class HMM(LabelModel):
     """
 
     Config = HMMConfig
+    config: HMMConfig
     summary = "hidden Markov model with one observation stream per source"
     supports_coarse = True
+
+    @init_with(HMMConfig)
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
 
     def _fit(
         self, train: Dataset, valid: Dataset | None, previous: Params | None, checkpoint_dir: Path | None
@@ -150,37 +145,35 @@ class HMM(LabelModel):
         """Run EM from the labels of a simple vote, or from the parameters of an earlier fit."""
         warn_unused_sources(train, self.name)
         votes = sparsify_votes(train.votes)
-        labels = initial_labels(train.without_coarse(), self.config.start)
+        labels = initial_labels(train.without_coarse(), self.config.init_labels)
         initial = self._initial_counts(train, votes, complete_coarse_spans(train, labels))
         prior = self._prior_strengths(train)[:, None, None] * initial.emission
-        starts = [initial.normalize(self._allowed_transitions(train))]
+        initial = initial.normalize(allowed_transitions(train))
         if previous is not None:
-            starts = [HMMParams.from_arrays(previous)]
-        rng = np.random.default_rng(self.config.seed)
-        starts += [self._disturbed(starts[0], rng) for _ in range(self.config.restarts)]
-        results = [self._run_em(params, prior, train, votes) for params in starts]
-        best, trace = max(results, key=lambda result: result[1].objective[-1])
+            initial = HMMParams.from_arrays(previous)
+        best, trace = self._run_em(initial, prior, train, votes)
         self._warn_unsupported_entities(best, train)
-        return best.to_arrays(), trace.diagnostics(emission=best.emission, initial_emission=starts[0].emission)
+        return best.to_arrays(), trace.diagnostics(emission=best.emission, initial_emission=initial.emission)
 
     def _infer(self, params: Params, data: Dataset) -> LabelOutput:
         """Viterbi labels, marginals, and exact posteriors of the predicted spans."""
         hmm_params = HMMParams.from_arrays(params)
         log_emission = hmm_params.log_emission(data.allowed_labels())
-        evidence = log_evidence(sparsify_votes(data.votes), log_emission, num_threads=self.config.threads)
-        return decode(safe_log(hmm_params.transition), evidence, data, self.config.threads)
+        evidence = log_evidence(sparsify_votes(data.votes), log_emission, num_threads=self.config.num_threads)
+        return decode(safe_log(hmm_params.transition), evidence, data, self.config.num_threads)
 
     def _reliability(self, params: Params, train: Dataset, output: LabelOutput) -> RecallPrecision:
         """From the emissions, with an unmarked token counted in full."""
-        emission = params["emissions"].copy()
-        emission[:, :, 0] /= params["silence"][:, None]
+        fitted = HMMParams.from_arrays(params)
+        emission = fitted.emission.copy()
+        emission[:, :, 0] /= fitted.unmarked_weight[:, None]
         emission /= emission.sum(axis=2, keepdims=True)
-        return emission_reliability(emission, params["label_counts"])
+        return emission_reliability(emission, fitted.label_counts)
 
     def _initial_counts(self, train: Dataset, votes: SparseVotes, weighted_labels: WeightedLabels) -> HMMParams:
         """Counts of transitions and emissions given these labels."""
         fine, unmarked_is_abstain = train.without_coarse(), train.unmarked_is_abstain()
-        weight = self.config.silence
+        weight = self.config.unmarked_weight
         if weight is None:
             weight = estimate_unmarked_weight(
                 fine.votes[:, unmarked_is_abstain], weighted_labels[0][1], len(fine.tags.types)
@@ -193,33 +186,20 @@ class HMM(LabelModel):
             unmarked_weight=unmarked_weights,
             votes=votes,
         )
-        emission = smoothed_emission_counts(
-            counts, false_votes=self.config.false_votes, precision=train.prior_precision_or(np.nan)
-        )
+        emission = smoothed_emission_counts(counts, false_votes=FALSE_VOTES, precision=train.prior_precision_or(np.nan))
         label_counts = mean_label_probabilities(train, weighted_labels).sum(axis=0, dtype=np.float64)
         return HMMParams(mean_transition_counts(train, weighted_labels), emission, label_counts, unmarked_weights)
 
     def _prior_strengths(self, train: Dataset) -> NDArray[np.float64]:
-        return np.where(train.unmarked_is_abstain(), self.config.prior, OUTSIDE_PRIOR_STRENGTH)
-
-    def _allowed_transitions(self, data: Dataset) -> NDArray[np.bool_]:
-        """Transitions into types that some source votes for, and legal ones if so set.  -> (L, L)"""
-        voted = np.append(True, np.repeat(voted_types(data), 2))
-        allowed: NDArray[np.bool_] = (data.fine_tags.legal_transitions | (not self.config.legal)) & voted
-        return allowed
-
-    def _disturbed(self, chain: HMMParams, rng: np.random.Generator) -> HMMParams:
-        noise = rng.gamma(5.0, 0.2, chain.emission.shape)
-        emissions = chain.emission * noise
-        return replace(chain, emission=emissions / emissions.sum(axis=2, keepdims=True))
+        return np.where(train.unmarked_is_abstain(), self.config.prior_strength, OUTSIDE_PRIOR_STRENGTH)
 
     def _warn_unsupported_entities(self, params: HMMParams, train: Dataset) -> None:
         """Warn if many of the entities are where no source marks anything."""
         num_marked = np.logical_or.reduce(entity_votes(train), axis=1).sum()
         if params.label_counts[1:].sum() > MAX_ENTITY_RATIO * num_marked:
             warnings.warn(
-                f"{self.name}: {params.label_counts[1:].sum():.0f} tokens are taken for entities, but only "
-                f"{num_marked} are marked by any source; do not trust this fit (a larger prior helps)",
+                f"{self.name}: the model labels {params.label_counts[1:].sum():.0f} tokens as entities, but sources "
+                f"mark only {num_marked}; the fit is probably wrong (a larger prior_strength helps)",
                 ConvenerWarning,
                 stacklevel=4,
             )
@@ -228,8 +208,9 @@ class HMM(LabelModel):
         self, votes: SparseVotes, marginals: Array, params: HMMParams, allowed: NDArray[np.bool_]
     ) -> NDArray[np.float64]:
         """Expected counts of votes by source and label.  -> (K, L, L)"""
-        threads, symbols = self.config.threads, len(allowed)
-        counts = expected_emission_counts(votes, marginals, num_symbols=symbols, num_threads=threads)
+        counts = expected_emission_counts(
+            votes, marginals, num_symbols=len(allowed), num_threads=self.config.num_threads
+        )
         counts[:, :, 0] *= params.unmarked_weight[:, None]
         return fold_coarse_counts(counts, params.emission, allowed)
 
@@ -237,15 +218,15 @@ class HMM(LabelModel):
         self, initial: HMMParams, prior: NDArray[np.float64], train: Dataset, votes: SparseVotes
     ) -> tuple[HMMParams, EMTrace]:
         """Run EM from one initial value.  -> parameters, trace of the objective"""
-        allowed_transitions, allowed = self._allowed_transitions(train), train.allowed_labels()
+        transitions, allowed = allowed_transitions(train), train.allowed_labels()
 
         def step(params: HMMParams) -> tuple[HMMParams, float]:
             counts = expected_counts(
                 default_log_initial(len(params.label_counts)),
                 safe_log(params.transition),
-                log_evidence(votes, params.log_emission(allowed), num_threads=self.config.threads),
+                log_evidence(votes, params.log_emission(allowed), num_threads=self.config.num_threads),
                 train.offsets,
-                num_threads=self.config.threads,
+                num_threads=self.config.num_threads,
             )
             if (counts.flags == IMPOSSIBLE).any():
                 number = int(np.flatnonzero(counts.flags == IMPOSSIBLE)[0])
@@ -261,15 +242,16 @@ class HMM(LabelModel):
                 transition=counts.transition_counts,
                 emission=expected + prior,
                 label_counts=label_counts,
-            ).normalize(allowed_transitions)
+            ).normalize(transitions)
             nonzero = params.transition > 0
             value = counts.log_likelihood.sum() + (prior * np.log(params.emission)).sum()
             value += np.log(params.transition[nonzero]).sum()
             return updated, float(value) / max(1, len(train.tokens))
 
-        return run_em(
-            step,
-            initial,
-            name=self.name,
-            limits=self.config,
-        )
+        return run_em(step, initial, name=self.name, config=self.config)
+
+
+def allowed_transitions(data: Dataset) -> NDArray[np.bool_]:
+    """Legal transitions into types that some source votes for.  -> (L, L)"""
+    allowed: NDArray[np.bool_] = data.fine_tags.legal_transitions & np.append(True, np.repeat(voted_types(data), 2))
+    return allowed

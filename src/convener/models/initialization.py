@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -228,27 +226,15 @@ def add_source(data: Dataset, name: str, labels: NDArray[np.int16], unmarked: Un
 
 NEGATIVE_VOTE_PRECISION = 0.95
 """Assumed precision of a negative vote such as "not PER", which cannot be estimated from votes."""
+PRESUMED_PRECISION = 0.9
+"""Assumed precision of sources without a prior precision, in the initial emissions of `chmm`, `dws` and `connet`. It is
+not a setting: a known precision belongs to the data (`Dataset.prior_precision`)."""
 
 
-def initial_transition(config: Any, data: Dataset, weighted_labels: WeightedLabels) -> Floats:
-    """Initial transition matrix as the settings say; weighted_labels are those of a simple vote.  -> (L, L)"""
-    if config.start == "paper":
-        return paper_transition(data, legal=config.legal)
-    return transition_from_votes(data, weighted_labels)
-
-
-def initial_emission(config: Any, data: Dataset, weighted_labels: WeightedLabels) -> Floats:
-    """Initial emission matrices as the settings say.  -> (K, L, L)"""
-    if config.start == "paper":
-        return paper_emission(data)
-    return emission_from_votes(data, weighted_labels, default_precision=config.precision)
-
-
-def paper_transition(data: Dataset, *, legal: bool) -> Floats:
+def paper_transition(data: Dataset) -> Floats:
     """Psi* of the paper, the target of Eq. (7).  -> (L, L)"""
     data = data.without_coarse()
-    allowed = data.tags.legal_transitions if legal else np.ones_like(data.tags.legal_transitions)
-    return paper_transition_matrix(data.votes, data.offsets, allowed)
+    return paper_transition_matrix(data.votes, data.offsets, data.tags.legal_transitions)
 
 
 def paper_emission(data: Dataset) -> Floats:
@@ -263,27 +249,27 @@ def transition_from_votes(data: Dataset, weighted_labels: WeightedLabels) -> Flo
     return normalize_rows(mean_transition_counts(data, weighted_labels) + data.fine_tags.legal_transitions)
 
 
-def emission_from_votes(data: Dataset, weighted_labels: WeightedLabels, *, default_precision: float) -> Floats:
+def emission_from_votes(data: Dataset, weighted_labels: WeightedLabels) -> Floats:
     """Emissions of each source given the labels of a simple vote.  -> (K, L, L)
 
     A union of all votes agrees with every source, so by its counts no source is ever wrong. Instead, (1 - precision)
     of a source's entity votes are assumed to have the label O, with its own precision where that is known.
     """
-    counts = emission_counts(data, weighted_labels, default_precision=default_precision)
+    counts = emission_counts(data, weighted_labels, default_precision=PRESUMED_PRECISION)
     emission = normalize_rows(smoothed_emission_counts(counts, false_votes=0.0))
     vote_frequencies = counts.sum(axis=1)
     vote_frequencies /= np.maximum(vote_frequencies.sum(axis=1, keepdims=True), 1)
-    emission[:, 0] = (1 - data.prior_precision_or(default_precision))[:, None] * vote_frequencies
+    emission[:, 0] = (1 - data.prior_precision_or(PRESUMED_PRECISION))[:, None] * vote_frequencies
     emission[:, 0, 0] = 1 - emission[:, 0, 1:].sum(axis=1)
     return emission
 
 
-def emission_from_gold(data: Dataset, *, smoothing: float) -> Floats:
-    """Emissions of each source given the gold labels (Phi true, 3.3.3), smoothed by this many votes.  -> (K, L, L)"""
+def emission_from_gold(data: Dataset) -> Floats:
+    """Emissions of each source given the gold labels (Phi true, 3.3.3), smoothed by half a vote.  -> (K, L, L)"""
     if data.gold is None:
         raise DataError("emissions from gold need gold labels; the data has none")
     counts = emission_counts(data, [(1.0, data.gold)], default_precision=NEGATIVE_VOTE_PRECISION)
-    return normalize_rows(smoothed_emission_counts(counts, false_votes=0.0, smoothing=smoothing))
+    return normalize_rows(smoothed_emission_counts(counts, false_votes=0.0))
 
 
 def network_sizes(data: Dataset) -> tuple[int, int, int]:

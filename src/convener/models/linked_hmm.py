@@ -5,13 +5,15 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from convener.config import check_range, init_with
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
-from convener.errors import ConfigError, ConvenerWarning, DataError
+from convener.errors import ConvenerWarning, DataError
 from convener.inference.chain import default_log_initial, forward_backward
 from convener.inference.coarse import extend_over_links
 from convener.inference.decoding import decode
@@ -19,7 +21,7 @@ from convener.inference.evidence import log_evidence, sparsify_votes
 from convener.models.base import LabelModel, LabelOutput, RecallPrecision, warn_unused_sources
 from convener.models.em import EMTrace, run_em
 from convener.models.fitted import Params
-from convener.models.hmm import HMM, HMMConfig, HMMParams
+from convener.models.hmm import HMM, HMMConfig, HMMParams, allowed_transitions
 from convener.models.initialization import complete_coarse_spans
 from convener.models.majority_vote import initial_labels
 
@@ -74,21 +76,19 @@ def linked_transition_logits(
 class LinkedHMMConfig(HMMConfig):
     """Settings of the linked hidden Markov model, in addition to those of `hmm`."""
 
-    prefix: str = "link-"
+    link_prefix: str = "link-"
     """Prefix of the names of linking sources."""
-    both: bool = False
+    link_sources_vote: bool = False
     """Whether linking sources also vote for the type of their spans."""
-    accuracy: float = 0.9
-    """Prior accuracy of a link, in (0, 1)."""
-    links: float = 100.0
-    """Weight of that prior in pseudo-links; 0 switches it off."""
+    link_accuracy: float = 0.9
+    """Prior accuracy of a link, in [0.5, 1)."""
+    link_prior_votes: float = 100.0
+    """Weight of that prior in pseudo-votes, above 0."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0.5 <= self.accuracy < 1:
-            raise ConfigError(f"accuracy must be in [0.5, 1), got {self.accuracy}")
-        if self.links <= 0:
-            raise ConfigError(f"links must be positive, got {self.links}")
+        check_range(self, "[0.5, 1)", "link_accuracy")
+        check_range(self, "(0, inf)", "link_prior_votes")
 
 
 class LinkedHMM(HMM):
@@ -113,7 +113,12 @@ class LinkedHMM(HMM):
     """
 
     Config = LinkedHMMConfig
+    config: LinkedHMMConfig
     summary = "hidden Markov model with sources that link neighbouring tokens"
+
+    @init_with(LinkedHMMConfig)
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
 
     def _fit(
         self, train: Dataset, valid: Dataset | None, previous: Params | None, checkpoint_dir: Path | None
@@ -124,12 +129,12 @@ class LinkedHMM(HMM):
         votes = sparsify_votes(tagging.votes)
         if not links.any():
             warnings.warn(
-                f"{self.name}: no source named {self.config.prefix}... links anything; the model equals hmm",
+                f"{self.name}: no source named {self.config.link_prefix}... links any tokens; the model equals hmm",
                 ConvenerWarning,
                 stacklevel=3,
             )
         linked: NDArray[np.bool_] = np.logical_or.reduce(links, axis=1)
-        baseline = initial_labels(tagging.without_coarse(), self.config.start)
+        baseline = initial_labels(tagging.without_coarse(), self.config.init_labels)
         labels = extend_over_links(baseline, linked, tagging.offsets)
         initial = self._initial_counts(tagging, votes, complete_coarse_spans(tagging, labels))
         # Links do not show where a span ends, so with links the initial transition counts remain as a prior.
@@ -138,22 +143,22 @@ class LinkedHMM(HMM):
             transition=initial.transition * links.any(),
             emission=self._prior_strengths(tagging)[:, None, None] * initial.emission,
         )
-        params = initial.normalize(self._allowed_transitions(tagging))
-        accuracy = np.full(links.shape[1], self.config.accuracy)
+        params = initial.normalize(allowed_transitions(tagging))
+        accuracy = np.full(links.shape[1], self.config.link_accuracy)
         if previous is not None:
-            params, accuracy = HMMParams.from_arrays(previous), previous["accuracy"]
+            params, accuracy = HMMParams.from_arrays(previous), previous["link_accuracy"]
         initial_emission = params.emission
         best, trace = self._run_linked_em(params, accuracy, prior, tagging, links)
         diagnostics = trace.diagnostics(emission=best[0].emission, initial_emission=initial_emission)
-        return best[0].to_arrays() | {"accuracy": best[1]}, replace(diagnostics, sources=tagging.sources)
+        return best[0].to_arrays() | {"link_accuracy": best[1]}, replace(diagnostics, sources=tagging.sources)
 
     def _infer(self, params: Params, data: Dataset) -> LabelOutput:
         """Viterbi labels, marginals and span posteriors, with the links as evidence."""
         tagging, links = self._split_sources(data)
         transition_logits, evidence = self._potentials(
-            HMMParams.from_arrays(params), params["accuracy"], tagging, links
+            HMMParams.from_arrays(params), params["link_accuracy"], tagging, links
         )
-        return decode(transition_logits, evidence, data, self.config.threads)
+        return decode(transition_logits, evidence, data, self.config.num_threads)
 
     def _reliability(self, params: Params, train: Dataset, output: LabelOutput) -> RecallPrecision:
         """Count votes against the posterior: links contain no information about types."""
@@ -161,16 +166,16 @@ class LinkedHMM(HMM):
 
     def _tagging_sources(self, sources: tuple[str, ...]) -> tuple[str, ...]:
         """The sources that vote for types."""
-        links_vote, prefix = self.config.both, self.config.prefix
+        links_vote, prefix = self.config.link_sources_vote, self.config.link_prefix
         return tuple(name for name in sources if links_vote or not name.startswith(prefix))
 
     def _split_sources(self, data: Dataset) -> tuple[Dataset, NDArray[np.bool_]]:
         """The data with tagging sources only, and the links of the others (N, J)."""
-        is_linking = [name.startswith(self.config.prefix) for name in data.sources]
+        is_linking = [name.startswith(self.config.link_prefix) for name in data.sources]
         tagging_sources = self._tagging_sources(data.sources)
         if not tagging_sources:
             raise DataError(
-                f"{self.name}: all sources are linking sources ({self.config.prefix}...); one must vote for types"
+                f"{self.name}: all sources are linking sources ({self.config.link_prefix}...); one must vote for types"
             )
         votes = data.votes[:, is_linking]
         return data.select_sources(tagging_sources), (votes > 0) & (votes % 2 == 0)
@@ -184,7 +189,7 @@ class LinkedHMM(HMM):
     ) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Transition logits (N, L, L) and evidence (N, L), with the links."""
         log_emission = params.log_emission(data.allowed_labels())
-        evidence = log_evidence(sparsify_votes(data.votes), log_emission, num_threads=self.config.threads)
+        evidence = log_evidence(sparsify_votes(data.votes), log_emission, num_threads=self.config.num_threads)
         return linked_transition_logits(params.transition, link_evidence(links, accuracy), evidence, data.offsets)
 
     def _run_linked_em(
@@ -198,8 +203,9 @@ class LinkedHMM(HMM):
         votes = sparsify_votes(train.votes)
         allowed, num_labels = train.allowed_labels(), len(train.fine_tags)
         same_span = continues_span(num_labels)
-        prior_correct, prior_wrong = self.config.links * np.array([self.config.accuracy, 1 - self.config.accuracy])
-        allowed_transitions = self._allowed_transitions(train)
+        link_accuracy = self.config.link_accuracy
+        prior_correct, prior_wrong = self.config.link_prior_votes * np.array([link_accuracy, 1 - link_accuracy])
+        transitions = allowed_transitions(train)
 
         def step(
             state: tuple[HMMParams, NDArray[np.float64]],
@@ -212,7 +218,7 @@ class LinkedHMM(HMM):
                 evidence,
                 train.offsets,
                 return_transitions=True,
-                num_threads=self.config.threads,
+                num_threads=self.config.num_threads,
             )
             pair_posteriors = (
                 np.zeros((0, num_labels, num_labels))
@@ -226,7 +232,7 @@ class LinkedHMM(HMM):
                 transition=pair_posteriors.sum(axis=0, dtype=np.float64) + prior.transition,
                 emission=expected + prior.emission,
                 label_counts=result.marginals.sum(axis=0, dtype=np.float64),
-            ).normalize(allowed_transitions)
+            ).normalize(transitions)
             value = result.log_likelihood.sum() + (prior.emission * np.log(params.emission)).sum()
             nonzero = params.transition > 0
             value += ((prior.transition + 1)[nonzero] * np.log(params.transition[nonzero])).sum()
@@ -234,9 +240,4 @@ class LinkedHMM(HMM):
             total = links.sum(axis=0) + prior_correct + prior_wrong
             return (updated, (links_satisfied + prior_correct) / total), float(value) / max(1, len(train.tokens))
 
-        return run_em(
-            step,
-            (initial, accuracy),
-            name=self.name,
-            limits=self.config,
-        )
+        return run_em(step, (initial, accuracy), name=self.name, config=self.config)

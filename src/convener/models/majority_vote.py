@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from convener.config import init_with
 from convener.data.alignment import resolve_overlaps
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
@@ -29,7 +30,7 @@ class MajorityVoteConfig(ModelConfig):
     scheme: Literal["io", "bio", "span"] = "io"
     """io: vote by entity type at each token; runs of a type are spans. bio: vote by label at each token, then repaired.
     span: the union of all spans, longest first, then leftmost."""
-    ties: Literal["last", "first", "random"] | None = None
+    tie_break: Literal["last", "first", "random"] | None = None
     """Which type or label wins a tie: by default the last in order for tokens, the first for spans. "random" depends
     on seed, position and votes only, so that the labels of a sentence do not depend on other sentences."""
 
@@ -51,8 +52,13 @@ class MajorityVote(LabelModel):
     """
 
     Config = MajorityVoteConfig
+    config: MajorityVoteConfig
     keeps_duplicate_sources = True
     summary = "the label that most sources vote for: by type (IO), by label (BIO) or by span"
+
+    @init_with(MajorityVoteConfig)
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
 
     def _fit(
         self, train: Dataset, valid: Dataset | None, previous: Params | None, checkpoint_dir: Path | None
@@ -74,7 +80,7 @@ class MajorityVote(LabelModel):
         return labels_from_classes(self._winning_class(counts, data), vote_shares, data, scheme)
 
     def _winning_class(self, counts: NDArray[np.int32], data: Dataset) -> NDArray[np.int64]:
-        tie_break = self.config.ties or "last"
+        tie_break = self.config.tie_break or "last"
         if tie_break == "last":
             return voting.argmax_last(counts)
         if tie_break == "first":
@@ -86,9 +92,9 @@ class MajorityVote(LabelModel):
         """Labels of the union of all sources' spans, longest first."""
         spans = unique_spans([data.tags.spans(column, data.offsets) for column in data.votes.T], data.offsets)
         preference = spans.type.astype(np.int64)
-        if self.config.ties == "last":
+        if self.config.tie_break == "last":
             preference = -preference
-        elif self.config.ties == "random":
+        elif self.config.tie_break == "random":
             preference = voting.hash_ints(preference + spans.start * 64, self.config.seed)
         kept = voting.union_spans(spans.sentence, spans.start, spans.end, preference)
         return data.tags.labels(spans.take(kept), data.offsets)

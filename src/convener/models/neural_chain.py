@@ -14,19 +14,26 @@ import torch
 from numpy.typing import NDArray
 from torch import Generator, Tensor
 
-from convener.config import check_fraction, check_min
+from convener.config import check_min
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
 from convener.data.ragged import chunk_bounds, hold_out
 from convener.data.tables import PERCENT, Table
 from convener.data.tags import TagSet
-from convener.errors import ConfigError
 from convener.evaluation.metrics import score_labels
 from convener.inference._numba import Array
 from convener.inference.autograd import chain_objective
 from convener.inference.decoding import decode
 from convener.models.base import FeatureConfig, LabelModel, LabelOutput, warn_unused_sources
 from convener.models.fitted import Params
+from convener.models.initialization import (
+    complete_coarse_spans,
+    emission_from_votes,
+    paper_emission,
+    paper_transition,
+    transition_from_votes,
+)
+from convener.models.majority_vote import initial_labels
 from convener.models.vote_evidence import VoteEvidence, explicit_votes, marked_tokens
 from convener.neural.batch import BLOCK_TOKENS, Batch, PackedDataset
 from convener.neural.checkpoint import checkpoint_for, load_weights, weights_to_arrays
@@ -108,7 +115,7 @@ def predict_block(
     evidence: VoteEvidence,
     data: Dataset,
     *,
-    threads: int = 1,
+    num_threads: int = 1,
 ) -> LabelOutput:
     """Viterbi labels, marginals and span posteriors of one block."""
     with torch.no_grad():
@@ -124,13 +131,13 @@ def predict_block(
         log_evidence[~marked_tokens(data), 1::2] -= evidence.new_span_penalty
         transition_logits = evidence.penalize_splits(net.transition_logits(all_votes).numpy(), data)
         log_initial = net.log_initial().numpy()
-    return decode(transition_logits, log_evidence, data, threads, log_initial=log_initial)
+    return decode(transition_logits, log_evidence, data, num_threads, log_initial=log_initial)
 
 
-def predict_all(net: ChainNetwork, data: Dataset, evidence: VoteEvidence, *, threads: int = 1) -> LabelOutput:
+def predict_all(net: ChainNetwork, data: Dataset, evidence: VoteEvidence, *, num_threads: int = 1) -> LabelOutput:
     """Viterbi labels, marginals and span posteriors of a dataset, block by block."""
     outputs = (
-        predict_block(net, packed, evidence, block, threads=threads)
+        predict_block(net, packed, evidence, block, num_threads=num_threads)
         for block, packed in prediction_blocks(data, evidence)
     )
     return LabelOutput.concat(outputs, len(data.fine_tags))
@@ -147,6 +154,17 @@ class InitialMatrices(NamedTuple):
     transition: NDArray[np.float64]
     emission: NDArray[np.float64]
 
+    @classmethod
+    def from_votes(cls, data: Dataset) -> InitialMatrices:
+        """Matrices estimated from the labels of a simple vote."""
+        weighted_labels = complete_coarse_spans(data, initial_labels(data.without_coarse()))
+        return cls(transition_from_votes(data, weighted_labels), emission_from_votes(data, weighted_labels))
+
+    @classmethod
+    def from_paper(cls, data: Dataset) -> InitialMatrices:
+        """Psi* and Phi* of the paper."""
+        return cls(paper_transition(data), paper_emission(data))
+
     def initialize(self, net: CHMMNetwork | FixedEmissionNetwork) -> None:
         """Set the biases of a network with zero weights, so that it starts exactly at these matrices."""
         with torch.no_grad():
@@ -154,93 +172,55 @@ class InitialMatrices(NamedTuple):
             net.set_emission(floored_log(self.emission))
 
 
-def initialize_chain(net: NetworkT, data: Dataset, *, legal: bool, uniform_initial: bool = False) -> NetworkT:
+def initialize_chain(net: NetworkT, data: Dataset, initial_state: Literal["O", "uniform"] = "O") -> NetworkT:
     """Set p(z0) to almost surely O, or uniform, and forbid illegal transitions.  -> the network"""
     with torch.no_grad():
-        net.initial_logits[0] = 0.0 if uniform_initial else INITIAL_O_LOGIT
-        if legal:
-            illegal_logits = np.where(data.fine_tags.legal_transitions, 0.0, ILLEGAL_LOGIT).reshape(-1)
-            net.illegal_logits.copy_(torch.from_numpy(illegal_logits))
+        net.initial_logits[0] = INITIAL_O_LOGIT if initial_state == "O" else 0.0
+        illegal_logits = np.where(data.fine_tags.legal_transitions, 0.0, ILLEGAL_LOGIT).reshape(-1)
+        net.illegal_logits.copy_(torch.from_numpy(illegal_logits))
     return net
 
 
+INITIAL_LEARNING_RATE = 1e-2
+"""Learning rate of p(z0), or of start and transition scores of a CRF: 0.01 as in the paper, and in all our fits."""
+WEIGHT_DECAY = 1e-5
+"""Weight decay of matrices: 1e-5 as in the paper, and in all our fits."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class NeuralChainConfig(FeatureConfig):
+class NeuralChainConfig(VoteEvidence, ContextConfig, FeatureConfig):
     """Settings of every neural chain. The defaults are the plain model of the paper."""
 
-    tau: float = 0.0
-    """Weight of the posterior entropy in the objective log p(x) - tau H(z|x): 0 is maximum likelihood, 1 the
-    published objective."""
-    epochs: int = 10
+    max_epochs: int = 10
     """Maximum number of epochs of a stage; at least 1."""
     patience: int = 10
     """Epochs without a better validation score before a stage stops; at least 1."""
-    smooth: int = 1
-    """Number of epochs over which validation scores are averaged before they are compared; 1 compares each."""
-    lr: float = 1e-3
-    """Learning rate."""
-    initial_lr: float = 1e-2
-    """Learning rate of p(z0)."""
-    decay: float = 1e-5
-    """Weight decay of matrices; 0 switches it off."""
-    batch: int = 64
+    learning_rate: float = 1e-3
+    """Learning rate of Adam; at least 0."""
+    batch_size: int = 64
     """Sentences per batch; at least 1."""
-    start: Literal["votes", "paper"] = "votes"
-    """Initial matrices: estimated from the votes, or as in the paper."""
-    context: int = 0
-    """Number of neighbours on either side that a token's transition depends on; 0 as in the paper."""
-    dropout: float = 0.0
-    """Share of a token's features that is dropped in training, in [0, 1); 0 switches it off."""
-    legal: bool = True
-    """Forbid transitions that BIO does not allow."""
-    silence: float = 1.0
-    """Weight of an unmarked token in prediction, for sources that mark only what they know, in [0, 1]; 1 as in the
-    paper. See `models.vote_evidence.VoteEvidence`, also for the next three."""
-    edge: float = 0.0
-    """Penalty in nats for an entity label at an unmarked token next to a marked one, and for splitting a span that
-    some source continues; 0 as in the paper."""
-    clash: float = 0.0
-    """Penalty in nats for a type that no source votes for at a marked token, or that a source negates; 0 as in the
-    paper."""
-    doubt: float = 0.0
-    """Penalty in nats for an entity that begins where no source marks anything, in prediction; 0 as in the paper."""
-    trust: float = 1.0
-    """Factor on the probabilities of entities, in (0, 1]: errors of sources are correlated, so the posterior is
-    overconfident. Labels do not change. 1 as in the paper."""
-    threads: int = 1
-    """Number of threads; results do not depend on it."""
+    num_threads: int = 1
+    """Number of threads; at least 1. Results do not depend on it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_min(self, 1, "epochs", "patience", "smooth", "batch", "threads")
-        check_min(self, 0, "tau", "lr", "initial_lr", "decay", "silence", "edge", "doubt", "clash")
-        check_min(self, 0, "context")
-        check_fraction(self, "trust")
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout must be in [0, 1), got {self.dropout}")
-
-    def context_config(self) -> ContextConfig:
-        """Which features the transitions depend on."""
-        return ContextConfig(context_window=self.context, dropout=self.dropout)
-
-    def learning_rates(self) -> dict[str, float]:
-        """Learning rates of parameters that have their own."""
-        return {"initial_logits": self.initial_lr}
+        check_min(self, 1, "max_epochs", "patience", "batch_size", "num_threads")
+        check_min(self, 0, "learning_rate")
 
 
 @dataclass(frozen=True, kw_only=True)
 class WeakSupervisionConfig(NeuralChainConfig):
     """Defaults that work best on weak sources, with our additions: see docs/research-notes.md."""
 
-    epochs: int = 20
+    max_epochs: int = 20
     patience: int = 5
-    context: int = 2
+    context_window: int = 2
     dropout: float = 0.5
-    silence: float = 0.0
-    edge: float = 5.0
-    clash: float = 5.0
-    doubt: float = 0.4
-    trust: float = 0.92
+    unmarked_weight: float = 0.0
+    boundary_penalty: float = 5.0
+    type_penalty: float = 5.0
+    new_span_penalty: float = 0.4
+    probability_scale: float = 0.92
 
 
 class NeuralChainModel(LabelModel):
@@ -250,6 +230,7 @@ class NeuralChainModel(LabelModel):
     """
 
     Config: ClassVar[type[NeuralChainConfig]] = NeuralChainConfig
+    config: NeuralChainConfig
     needs_features = True
     supports_coarse = True
     uses_valid_gold = True
@@ -258,7 +239,7 @@ class NeuralChainModel(LabelModel):
         self, train: Dataset, valid: Dataset | None, previous: Params | None, checkpoint_dir: Path | None
     ) -> tuple[Params, Diagnostics]:
         """Train the network with the number of threads of the settings."""
-        with torch_threads(self.config.threads):
+        with torch_threads(self.config.num_threads):
             return self._train(train, valid, previous, checkpoint_dir)
 
     @abstractmethod
@@ -277,8 +258,8 @@ class NeuralChainModel(LabelModel):
         return TrainingRun(
             name=self.name,
             seed=config.seed,
-            batch_size=config.batch,
-            weight_decay=config.decay,
+            batch_size=config.batch_size,
+            weight_decay=WEIGHT_DECAY,
             validation_score=self._validation_score(net, valid) if len(valid.tokens) else None,
             checkpoint=checkpoint_for(checkpoint_dir, config, train, valid),
         )
@@ -295,8 +276,8 @@ class NeuralChainModel(LabelModel):
     def _infer(self, params: Params, data: Dataset) -> LabelOutput:
         """Viterbi labels, marginals, and exact posteriors of the predicted spans."""
         net, data = self._load_network(params, data)
-        output = predict_all(net, data, self.vote_evidence, threads=self.config.threads)
-        scale = np.float32(self.config.trust)
+        output = predict_all(net, data, self.vote_evidence, num_threads=self.config.num_threads)
+        scale = np.float32(self.config.probability_scale)
         probabilities = output.require_probabilities() * scale
         probabilities[:, 0] += 1 - scale
         span_scores = None if output.span_scores is None else output.span_scores * scale
@@ -321,9 +302,8 @@ class NeuralChainModel(LabelModel):
 
     @property
     def vote_evidence(self) -> VoteEvidence:
-        """How unmarked tokens enter the evidence."""
-        config = self.config
-        return VoteEvidence(config.silence, config.edge, config.clash, config.doubt)
+        """How unmarked tokens enter the evidence: the settings of this group."""
+        return self.config
 
 
 class StagedChainModel(NeuralChainModel):
@@ -373,17 +353,16 @@ class StagedChainModel(NeuralChainModel):
         load_weights(net, params)
         return net, data
 
-    def _stage(self, name: str, loss: Loss, packed: PackedDataset, trains: Iterable[str]) -> Stage:
-        """A training stage with the settings of the model."""
+    def _stage(self, name: str, loss: Loss, packed: PackedDataset, trains: Iterable[str], **rates: float) -> Stage:
+        """A training stage with the settings of the model; `rates` are learning rates of parameters with their own."""
         config = self.config
         return Stage(
             name=name,
             loss=loss,
             data=packed,
             trains=tuple(trains),
-            learning_rate=config.lr,
-            max_epochs=config.epochs,
+            learning_rate=config.learning_rate,
+            max_epochs=config.max_epochs,
             patience=config.patience,
-            score_window=config.smooth,
-            learning_rates=config.learning_rates(),
+            learning_rates={"initial_logits": INITIAL_LEARNING_RATE, "crf": INITIAL_LEARNING_RATE} | rates,
         )

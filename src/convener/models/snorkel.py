@@ -5,14 +5,15 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from convener.config import check_range, init_with
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
-from convener.errors import ConfigError, ConvenerWarning
+from convener.errors import ConvenerWarning
 from convener.inference import evidence
 from convener.inference.evidence import expected_emission_counts, sparsify_votes
 from convener.inference.voting import odds
@@ -31,22 +32,20 @@ class SnorkelConfig(EMConfig):
 
     scheme: Literal["io", "bio"] = "io"
     """Classes are O and the entity types, with runs of a type as spans ("io"), or the BIO labels ("bio")."""
-    balance: Literal["uniform", "learned"] = "uniform"
+    max_iter: int = 100
+    class_balance: Literal["uniform", "learned"] = "uniform"
     """Class balance at tokens with votes: uniform, or learned. A learned balance lets frequent classes absorb rare
     ones."""
-    accuracy: float = 0.8
+    prior_accuracy: float = 0.8
     """Prior accuracy of a source whose precision is not known, in (0, 1)."""
-    strength: float = 100.0
-    """Weight of that prior in pseudo-votes. Errors of sources are correlated, so agreement overestimates their
+    prior_votes: float = 100.0
+    """Weight of that prior in pseudo-votes, above 0. Errors of sources are correlated, so agreement overestimates their
     accuracy, and very different weights let one source overrule the rest."""
-    steps: int = 100
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < self.accuracy < 1:
-            raise ConfigError(f"accuracy must be in (0, 1), got {self.accuracy}")
-        if self.strength <= 0:
-            raise ConfigError(f"strength must be positive, got {self.strength}")
+        check_range(self, "(0, 1)", "prior_accuracy")
+        check_range(self, "(0, inf)", "prior_votes")
 
 
 class AccuracyCounts(NamedTuple):
@@ -103,7 +102,12 @@ class Snorkel(LabelModel):
     """
 
     Config = SnorkelConfig
+    config: SnorkelConfig
     summary = "votes weighed by accuracies learned from agreement, token by token"
+
+    @init_with(SnorkelConfig)
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
 
     def _fit(
         self, train: Dataset, valid: Dataset | None, previous: Params | None, checkpoint_dir: Path | None
@@ -114,44 +118,44 @@ class Snorkel(LabelModel):
         class_votes = class_votes[(class_votes >= 0).any(axis=1)]
         self._warn_no_disagreement(train, class_votes)
         votes, num_classes = sparsify_votes(class_votes), self._num_classes(train)
+        num_threads = self.config.num_threads
 
         def count(posterior: Array) -> AccuracyCounts:
-            counts = expected_emission_counts(votes, posterior)
+            counts = expected_emission_counts(votes, posterior, num_threads=num_threads)
             correct = np.einsum("kii->k", counts)
             return AccuracyCounts(self._class_counts(posterior), correct, counts.sum(axis=(1, 2)) - correct)
 
         if previous is None:
-            accuracies = train.prior_precision_or(self.config.accuracy)
-            weights = odds(accuracies) / odds(np.array([self.config.accuracy]))
+            accuracies = train.prior_precision_or(self.config.prior_accuracy)
+            weights = odds(accuracies) / odds(np.array([self.config.prior_accuracy]))
             initial = count(evidence.vote_shares(class_votes, num_classes, weights))
             prior = self._prior_counts(accuracies, num_classes)
         else:
-            initial = prior = AccuracyCounts(previous["classes"], previous["right"], previous["wrong"])
+            initial = prior = AccuracyCounts(**previous)
 
         def step(counts: AccuracyCounts) -> tuple[AccuracyCounts, float]:
             log_probs = counts.log_probs()
-            posterior, value = evidence.class_posterior(votes, log_probs.log_confusion(), log_probs.classes)
+            posterior, value = evidence.class_posterior(
+                votes, log_probs.log_confusion(), log_probs.classes, num_threads=num_threads
+            )
             value += float(sum((a * b).sum() for a, b in zip(prior, log_probs, strict=True)))
             return prior.add(count(posterior)), value / max(1, len(class_votes))
 
-        best, trace = run_em(
-            step,
-            prior.add(initial),
-            name=self.name,
-            limits=self.config,
-        )
-        learned = {"classes": best.classes, "right": best.correct, "wrong": best.incorrect}
-        return learned, trace.diagnostics()
+        best, trace = run_em(step, prior.add(initial), name=self.name, config=self.config)
+        return best._asdict(), trace.diagnostics()
 
     def _infer(self, params: Params, data: Dataset) -> LabelOutput:
         """The class with the largest weight at each token; runs of a type are spans."""
-        log_probs = AccuracyCounts(params["classes"], params["right"], params["wrong"]).log_probs()
+        log_probs = AccuracyCounts(**params).log_probs()
         class_votes = self._class_votes(data)
         voted = np.flatnonzero((class_votes >= 0).any(axis=1))
         posterior = np.zeros((len(class_votes), self._num_classes(data)))
         posterior[:, 0] = 1
         posterior[voted], _ = evidence.class_posterior(
-            sparsify_votes(class_votes[voted]), log_probs.log_confusion(), log_probs.classes
+            sparsify_votes(class_votes[voted]),
+            log_probs.log_confusion(),
+            log_probs.classes,
+            num_threads=self.config.num_threads,
         )
         best_class = evidence.most_probable_class(posterior)
         return labels_from_classes(best_class, posterior, data, self.config.scheme)
@@ -166,15 +170,16 @@ class Snorkel(LabelModel):
 
     def _class_counts(self, posterior: Array) -> Array:
         """Expected counts of the classes.  (N, C) -> (C,)"""
-        if self.config.balance == "uniform":
+        if self.config.class_balance == "uniform":
             return np.zeros(posterior.shape[1])
         total: Array = posterior.sum(axis=0)
         return total
 
     def _prior_counts(self, accuracies: Array, num_classes: int) -> AccuracyCounts:
         """Prior counts.  accuracies (K,)"""
-        correct = self.config.strength * accuracies
-        return AccuracyCounts(np.ones(num_classes), correct, self.config.strength - correct)
+        prior_votes = self.config.prior_votes
+        correct = prior_votes * accuracies
+        return AccuracyCounts(np.ones(num_classes), correct, prior_votes - correct)
 
     def _warn_no_disagreement(self, data: Dataset, class_votes: NDArray[np.int16]) -> None:
         """Warn if no token has two votes that could differ."""
@@ -182,8 +187,8 @@ class Snorkel(LabelModel):
         if len(classes) == 1:
             names = ("O", *data.tags.types) if self.config.scheme == "io" else data.tags.names
             warnings.warn(
-                f"{self.name}: every vote is for {names[classes[0]]}, so no two sources ever "
-                "disagree; their accuracies are a guess",
+                f"{self.name}: all votes are for {names[classes[0]]}, so sources never "
+                "disagree and their accuracies cannot be estimated",
                 ConvenerWarning,
                 stacklevel=3,
             )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from convener.config import Settings, check_min, check_range
 from convener.data.dataset import Dataset
 from convener.data.tags import ABSTAIN
 from convener.data.votes import entity_votes
@@ -14,9 +15,11 @@ from convener.inference._numba import Array
 from convener.inference.voting import type_counts
 
 
-@dataclass(frozen=True)
-class VoteEvidence:
-    """Adjustments of the evidence for sources that mark only what they know. The defaults are the plain chain.
+@dataclass(frozen=True, kw_only=True)
+class VoteEvidence(Settings):
+    """Adjustments of the evidence for sources that mark only what they know: a group of settings of network chains.
+
+    The defaults are the neutral values, which give the plain chain of the papers.
 
     Such a source leaves nearly every token unmarked, and an unmarked token contains little information. In training
     unmarked tokens count in full: from them the transitions learn how rare entities are. In prediction they would be
@@ -32,12 +35,31 @@ class VoteEvidence:
     Where no source marks anything, a new entity costs `new_span_penalty` nats in prediction: if the sources together
     find a share c of all entities, few are left to be found. An unmarked token that the transitions consider an entity
     with probability s is one with probability s (1/c - 1) / (1 - s).
+
+    The errors of sources are correlated, so the posterior is overconfident: `probability_scale` reduces the
+    probabilities of entities. Labels do not change.
     """
 
     unmarked_weight: float = 1.0
+    """Weight of an unmarked token as a vote for O in prediction, for sources that mark only what they know; in [0, 1].
+    1 counts it in full, as the papers do; 0 as no evidence."""
     boundary_penalty: float = 0.0
+    """Penalty in nats for an entity label at an unmarked token next to a marked one, and for splitting a span that some
+    source continues; at least 0; 0 switches it off."""
     type_penalty: float = 0.0
+    """Penalty in nats for a type that no source votes for at a marked token, or that a source negates; at least 0,
+    which switches it off."""
     new_span_penalty: float = 0.0
+    """Penalty in nats for an entity that begins where no source marks anything, in prediction; at least 0; 0
+    switches it off."""
+    probability_scale: float = 1.0
+    """Factor on the probabilities of entities, in (0, 1]; 1 leaves them unchanged."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range(self, "[0, 1]", "unmarked_weight")
+        check_min(self, 0, "boundary_penalty", "type_penalty", "new_span_penalty")
+        check_range(self, "(0, 1]", "probability_scale")
 
     def offset(self, data: Dataset) -> NDArray[np.float32]:
         """Log-evidence to add for boundary tokens and for unsupported or negated types.  -> (N, L)"""

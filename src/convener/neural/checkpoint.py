@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from convener.data.dataset import Dataset
 
-METADATA, FINGERPRINT, FILE_NAME = "facts", "work", "training.safetensors"
+METADATA, FINGERPRINT, FILE_NAME = "metadata", "fingerprint", "training.safetensors"
 
 
 class TrainingCheckpoint:

@@ -159,11 +159,9 @@ def _sum_by_sentence(values: Tensor, offsets: Tensor) -> Tensor:
     return values.new_zeros(len(offsets) - 1).index_add(0, sentence, values)
 
 
-def build_crf(data: Dataset, *, legal: bool) -> CRF:
-    """A CRF over the labels of the data; with `legal`, illegal BIO transitions are excluded."""
+def build_crf(data: Dataset) -> CRF:
+    """A CRF over the labels of the data without illegal BIO transitions."""
     tags = data.fine_tags
-    if not legal:
-        return CRF(len(tags))
     return CRF(len(tags), torch.tensor(tags.legal_transitions), torch.tensor(tags.legal_first))
 
 

@@ -185,9 +185,9 @@ class _StageRun:
         """Resume from a checkpoint."""
         self.net.load_state_dict(_strip_prefix("net.", tensors))
         self.best_weights = _strip_prefix("best.", tensors)
-        restore_optimizer(self.optimizer, _strip_prefix("adam.", tensors))
+        restore_optimizer(self.optimizer, _strip_prefix("optimizer.", tensors))
         self.best_score, self.epochs_since_best, self.epochs_done = (
-            metadata[name] for name in ("best_score", "waited", "done")
+            metadata[name] for name in ("best_score", "epochs_since_best", "epochs_done")
         )
 
     def _save_checkpoint(self) -> None:
@@ -196,7 +196,7 @@ class _StageRun:
         state_dicts = {
             "net.": _copy_state_dict(self.net),
             "best.": self.best_weights,
-            "adam.": optimizer_tensors(self.optimizer),
+            "optimizer.": optimizer_tensors(self.optimizer),
         }
         tensors = {
             prefix + name: tensor for prefix, state_dict in state_dicts.items() for name, tensor in state_dict.items()
@@ -204,8 +204,8 @@ class _StageRun:
         metadata = {
             "stage": self.index,
             "best_score": self.best_score,
-            "waited": self.epochs_since_best,
-            "done": self.epochs_done,
+            "epochs_since_best": self.epochs_since_best,
+            "epochs_done": self.epochs_done,
             "history": [asdict(record) for record in self.history],
         }
         self.settings.checkpoint.write(tensors, metadata)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Generator, Tensor, nn
 
+from convener.config import Settings, check_min, check_range
 from convener.neural.batch import Batch
 from convener.neural.linear import linear
 
@@ -20,24 +20,21 @@ ILLEGAL_LOGIT = -20.0
 1e-6; below 1e-18 the scaled pass in single precision would have to check all of them."""
 
 
-class TokenBatch(Protocol):
-    """The part of `Batch` that scores of tokens depend on."""
-
-    @property
-    def tokens(self) -> Tensor: ...
-    @property
-    def offsets(self) -> Tensor: ...
-
-
 @dataclass(frozen=True, kw_only=True)
-class ContextConfig:
-    """Which features the scores of a token depend on."""
+class ContextConfig(Settings):
+    """Which features the scores of a token depend on: a group of settings of networks."""
 
     context_window: int = 0
-    """Number of neighbours on either side. A neighbour contributes L scores, independent of the previous label, where
-    the token itself contributes L x L transition logits. 0 switches context off."""
+    """Number of neighbours on either side whose features count, at least 0; 0 is the token alone. A neighbour
+    contributes L scores, independent of the previous label, where the token itself contributes L x L transition
+    logits."""
     dropout: float = 0.0
-    """Fraction of the features dropped in a training step. 0 switches dropout off."""
+    """Fraction of the features dropped in a training step, in [0, 1); 0 switches dropout off."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_min(self, 0, "context_window")
+        check_range(self, "[0, 1)", "dropout")
 
 
 NO_CONTEXT = ContextConfig()

@@ -3,7 +3,7 @@
 >>> import convener as cv
 >>> corpus = cv.demo.load_corpus()
 >>> labels = cv.MajorityVote().fit(corpus.train).predict(corpus.train)
->>> tagger = get_tagger("frozen")(encoder="hashing", epochs=3).fit(labels)
+>>> tagger = get_tagger("frozen")(encoder="hashing", max_epochs=3).fit(labels)
 >>> len(tagger.predict(corpus.test)) == len(corpus.test)
 True
 """

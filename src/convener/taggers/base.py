@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener import storage
-from convener.config import check_min, config_from_dict, config_to_dict
+from convener.config import Settings, check_min, config_from_dict, config_to_dict
 from convener.data.dataset import Dataset
 from convener.data.predictions import GOLD_USES, GoldUse, LabelOutput, Predictions
 from convener.data.ragged import hold_out
@@ -31,20 +31,22 @@ MIN_PROBABILITY = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaggerConfig:
+class TaggerConfig(Settings):
     """Settings of every tagger."""
 
     seed: int = 0
-    epochs: int | None = None
-    """Maximum number of epochs; None for the default of the tagger."""
+    """Seed of all random numbers; at least 0."""
+    max_epochs: int | None = None
+    """Maximum number of epochs, at least 1; None for the default of the tagger."""
     patience: int = 3
-    """Epochs without a better validation score before training stops."""
-    batch: int | None = None
-    """Sentences per batch; None for the default of the tagger."""
+    """Epochs without a better validation score before training stops; at least 1."""
+    batch_size: int | None = None
+    """Sentences per batch, at least 1; None for the default of the tagger."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_min(self, 0, "seed")
-        check_min(self, 1, "epochs", "patience", "batch")
+        check_min(self, 1, "max_epochs", "patience", "batch_size")
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +71,8 @@ class Tagger(ABC, Generic[StateT]):
     """
 
     Config: ClassVar[type[TaggerConfig]] = TaggerConfig
+    config: TaggerConfig
+    """The settings; a subclass declares its own type."""
     name: ClassVar[str]
     summary: ClassVar[str]
     """One line for lists of taggers."""
@@ -76,7 +80,7 @@ class Tagger(ABC, Generic[StateT]):
     """Whether it is trained on label probabilities; otherwise it uses only the labels."""
 
     def __init__(self, **settings: Any) -> None:
-        self.config: Any = config_from_dict(self.Config, settings, kind=f"setting of {self.display_name}")
+        self.config = config_from_dict(self.Config, settings, kind=f"setting of {self.display_name}")
         self._fitted: FittedTagger[StateT] | None = None
 
     @property

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Generator, Tensor
 
-from convener.config import check_min
+from convener.config import check_min, check_range, init_with
 from convener.data.dataset import Dataset
 from convener.data.predictions import LabelOutput
 from convener.encoders import AUTO, get_encoder
@@ -122,53 +122,54 @@ class FinetunedConfig(TaggerConfig):
 
     encoder: str = AUTO
     """Encoder to fine-tune: auto, minilm, mpnet, a folder or a name on the Hugging Face Hub."""
-    epochs: int | None = None
-    """Maximum number of epochs; None for 5, or for the number that makes 300 steps if that is more."""
+    max_epochs: int | None = None
+    """Maximum number of epochs, at least 1; None for 5, or for the number that makes 300 steps if that is more."""
     patience: int = 5
-    batch: int | None = None
-    """Windows per batch; a sentence is one window unless it exceeds `window`. None for as many as make about 512
-    subwords, at most 16."""
-    lr: float | None = None
-    """Peak learning rate of the encoder; None for a value by its hidden size: 5e-5 for 768 (mpnet), 2e-4 for 384
-    (minilm)."""
-    head_lr: float = 1e-3
-    """Peak learning rate of the layer over the labels, which is trained from scratch."""
-    warmup: float = 0.1
+    batch_size: int | None = None
+    """Windows per batch, at least 1; a sentence is one window unless it exceeds `max_length`. None for as many as make
+    about 512 subwords, at most 16."""
+    learning_rate: float | None = None
+    """Peak learning rate of the encoder, at least 0; None for a value by its hidden size: 5e-5 for 768 (mpnet), 2e-4
+    for 384 (minilm)."""
+    head_learning_rate: float = 1e-3
+    """Peak learning rate of the layer over the labels, which is trained from scratch; at least 0."""
+    warmup_ratio: float = 0.1
     """Share of the steps in which learning rates rise linearly, in (0, 1); afterwards they fall linearly to zero."""
-    decay: float = 0.01
-    """Weight decay."""
-    clip: float = 1.0
-    """Maximum norm of the gradient; larger gradients are scaled down."""
+    weight_decay: float = 0.01
+    """Weight decay of matrices; at least 0; 0 switches it off."""
+    max_grad_norm: float = 1.0
+    """Maximum norm of the gradient, above 0; larger gradients are scaled down."""
     class_weights: ClassWeights = None
-    """Weights of the labels in the loss: "balanced", or by type, such as {"PER": 2, "O": 0.5}."""
-    window: int | None = None
-    """Maximum number of subwords per window, special tokens included; None for the limit of the encoder, up to 512."""
+    """Weights of the labels in the loss: "balanced", or by type, such as {"PER": 2, "O": 0.5}. None weights all labels
+    equally."""
+    max_length: int | None = None
+    """Maximum number of subwords per window, special tokens included, at least 16; None for the limit of the encoder,
+    up to 512."""
     overlap: float = 0.5
-    """Share of a window that the next window repeats, in sentences longer than a window."""
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """Share of a window that the next window repeats, in sentences longer than a window; in [0, 0.75]."""
+    compute_dtype: Literal["auto", "float32", "bfloat16"] = "auto"
     """Precision of matrix products in training; "auto" is bfloat16 if the processor supports it. Weights and inference
     use float32."""
     device: str = "auto"
     """Device of torch; "auto" is a GPU if there is one."""
-    threads: int | None = None
-    """Threads of torch; None for OMP_NUM_THREADS, or else the number of cores."""
+    num_threads: int | None = None
+    """Threads of torch, at least 1; None for OMP_NUM_THREADS, or else the number of cores."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_min(self, 0, "lr", "head_lr", "decay")
-        check_min(self, 1e-9, "clip")
-        check_min(self, 1, "threads")
-        check_min(self, 16, "window")
+        check_min(self, 0, "learning_rate", "head_learning_rate", "weight_decay")
+        check_min(self, 1, "num_threads")
+        check_min(self, 16, "max_length")
+        check_range(self, "(0, inf)", "max_grad_norm")
+        check_range(self, "(0, 1)", "warmup_ratio")
         object.__setattr__(self, "class_weights", validate_class_weights(self.class_weights))
-        if not 0 < self.warmup < 1:
-            raise ConfigError(f"warmup must be in (0, 1), got {self.warmup}")
         self.runtime_config()
 
     def runtime_config(self) -> RuntimeConfig:
         """Settings of the encoder; float32, as its weights are trained."""
         return RuntimeConfig(
             compute_dtype="float32",
-            max_length=self.window,
+            max_length=self.max_length,
             overlap=self.overlap,
             device=self.device,
         )
@@ -184,8 +185,13 @@ class FinetunedTagger(Tagger[HFModel]):
     """
 
     Config = FinetunedConfig
+    config: FinetunedConfig
     name = "finetuned"
     summary = "fine-tuned encoder; saved as a Hugging Face folder"
+
+    @init_with(FinetunedConfig)
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
 
     def _fit(self, train: Targets, valid: Targets, previous: HFModel | None, checkpoint_dir: Path | None) -> HFModel:
         """Train encoder and layer over the labels in a single stage."""
@@ -195,8 +201,8 @@ class FinetunedTagger(Tagger[HFModel]):
         class_weights = train.class_weights(config.class_weights)
         weights = torch.from_numpy(class_weights).to(hf_model.device)
         windowed = WindowedTargets.from_targets(train, hf_model, overlap=config.overlap)
-        batch_size = config.batch or default_batch_size(windowed.mean_length())
-        enabled = use_bfloat16(torch, config.precision, hf_model.device)
+        batch_size = config.batch_size or default_batch_size(windowed.mean_length())
+        enabled = use_bfloat16(torch, config.compute_dtype, hf_model.device)
         autocast = partial(torch.autocast, hf_model.device.type, torch.bfloat16, enabled)
 
         def loss(batch: WindowBatch, generator: Generator) -> Tensor:
@@ -212,6 +218,9 @@ class FinetunedTagger(Tagger[HFModel]):
             with autocast():
                 return self._infer(hf_model, valid.data)
 
+        learning_rate = config.learning_rate
+        if learning_rate is None:
+            learning_rate = default_learning_rate(hf_model.model.config.hidden_size)
         encoder_prefix = hf_model.model.base_model_prefix
         groups = parameter_groups(hf_model.model)
         stage = Stage(
@@ -219,9 +228,9 @@ class FinetunedTagger(Tagger[HFModel]):
             loss=loss,
             data=windowed,
             trains=groups,
-            learning_rate=default_learning_rate(hf_model.model.config.hidden_size) if config.lr is None else config.lr,
-            learning_rates={part: config.head_lr for part in groups if part != encoder_prefix},
-            max_epochs=config.epochs or default_max_epochs(-(-len(windowed) // batch_size)),
+            learning_rate=learning_rate,
+            learning_rates={part: config.head_learning_rate for part in groups if part != encoder_prefix},
+            max_epochs=config.max_epochs or default_max_epochs(-(-len(windowed) // batch_size)),
             patience=config.patience,
         )
         training_run = make_training_run(
@@ -233,8 +242,9 @@ class FinetunedTagger(Tagger[HFModel]):
             class_weights=class_weights,
             init_digest=init_digest,
             batch_size=batch_size,
-            lr_schedule=linear_warmup(config.warmup),
-            max_grad_norm=config.clip,
+            weight_decay=config.weight_decay,
+            lr_schedule=linear_warmup(config.warmup_ratio),
+            max_grad_norm=config.max_grad_norm,
         )
         train_network(hf_model.model, [stage], training_run)
         return hf_model
@@ -293,7 +303,7 @@ class FinetunedTagger(Tagger[HFModel]):
     def _set_threads(self) -> None:
         # Label models may have set the global number of threads of torch to one.
         default = int(os.environ.get("OMP_NUM_THREADS") or os.cpu_count() or 1)
-        torch.set_num_threads(self.config.threads or default)
+        torch.set_num_threads(self.config.num_threads or default)
 
 
 def default_learning_rate(dim: int) -> float:

@@ -13,7 +13,7 @@ import torch
 from torch import Generator, Tensor
 
 from convener import storage
-from convener.config import check_min
+from convener.config import check_min, init_with
 from convener.data.dataset import Dataset
 from convener.data.features import EncoderSpec, Features, Standardizer, from_float32
 from convener.data.predictions import LabelOutput
@@ -40,44 +40,39 @@ MAX_NGRAM = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class FrozenConfig(TaggerConfig):
+class FrozenConfig(ContextConfig, TaggerConfig):
     """Settings of a tagger on frozen features."""
 
     encoder: str = AUTO
-    """Encoder for data without features: auto, hashing, minilm, mpnet, a folder or a name on the Hugging Face Hub.
-    To set options of the encoder, call `convener.encode` first."""
-    epochs: int = 20
-    """Maximum number of epochs."""
-    batch: int = 8
-    """Sentences per batch."""
-    lr: float = 1e-3
-    """Learning rate."""
-    decay: float = 1e-5
-    """Weight decay."""
-    context: int = 1
-    """Neighbours on either side whose features the score of a token depends on; 0 for none."""
+    """Encoder for data without features: auto (the best installed one), hashing, minilm, mpnet, a folder or a name on
+    the Hugging Face Hub. To set options of the encoder, call `convener.encode` first."""
+    max_epochs: int = 20
+    batch_size: int = 8
+    learning_rate: float = 1e-3
+    """Learning rate of Adam; at least 0."""
+    weight_decay: float = 1e-5
+    """Weight decay of matrices; at least 0; 0 switches it off."""
+    context_window: int = 1
     dropout: float = 0.2
-    """Dropout rate of the features, in [0, 1)."""
-    hidden: int = 128
-    """Size of the hidden layer; 0 for a linear model."""
-    spelling: int = 512
-    """Dimension of the character features; 0 for none."""
-    crf: bool = True
-    """Add a linear-chain conditional random field over the labels of a sentence."""
+    hidden_size: int = 128
+    """Size of the hidden layer, at least 0; 0 for a linear model."""
+    char_dim: int = 512
+    """Dimension of the character features, at least 0; 0 for none."""
+    use_crf: bool = True
+    """Add a linear-chain conditional random field over the labels of a sentence. Otherwise tokens are independent."""
     class_weights: ClassWeights = None
-    """Weights of the labels in the loss: "balanced", or by type, such as {"PER": 2, "O": 0.5}; requires crf=False."""
-    threads: int = 1
-    """Number of threads."""
+    """Weights of the labels in the loss: "balanced", or by type, such as {"PER": 2, "O": 0.5}; requires use_crf=False.
+    None weights all labels equally."""
+    num_threads: int = 1
+    """Number of threads; at least 1."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_min(self, 0, "lr", "decay", "context", "hidden", "spelling")
-        check_min(self, 1, "threads")
+        check_min(self, 0, "learning_rate", "weight_decay", "hidden_size", "char_dim")
+        check_min(self, 1, "num_threads")
         object.__setattr__(self, "class_weights", validate_class_weights(self.class_weights))
-        if self.crf and self.class_weights is not None:
-            raise ConfigError("class_weights require crf=False")
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout must be in [0, 1), got {self.dropout}")
+        if self.use_crf and self.class_weights is not None:
+            raise ConfigError("class_weights require use_crf=False")
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,16 +106,21 @@ class FrozenTagger(Tagger[FrozenState]):
     """
 
     Config = FrozenConfig
+    config: FrozenConfig
     name = "frozen"
     summary = "small network on the features of a frozen encoder"
+
+    @init_with(FrozenConfig)
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
 
     def _fit(
         self, train: Targets, valid: Targets, previous: FrozenState | None, checkpoint_dir: Path | None
     ) -> FrozenState:
         """Encode the text and train the network in a single stage."""
         config = self.config
-        torch.set_num_threads(config.threads)
-        char_encoder = make_char_encoder(config.spelling) if previous is None else previous.char_encoder
+        torch.set_num_threads(config.num_threads)
+        char_encoder = make_char_encoder(config.char_dim) if previous is None else previous.char_encoder
         encoder_spec = None if previous is None else previous.encoder_spec
         features = require_features(add_char_features(self._encode(train.data, encoder_spec), char_encoder))
         standardizer = Standardizer.fit(features) if previous is None else previous.standardizer
@@ -144,8 +144,8 @@ class FrozenTagger(Tagger[FrozenState]):
             loss=loss,
             data=PackedDataset.from_dataset(train.data, train.label_probs(), seed=config.seed),
             trains=parameter_groups(network),
-            learning_rate=config.lr,
-            max_epochs=config.epochs,
+            learning_rate=config.learning_rate,
+            max_epochs=config.max_epochs,
             patience=config.patience,
         )
         state = FrozenState(network, features.encoder_spec, char_encoder, standardizer)
@@ -158,7 +158,8 @@ class FrozenTagger(Tagger[FrozenState]):
             predict_valid=lambda: self._predict_blocks(network, blocks, valid.data),
             class_weights=class_weights,
             init_digest=weights_digest(network),
-            batch_size=config.batch,
+            batch_size=config.batch_size,
+            weight_decay=config.weight_decay,
         )
         train_network(network, [stage], training_run)
         return state
@@ -192,14 +193,13 @@ class FrozenTagger(Tagger[FrozenState]):
 
     def _build_network(self, dim: int, tags: TagSet) -> TokenScorer:
         config = self.config
-        context = ContextConfig(context_window=config.context, dropout=config.dropout)
         crf = None
-        if config.crf:
+        if config.use_crf:
             legal, legal_first = (torch.from_numpy(mask) for mask in (tags.legal_transitions, tags.legal_first))
             crf = CRF(len(tags), legal, legal_first)
         with torch.random.fork_rng():
             torch.manual_seed(config.seed)
-            return TokenScorer(dim, len(tags), context, hidden_size=config.hidden, crf=crf)
+            return TokenScorer(dim, len(tags), config, hidden_size=config.hidden_size, crf=crf)
 
     def _encode(self, data: Dataset, encoder_spec: EncoderSpec | None) -> Dataset:
         """Data with features of the given encoder, by default the one in the settings."""
@@ -228,7 +228,7 @@ class FrozenTagger(Tagger[FrozenState]):
         else:
             potentials = network.crf.to_chain(scores, batch.offsets)
         log_initial, transition_logits, log_evidence = (part.numpy() for part in potentials)
-        return decode(transition_logits, log_evidence, data, self.config.threads, log_initial=log_initial)
+        return decode(transition_logits, log_evidence, data, self.config.num_threads, log_initial=log_initial)
 
 
 def make_char_encoder(dim: int) -> Encoder | None:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener import progress
+from convener.config import check_range, init_with
 from convener.data.dataset import Dataset
 from convener.data.predictions import LabelOutput
 from convener.data.tokenize import to_spacy_word
@@ -35,19 +36,16 @@ def import_spacy(module: str = "spacy") -> Any:
 class SpacyConfig(TaggerConfig):
     """Settings of a spaCy tagger."""
 
-    epochs: int = 20
-    """Maximum number of epochs."""
-    batch: int = 32
-    """Sentences per batch."""
-    lang: str = "en"
+    max_epochs: int = 20
+    batch_size: int = 32
+    language: str = "en"
     """Language whose tokenizer the saved pipeline uses with spaCy alone; "xx" for a multi-language one."""
     dropout: float = 0.2
-    """Dropout rate, in [0, 1)."""
+    """Dropout rate, in [0, 1); 0 switches dropout off."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout must be in [0, 1), got {self.dropout}")
+        check_range(self, "[0, 1)", "dropout")
 
 
 class SpacyTagger(Tagger[Any]):
@@ -60,14 +58,19 @@ class SpacyTagger(Tagger[Any]):
     >>> data = Dataset.from_spans(
     ...     ["PER"], [["Ada", "met", "Bo"]] * 20, {}, gold=[[(0, 1, "PER"), (2, 3, "PER")]] * 20
     ... )
-    >>> SpacyTagger(epochs=15).fit(Targets.from_gold(data)).predict(data).tags()[0]
+    >>> SpacyTagger(max_epochs=15).fit(Targets.from_gold(data)).predict(data).tags()[0]
     ['B-PER', 'O', 'B-PER']
     """
 
     Config = SpacyConfig
+    config: SpacyConfig
     name = "spacy"
     supports_soft_labels = False
     summary = "entity recognizer of spaCy; saved as a spaCy pipeline"
+
+    @init_with(SpacyConfig)
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
 
     def _fit(self, train: Targets, valid: Targets, previous: Any | None, checkpoint_dir: Path | None) -> Any:
         """Train on small batches; keeps the averaged weights of the best epoch."""
@@ -80,15 +83,15 @@ class SpacyTagger(Tagger[Any]):
                 nlp.from_bytes(previous.to_bytes())
                 optimizer = nlp.resume_training()
             best, best_score, epochs_without_gain = b"", -np.inf, 0
-            steps = -(-len(examples) // config.batch)
-            with progress.progress_bar(self.display_name, config.epochs * steps) as advance:
+            steps = -(-len(examples) // config.batch_size)
+            with progress.progress_bar(self.display_name, config.max_epochs * steps) as advance:
                 score_text = ""
-                for epoch in range(config.epochs):
+                for epoch in range(config.max_epochs):
                     order = rng.permutation(len(examples)).tolist()
-                    for first in range(0, len(order), config.batch):
-                        batch = [examples[number] for number in order[first : first + config.batch]]
+                    for first in range(0, len(order), config.batch_size):
+                        batch = [examples[number] for number in order[first : first + config.batch_size]]
                         nlp.update(batch, sgd=optimizer, drop=config.dropout)
-                        advance(f"epoch {epoch + 1}/{config.epochs}{score_text}")
+                        advance(f"epoch {epoch + 1}/{config.max_epochs}{score_text}")
                     with nlp.use_params(optimizer.averages):
                         score = self._validation_score(nlp, valid)
                         score_text = f", validation score {score:.4f}"
@@ -129,9 +132,9 @@ class SpacyTagger(Tagger[Any]):
 
     def _blank_pipeline(self, types: tuple[str, ...]) -> Any:
         try:
-            nlp = import_spacy().blank(self.config.lang)
+            nlp = import_spacy().blank(self.config.language)
         except ImportError as error:
-            raise ConfigError(f"lang {self.config.lang!r}: {first_line(error)}") from error
+            raise ConfigError(f"language {self.config.language!r}: {first_line(error)}") from error
         ner = nlp.add_pipe("ner")
         for name in types:
             ner.add_label(name)

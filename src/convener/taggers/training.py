@@ -41,7 +41,6 @@ def make_training_run(
     return TrainingRun(
         name=tagger.display_name,
         seed=config.seed,
-        weight_decay=config.decay,
         validation_score=(lambda: validation_score(predict_valid(), valid, class_weights))
         if len(valid.data.tokens)
         else None,

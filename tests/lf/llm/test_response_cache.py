@@ -17,7 +17,7 @@ REQUEST = {"model": "toy", "messages": [{"role": "user", "content": "Zoë"}]}
 
 @given(content=st.text(st.characters()), tokens=st.integers(0, 10**9))
 def test_a_stored_response_is_found(content: str, tokens: int, tmp_path_factory: pytest.TempPathFactory) -> None:
-    folder = tmp_path_factory.mktemp("answers")
+    folder = tmp_path_factory.mktemp("responses")
     answer = Response(content, tokens, 1)
     ResponseCache(folder).put(REQUEST, answer)
     assert ResponseCache(folder).get(REQUEST) == answer
@@ -44,6 +44,6 @@ def test_concurrent_writes_leave_only_complete_files(tmp_path: Path) -> None:
 
 
 def test_a_write_error_is_a_warning(tmp_path: Path) -> None:
-    (tmp_path / "answers").write_text("a file where the folder should be")
+    (tmp_path / "llm_responses").write_text("a file where the folder should be")
     with pytest.warns(ConvenerWarning, match="response not cached"):
         ResponseCache(tmp_path).put(REQUEST, Response("x"))

@@ -22,6 +22,8 @@ from convener.lf.llm.source import LLMSource, llm
 
 from .server import Response, Server, quotes_response
 
+pytestmark = pytest.mark.slow
+
 TYPES = {"PER": "people", "LOC": "places"}
 KEY = "sk-very-secret-7431"
 

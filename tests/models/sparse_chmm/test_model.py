@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import convener as cv
+from convener.models import neural_chain
 from convener.models.sparse_chmm import training
 from convener.models.sparse_chmm.model import SparseCHMM
 from convener.models.sparse_chmm.training import StageBuilder
@@ -15,8 +16,8 @@ from convener.neural.training import Stage
 from tests.models.kills import killed_at
 
 pytestmark = pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
-QUICK = {"encoder": "hashing", "epochs": 2}
-PLAIN = {"silence": 1.0, "edge": 0.0}
+QUICK = {"encoder": "hashing", "max_epochs": 2}
+PLAIN = {"unmarked_weight": 1.0, "boundary_penalty": 0.0}
 
 
 def stages_of_fit(monkeypatch: pytest.MonkeyPatch, toy: cv.Dataset, **settings: object) -> list[Stage]:
@@ -49,20 +50,20 @@ def test_stages_are_a_setting(
 
 
 def test_pretraining_by_squared_error_keeps_its_last_weights(monkeypatch: pytest.MonkeyPatch, toy: cv.Dataset) -> None:
-    built = stages_of_fit(monkeypatch, toy, pretraining=True)
+    built = stages_of_fit(monkeypatch, toy, init="pretrained")
     assert [stage.name for stage in built if not stage.early_stopping] == ["pre-training", "addon prior, start"]
 
 
 def test_pretraining_is_not_undone_by_the_validation_score(monkeypatch: pytest.MonkeyPatch, toy: cv.Dataset) -> None:
     scores = iter(range(0, -1000, -1))  # every epoch is worse than the one before
     monkeypatch.setattr(SparseCHMM, "_validation_score", lambda *_: lambda: float(next(scores)))
-    model = SparseCHMM(**QUICK, pretraining=True, stages="1-2").fit(toy, toy)
+    model = SparseCHMM(**QUICK, init="pretrained", stages="1-2").fit(toy, toy)
     for layer in ("transition_layer.bias", "reliability_layer.bias", "addon_layer.weight"):
         assert model.fitted.params[layer].any()
 
 
 def test_a_refit_starts_stage_1_without_addon_prior(monkeypatch: pytest.MonkeyPatch, toy: cv.Dataset) -> None:
-    model = SparseCHMM(**QUICK, turn=0.5, later_turn=0.1).fit(toy, toy)
+    model = SparseCHMM(**QUICK, g_r=(0.5, 0.1)).fit(toy, toy)
     num_labels = len(toy.tags)
     assert model.fitted.params["wxor"].any()
     assert model.fitted.params["g_r"] == pytest.approx(0.1 / num_labels)
@@ -72,9 +73,10 @@ def test_a_refit_starts_stage_1_without_addon_prior(monkeypatch: pytest.MonkeyPa
     assert refit["g_r"] == pytest.approx(0.5 / num_labels)
 
 
-def test_the_initialization_is_exact_without_softmax(toy: cv.Dataset) -> None:
-    model = SparseCHMM(encoder="hashing", epochs=1, lr=0, initial_lr=0, stages="1", start="paper",
-                       softmax=False, decay=0)  # fmt: skip
+def test_the_initialization_is_exact_without_softmax(toy: cv.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training, "INITIAL_LEARNING_RATE", 0.0)
+    monkeypatch.setattr(neural_chain, "WEIGHT_DECAY", 0.0)
+    model = SparseCHMM(encoder="hashing", max_epochs=1, learning_rate=0, stages="1", init="paper", softmax=False)
     model.fit(toy, toy)
     emissions = model.diagnostics().emission
     np.testing.assert_allclose(emissions[:, 0, 0], 0.9, atol=1e-4)
@@ -91,24 +93,21 @@ def test_wxor_scores_are_zero_without_stage_2_and_nonzero_with_it(toy: cv.Datase
 
 
 ABLATIONS = [
-    {"naive": True},
-    {"steepness": 1.0, "root": 1.0},
+    {"expansion": False},
+    {"h_n": 1.0, "h_s": 1.0},
     {"softmax": False},
     {"dirichlet": False},
     {"stages": "1-3"},
     {"stages": "1-23"},
-    {"level": "label"},
     {"use_mv": True},
     {"tau": 0.0},
-    {"start": "paper"},
-    {"pretraining": True},
-    {"published_wxor": True},
-    {"wxor": "train"},
-    {"legal": False},
-    {"uniform_start": True},
-    {"later_turn": 0.5},
-    {"silence": 1.0},
-    {"edge": 0.0},
+    {"init": "paper"},
+    {"init": "pretrained"},
+    {"wxor_split": "train"},
+    {"initial_state": "uniform"},
+    {"g_r": (0.05, 0.5)},
+    {"unmarked_weight": 1.0},
+    {"boundary_penalty": 0.0},
 ]
 
 
@@ -132,7 +131,7 @@ def test_a_single_source_and_a_single_type_work(toy: cv.Dataset) -> None:
 
 def test_it_is_better_than_each_of_its_sources() -> None:
     corpus = cv.demo.load_corpus()
-    model = SparseCHMM(encoder="hashing", epochs=15).fit(corpus.train, corpus.valid)
+    model = SparseCHMM(encoder="hashing", max_epochs=15).fit(corpus.train, corpus.valid)
     result = cv.evaluate(model.predict(corpus.test), corpus.test)
     sources = [
         cv.evaluate(cv.get_model("majority-vote")().fit(one).predict(one), corpus.test).f1
@@ -153,7 +152,7 @@ def test_reliability_scores_and_emissions_are_available(toy: cv.Dataset) -> None
 
 
 def test_gold_of_valid_matters_only_if_allowed(toy: cv.Dataset) -> None:
-    settings = {"encoder": "hashing", "epochs": 6, "lr": 0.05, "stages": "1"}
+    settings = {"encoder": "hashing", "max_epochs": 6, "learning_rate": 0.05, "stages": "1"}
     late = SparseCHMM(**settings, patience=6).fit(toy, toy).predict(toy).labels
     all_o = np.zeros_like(toy.gold)
 
@@ -180,7 +179,30 @@ def test_a_killed_fit_resumes_from_its_checkpoint(toy: cv.Dataset, tmp_path: Pat
     assert not any(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("bad", [{"turn": 0}, {"base": 0}, {"precision": 2}, {"stages": "3"}])
+@pytest.mark.parametrize(
+    "bad", [{"g_r": 0}, {"g_r": (0.1, 2)}, {"g_r": (0.1,)}, {"nu_base": 0}, {"g_n": 0.5}, {"stages": "3"}]
+)
 def test_invalid_settings_raise_an_error(bad: dict[str, object]) -> None:
     with pytest.raises(cv.ConfigError):
         SparseCHMM(**bad)
+
+
+def test_the_published_method_is_one_preset(toy: cv.Dataset) -> None:
+    model = SparseCHMM.paper("LaptopReview", encoder="hashing", max_epochs=2)
+    config = model.config
+    assert (config.init, config.context_window, config.new_span_penalty, config.use_mv) == ("pretrained", 0, 0.0, True)
+    assert (config.g_r, config.h_n, config.max_epochs) == (0.05, 0.8, 2)
+    stages = model.fit(toy, toy, use_valid_gold=True).diagnostics().learning_curves
+    assert [name.partition(" ")[2] for name in stages] == [
+        "pre-training",
+        "reliability",
+        "addon prior, start",
+        "addon prior",
+        "transition",
+    ]
+
+
+def test_scores_are_by_label_if_there_is_one_type(toy: cv.Dataset) -> None:
+    people = cv.Dataset.from_spans(["PER"], [["Ada", "sang"]], {"a": [[(0, 1, "PER")]]})
+    assert training.num_scores(people) == 3
+    assert training.num_scores(toy) == 1 + len(toy.tags.types)

@@ -11,18 +11,19 @@ import torch
 
 import convener as cv
 from convener.models.sparse_chmm import network
-from convener.models.sparse_chmm.network import SparseCHMMNetwork, SparsePrior
+from convener.models.sparse_chmm.network import SparseCHMMNetwork
+from convener.models.sparse_chmm.prior import SparsePrior
 from convener.neural.batch import PackedDataset
 from tests.neural.gradients import assert_loss_is_that_of_the_twin, gradient_is_right
 
-PRIOR = SparsePrior(h_n=1.2, h_s=1.5, g_n=4, nu_base=2, nu_expan=100)
+PRIOR = SparsePrior(h_n=1.2, h_s=1.5, g_n=4, g_r=0.05, nu_base=2, nu_expan=100)
 
 
 def net_for(data: cv.Dataset, columns: int | None = None, **changes: object) -> SparseCHMMNetwork:
     torch.manual_seed(1)
     labels = len(data.tags)
     prior = replace(PRIOR, **changes)  # type: ignore[arg-type]
-    net = SparseCHMMNetwork(24, len(data.sources), labels, columns or labels, prior, 0.05 / labels)
+    net = SparseCHMMNetwork(24, len(data.sources), labels, columns or labels, prior)
     for parameter in net.parameters():
         torch.nn.init.normal_(parameter, std=0.3)
     return net.double()
@@ -68,7 +69,7 @@ def emission(net: SparseCHMMNetwork, row: torch.Tensor, k: int, i: int, j: int) 
 
     scales = net.addon_layer(row).sigmoid().view(count, size)
     omega = [
-        prior.nu_expan * (base(i, q, score(k)) + float(scales[k, q] * net.wxor[k, q, i])) + prior.nu_base
+        prior.nu_expan * (base(i, q, score(k)) + float(scales[k, q] * net.wxor[k, q, i])) + float(net.nu_base)
         for q in range(size)
     ]
     return omega[j] / sum(omega)
@@ -135,8 +136,8 @@ def test_samples_depend_on_the_generator_and_have_the_right_mean(encoded: cv.Dat
     assert float((mean - exact).abs().mean()) < 0.1 * float((samples[0] - exact).abs().mean()) + 0.2
 
 
-def test_the_naive_prior_is_uniform_off_the_diagonal(encoded: cv.Dataset) -> None:
-    net, batch = net_for(encoded, naive=True, nu_base=1e-6), batch_of(encoded)
+def test_the_prior_without_expansion_is_uniform_off_the_diagonal(encoded: cv.Dataset) -> None:
+    net, batch = net_for(encoded, expansion=False, nu_base=1e-6), batch_of(encoded)
     with torch.no_grad():
         found, scores = net.emission(batch.sentences), net.reliability_scores(batch.sentences)
     wrong = found[2, 1, 3].clone()

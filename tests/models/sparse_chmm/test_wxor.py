@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from convener.models.sparse_chmm.wxor import WXORSums, wxor_sums
+from convener.models.sparse_chmm.wxor import wxor_sums
 from tests.inference.test_vote_cells import Offsets, Votes, crowds, random_crowd
 
 Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
 
-def summed(votes: Votes, offsets: Offsets, scores: Floats, *, published: bool) -> tuple[Floats, Floats]:
+def summed(votes: Votes, offsets: Offsets, scores: Floats) -> tuple[Floats, Floats]:
     """W before the division, and the number of votes of each source for each label."""
     sources, labels = scores.shape[1:]
     sums, counts = np.zeros((sources, labels, labels)), np.zeros((sources, labels))
@@ -27,44 +27,31 @@ def summed(votes: Votes, offsets: Offsets, scores: Floats, *, published: bool) -
             for target in range(1, labels):
                 opposing = [scores[m, j, target] for j in range(sources) if votes[t, j] == target]
                 if target != q and opposing:
-                    weight = np.mean(opposing) if published else np.sum(opposing)
-                    sums[k, q, target] += (1 - scores[m, k, q]) * weight
+                    sums[k, q, target] += (1 - scores[m, k, q]) * np.sum(opposing)
     return sums, counts
 
 
-def printed_table(sums: Floats, counts: Floats) -> Floats:
-    table = np.zeros_like(sums)
+def table(sums: Floats, counts: Floats) -> Floats:
+    scores = np.zeros_like(sums)
     sources, labels = counts.shape
     for k, target in product(range(sources), range(1, labels)):
         queries = [q for q in range(1, labels) if q != target and counts[k, q] > 0]
         weights = np.array([np.exp(sums[k, q, target] / counts[k, q]) for q in queries])
         for q, weight in zip(queries, weights, strict=True):
-            table[k, q, target] = weight / weights.sum()
-    return table
+            scores[k, q, target] = weight / weights.sum()
+    return scores
 
 
-def published_table(sums: Floats, counts: Floats) -> Floats:
-    table = np.zeros_like(sums)
-    sources, labels = counts.shape
-    for k, q, target in product(range(sources), range(1, labels), range(1, labels)):
-        if sums[k, q].sum() > 0:
-            types, prefixes = ((q - 1) // 2, (target - 1) // 2), (q % 2, target % 2)
-            unlike = types[0] != types[1] and prefixes[0] != prefixes[1]
-            table[k, q, target] = sums[k, q, target] / sums[k, q].sum() * (0.5 if unlike else 1)
-    return table
-
-
-@given(crowds, st.booleans(), st.sampled_from([np.float32, np.float64]))
-def test_scores_equal_nested_loops(crowd: tuple[int, list[int], int, int], published: bool, dtype: type) -> None:
+@given(crowds, st.sampled_from([np.float32, np.float64]))
+def test_scores_equal_nested_loops(crowd: tuple[int, list[int], int, int], dtype: type) -> None:
     votes, offsets, _ = random_crowd(*crowd)
     rng = np.random.default_rng(crowd[0])
     scores = rng.random((len(offsets) - 1, votes.shape[1], crowd[3])).astype(dtype)
-    sums, counts = summed(votes, offsets, scores, published=published)
-    found = wxor_sums(votes, offsets, scores, published=published)
+    sums, counts = summed(votes, offsets, scores)
+    found = wxor_sums(votes, offsets, scores)
     np.testing.assert_allclose(found.sums, sums, rtol=1e-6)
     np.testing.assert_array_equal(found.counts, counts)
-    expected = (published_table if published else printed_table)(sums, counts)
-    np.testing.assert_allclose(found.scores(), expected, rtol=1e-6, atol=1e-12)
+    np.testing.assert_allclose(found.scores(), table(sums, counts), rtol=1e-6, atol=1e-12)
 
 
 @given(crowds, st.integers(0, 6))
@@ -94,12 +81,11 @@ def test_columns_are_distributions_over_the_labels_a_source_votes() -> None:
         assert table[k, target, target] == 0
 
 
-@pytest.mark.parametrize("published", [True, False])
 @pytest.mark.parametrize("votes", [np.zeros((6, 3)), np.full((6, 3), -1), np.zeros((0, 3))])
-def test_scores_are_zero_without_entity_votes(votes: Votes, published: bool) -> None:
+def test_scores_are_zero_without_entity_votes(votes: Votes) -> None:
     offsets = np.array([0, 0, len(votes)])
     scores = np.full((2, 3, 3), 0.5, np.float32)
-    found = wxor_sums(votes.astype(np.int16), offsets, scores, published=published)
+    found = wxor_sums(votes.astype(np.int16), offsets, scores)
     np.testing.assert_array_equal(found.scores(), np.zeros((3, 3, 3)))
 
 
@@ -109,9 +95,3 @@ def test_a_single_source_has_no_disagreement() -> None:
     assert found.sums.sum() == 0
     # The softmax of zeros is uniform over the labels it votes.
     np.testing.assert_allclose(found.scores()[0, :, 4], [0, 1 / 3, 1 / 3, 1 / 3, 0])
-
-
-def test_published_and_printed_sums_cannot_be_added() -> None:
-    zeros = np.zeros((1, 3, 3)), np.zeros((1, 3), np.int64)
-    with pytest.raises(ValueError, match="sums of the same form"):
-        WXORSums(*zeros) + WXORSums(*zeros, published=True)

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from convener.cache import resolve_cache_dir
 from convener.config import config_from_dict
@@ -20,9 +20,9 @@ from convener.data.tags import ABSTAIN
 from convener.errors import ConfigError, DataError, unknown_name_message
 from convener.lf.doc import Doc
 from convener.lf.fingerprint import NotFingerprintable
-from convener.lf.function import LabelingFunction, RawOutput
+from convener.lf.function import LabelingFunction, LFSettings, RawOutput
 from convener.lf.llm.client import Client, ClientConfig, RequestResult, Response, ResponseCache
-from convener.lf.llm.prompt import Prompt, parse_response
+from convener.lf.llm.prompt import Example, Prompt, parse_response
 from convener.lf.llm.quotes import Quote, QuoteFinder, align_quotes
 from convener.lf.workers import ERROR
 from convener.storage import compute_digest
@@ -31,13 +31,29 @@ MALFORMED, REJECTED = "malformed", "refused"
 """Kinds of issues beside errors: unusable responses, and quotes that were rejected."""
 
 
+class LLMSettings(LFSettings, total=False):
+    """Settings of `llm`: fields of `Prompt`, `ClientConfig` and `LabelingFunction`, which explain them."""
+
+    system: str
+    prompt: str
+    examples: Sequence[Example]
+    temperature: float | None
+    options: Mapping[str, Any]
+    base_url: str | None
+    api_key_env: str
+    concurrency: int
+    timeout: float
+    max_attempts: int
+    max_consecutive_failures: int
+
+
 def llm(
     model: str,
     types: Mapping[str, str] | Sequence[str],
     *,
     name: str = "llm",
     cache: bool | str | Path = True,
-    **settings: Any,
+    **settings: Unpack[LLMSettings],
 ) -> LLMSource:
     """Return a labeling function that asks a language model for entities as quotes from the text.
 

@@ -2,50 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
-
 import torch
 from torch import Generator, Tensor
 
 from convener.inference import dirichlet
-from convener.inference.vote_cells import CoarseCells, VoteCells, log_evidence
-from convener.models.sparse_chmm import prior, prior_kernel
+from convener.inference.vote_cells import VoteCells, log_evidence
+from convener.models.sparse_chmm import prior_kernel
+from convener.models.sparse_chmm.prior import PriorRows, SparsePrior, addon_prior, addon_prior_at, addon_row_sums
+from convener.neural.batch import Batch
 from convener.neural.transition import NO_CONTEXT, ContextConfig, TransitionNetwork, zero_linear
 
 CHUNK_SENTENCES = 256
 """Number of sentences whose emission matrices are held in memory at once."""
-
-
-class CellBatch(Protocol):
-    """The part of a batch that the emissions use."""
-
-    @property
-    def sentences(self) -> Tensor: ...
-    @property
-    def cells(self) -> VoteCells: ...
-    @property
-    def coarse_cells(self) -> CoarseCells | None: ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class SparsePrior:
-    """Parameters of the emission prior; symbols as in the paper."""
-
-    h_n: float
-    """Exponent n of the scaling function h, Eq. (2)."""
-    h_s: float
-    """Exponent s of the scaling function h, Eq. (2)."""
-    g_n: float
-    """Exponent n of the expansion function g, Eq. (4)."""
-    nu_base: float
-    """Minimum concentration of the Dirichlet distributions."""
-    nu_expan: float
-    """Scale of the priors in the concentration."""
-    softmax: bool = True
-    """Softmax over the sources, Eq. (1); otherwise a sigmoid for each."""
-    naive: bool = False
-    """Distribute 1 - a evenly instead of by Eq. (3)."""
 
 
 class SparseCHMMNetwork(TransitionNetwork):
@@ -63,7 +31,6 @@ class SparseCHMMNetwork(TransitionNetwork):
         num_labels: int,
         num_scores: int,
         prior: SparsePrior,
-        g_r: float,
         context: ContextConfig = NO_CONTEXT,
     ) -> None:
         super().__init__(input_dim, num_sources, num_labels, context)
@@ -72,8 +39,8 @@ class SparseCHMMNetwork(TransitionNetwork):
         self.addon_layer = zero_linear(input_dim, num_sources * num_labels)
         self.register_buffer("wxor", torch.zeros(num_sources, num_labels, num_labels))
         self.register_buffer("addon_target", torch.zeros(num_sources, num_labels, num_labels))
-        self.register_buffer("g_r", torch.tensor(g_r))
-        self.register_buffer("nu_base", torch.tensor(prior.nu_base))
+        self.register_buffer("g_r", torch.tensor(prior.g_r_by_stage(num_labels)[0]))
+        self.register_buffer("nu_base", torch.tensor(1.0 if prior.nu_base is None else float(prior.nu_base)))
         self.nu_base: Tensor
         self.wxor: Tensor
         self.addon_target: Tensor
@@ -88,9 +55,10 @@ class SparseCHMMNetwork(TransitionNetwork):
         logits: Tensor = self.addon_layer(sentences)
         return logits.sigmoid().view(-1, self.num_sources, self.num_labels)
 
-    def base_prior(self, sentences: Tensor) -> prior.PriorRows:
-        """Base prior Lambda of each sentence by rows, Eq. (3), or the naive prior.  (M, D) -> rows of (M, K, L)"""
-        return prior_kernel.prior_rows(self._reliability_logits(sentences), self.num_labels, self._prior_params())
+    def base_prior(self, sentences: Tensor) -> PriorRows:
+        """Base prior Lambda of each sentence by rows, Eq. (3), or without expansion.  (M, D) -> rows of (M, K, L)"""
+        logits = self._reliability_logits(sentences)
+        return prior_kernel.prior_rows(logits, self.num_labels, self.prior, float(self.g_r))
 
     def concentration(self, sentences: Tensor, cells: VoteCells) -> tuple[Tensor, Tensor]:
         """Omega = nu_expan (Lambda + Delta) + nu_base of the votes that occur, and its row sums.
@@ -98,12 +66,12 @@ class SparseCHMMNetwork(TransitionNetwork):
         -> (C, L) [cell, latent], (P, L) [sentence and source, latent] or what broadcasts to it
         """
         logits = self._reliability_logits(sentences)
-        prior_at_cells = prior_kernel.base_prior_at(logits, self.num_labels, cells, self._prior_params())
+        prior_at_cells = prior_kernel.base_prior_at(logits, self.num_labels, cells, self.prior, float(self.g_r))
         row_sums = sentences.new_ones(1, 1)
         if bool(self.wxor.any()):
             scale = self.addon_scale(sentences)
-            prior_at_cells = prior_at_cells + prior.addon_prior_at(scale, self.wxor, cells)
-            row_sums = 1 + prior.addon_row_sums(scale, self.wxor).reshape(-1, self.num_labels)
+            prior_at_cells = prior_at_cells + addon_prior_at(scale, self.wxor, cells)
+            row_sums = 1 + addon_row_sums(scale, self.wxor).reshape(-1, self.num_labels)
         nu_expan, nu_base = self.prior.nu_expan, float(self.nu_base)
         return nu_expan * prior_at_cells + nu_base, nu_expan * row_sums + self.num_labels * nu_base
 
@@ -112,11 +80,7 @@ class SparseCHMMNetwork(TransitionNetwork):
         logits: Tensor = self.reliability_layer(sentences)
         return logits.view(-1, self.num_sources, self.num_scores)
 
-    def _prior_params(self) -> prior_kernel.PriorParams:
-        prior, g_r = self.prior, float(self.g_r)
-        return prior_kernel.PriorParams(prior.h_n, prior.h_s, prior.g_n, g_r, prior.softmax, prior.naive)
-
-    def log_evidence(self, batch: CellBatch, generator: Generator | None = None) -> Tensor:
+    def log_evidence(self, batch: Batch, generator: Generator | None = None) -> Tensor:
         """Log evidence, Eq. (10), with emissions Phi ~ Dirichlet(Omega) if a generator is given, else their mean.
 
         -> (N, L)
@@ -135,7 +99,7 @@ class SparseCHMMNetwork(TransitionNetwork):
     def emission(self, sentences: Tensor) -> Tensor:
         """Mean emissions Omega / sum(Omega).  (M, D) -> (M, K, L, L) [sentence, source, latent, vote]"""
         omega = self.base_prior(sentences).dense()
-        omega = omega + prior.addon_prior(self.addon_scale(sentences), self.wxor)
+        omega = omega + addon_prior(self.addon_scale(sentences), self.wxor)
         omega = self.prior.nu_expan * omega + self.nu_base
         return omega / omega.sum(-1, keepdim=True)
 

@@ -7,15 +7,57 @@ prior Delta adds weight where other sources disagree. `prior_kernel` is the comp
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
+from convener.config import Settings, check_min, check_range
 from convener.inference.vote_cells import VoteCells
 
 SCORE_EPS = 1e-6
 """Bound of the argument u of h, which is clamped to [SCORE_EPS, 1 - SCORE_EPS]: slopes at 0 and 1 may be infinite."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SparsePrior(Settings):
+    """The emission prior: a group of settings of Sparse-CHMM, with the symbols of the paper."""
+
+    h_n: float = 1.2
+    """Exponent n of the scaling function h, Eq. (2); above 0. With h_n = h_s = 1, h is the identity."""
+    h_s: float = 3.0
+    """Exponent s of the scaling function h, Eq. (2); above 0. With h_n = h_s = 1, h is the identity."""
+    g_n: float = 4.0
+    """Exponent n of the expansion function g, Eq. (4); at least 1; with 1, all of 1 - a goes to O."""
+    g_r: float | tuple[float, float] = 0.05
+    """Split point r of the expansion function g, Eq. (4), as a multiple of 1/L, in (0, 1]; two values are that of stage
+    1 and that of stages 2 and 3."""
+    nu_base: float | None = None
+    """Minimum concentration of the Dirichlet distributions, above 0: it bounds the evidence of a single vote. By
+    default estimated from the votes, see `models.initialization.estimate_nu_base`."""
+    nu_expan: float = 1000.0
+    """Scale of the priors in the concentration, above 0; a larger one gives less variance."""
+    expansion: bool = True
+    """Distribute 1 - a by the expansion function, Eq. (3). Otherwise evenly: the ablation "naive emission"."""
+    softmax: bool = True
+    """Softmax over the sources, Eq. (1). Otherwise a sigmoid for each: the ablation "without softmax"."""
+    dirichlet: bool = True
+    """Sample emissions from Dirichlet distributions in training. Otherwise use their mean: the ablation "without
+    Dirichlet"."""
+    wxor_split: Literal["both", "train", "valid"] = "both"
+    """Splits from which the WXOR scores, Eq. (5), are computed."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range(self, "(0, inf)", "h_n", "h_s", "nu_base", "nu_expan")
+        check_min(self, 1, "g_n")
+        check_range(self, "(0, 1]", "g_r")
+
+    def g_r_by_stage(self, num_labels: int) -> tuple[float, float]:
+        """Split points of stage 1 and of stages 2 and 3, divided by L."""
+        first, later = self.g_r if isinstance(self.g_r, tuple) else (self.g_r, self.g_r)
+        return first / num_labels, later / num_labels
 
 
 def scale_reliability(probs: Tensor, *, h_n: float, h_s: float, h_r: float) -> Tensor:

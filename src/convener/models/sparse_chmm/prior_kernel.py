@@ -7,7 +7,7 @@ times as long. A test compares both.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,9 +19,9 @@ from convener.inference.vote_cells import VoteCells
 from convener.models.sparse_chmm.prior import (
     SCORE_EPS,
     PriorRows,
+    SparsePrior,
     base_prior_rows,
     check_num_scores,
-    check_scale_params,
     expand_to_labels,
     g_coefficients,
     reliability_scores,
@@ -29,70 +29,49 @@ from convener.models.sparse_chmm.prior import (
 )
 
 
-class PriorParams(NamedTuple):
-    """Parameters of the base prior; symbols as in the paper."""
-
-    h_n: float
-    """Exponent n of the scaling function h, Eq. (2)."""
-    h_s: float
-    """Exponent s of the scaling function h, Eq. (2)."""
-    g_n: float
-    """Exponent n of the expansion function g, Eq. (4)."""
-    g_r: float
-    """Split point r of the expansion function g, Eq. (4); not divided by L."""
-    softmax: bool = True
-    """Softmax over the sources, Eq. (1); otherwise a sigmoid for each."""
-    naive: bool = False
-    """Distribute 1 - a evenly instead of by Eq. (3)."""
-
-
-def base_prior_at(logits: Tensor, num_labels: int, cells: VoteCells, params: PriorParams) -> Tensor:
+def base_prior_at(logits: Tensor, num_labels: int, cells: VoteCells, prior: SparsePrior, g_r: float) -> Tensor:
     """Base prior of the votes that occur, Eq. (1) to (4), with gradient.  -> (C, L) [cell, latent]
 
-    logits (M, K, Q) on CPU: Q = L by label, 1 + E by entity type.
+    logits (M, K, Q) on CPU: Q = L by label, 1 + E by entity type.  g_r: split point of the stage, divided by L.
     """
-    prior: Tensor = _BasePriorAt.apply(logits, num_labels, cells, params)  # type: ignore[no-untyped-call]
-    return prior
+    columns: Tensor = _BasePriorAt.apply(logits, num_labels, cells, prior, g_r)  # type: ignore[no-untyped-call]
+    return columns
 
 
-def prior_rows(logits: Tensor, num_labels: int, params: PriorParams) -> PriorRows:
-    """Base prior by rows, Eq. (1) to (4), or the naive prior; the reference in torch.  logits (M, K, Q)"""
-    scores = reliability_scores(logits, h_n=params.h_n, h_s=params.h_s, softmax=params.softmax)
+def prior_rows(logits: Tensor, num_labels: int, prior: SparsePrior, g_r: float) -> PriorRows:
+    """Base prior by rows, Eq. (1) to (4), or without expansion; the reference in torch.  logits (M, K, Q)"""
+    scores = reliability_scores(logits, h_n=prior.h_n, h_s=prior.h_s, softmax=prior.softmax)
     scores = expand_to_labels(scores, num_labels)
-    if params.naive:
+    if not prior.expansion:
         return uniform_prior_rows(scores)
-    return base_prior_rows(scores, g_n=params.g_n, g_r=params.g_r)
+    return base_prior_rows(scores, g_n=prior.g_n, g_r=g_r)
 
 
 class _BasePriorAt(torch.autograd.Function):
     """Computes the derivatives together with the values; each has the shape of the logits."""
 
     @staticmethod
-    def forward(ctx: Any, logits: Tensor, num_labels: int, cells: VoteCells, params: PriorParams) -> Tensor:
+    def forward(ctx: Any, logits: Tensor, num_labels: int, cells: VoteCells, prior: SparsePrior, g_r: float) -> Tensor:
         logits_array = logits.detach().contiguous().numpy()
         scalar_type, num_sources = logits_array.dtype.type, logits_array.shape[1]
         check_num_scores(logits_array.shape[2], num_labels)
-        use_softmax, use_scaling = (
-            params.softmax and num_sources > 1,
-            num_sources > 1 and params[:2] != (1, 1),
-        )
-        if use_scaling:
-            check_scale_params(params.h_n, params.h_s, 1 / num_sources)
+        use_softmax = prior.softmax and num_sources > 1
+        use_scaling = num_sources > 1 and (prior.h_n, prior.h_s) != (1, 1)
         # Scalars in the precision of the network: with doubles, everything would be computed in double precision.
         probs, scores, slopes = (np.empty_like(logits_array) for _ in range(3))
         _softmax_over_sources(logits_array, use_softmax, probs, slopes)
-        _scale_scores(probs, scalar_type(params.h_n), scalar_type(params.h_s), use_scaling, scores, slopes)
+        _scale_scores(probs, scalar_type(prior.h_n), scalar_type(prior.h_s), use_scaling, scores, slopes)
         to_o, to_other, slope_to_o, slope_to_other = (np.empty_like(logits_array) for _ in range(4))
-        if params.naive:
-            _uniform_rows(scores, num_labels, to_o, to_other, slope_to_o, slope_to_other)
-        else:
-            d, linear_slope = g_coefficients(num_labels, params.g_n, params.g_r)
-            g_params = (scalar_type(x) for x in (params.g_n, params.g_r, d, linear_slope))
+        if prior.expansion:
+            d, linear_slope = g_coefficients(num_labels, prior.g_n, g_r)
+            g_params = (scalar_type(x) for x in (prior.g_n, g_r, d, linear_slope))
             _expand_rows(scores, num_labels, *g_params, to_o, to_other, slope_to_o, slope_to_other)
-        prior = np.empty((len(cells.label), num_labels), logits_array.dtype)
-        _gather_cells(cells.cell_offsets, cells.label, scores, to_o, to_other, prior)
+        else:
+            _uniform_rows(scores, num_labels, to_o, to_other, slope_to_o, slope_to_other)
+        columns = np.empty((len(cells.label), num_labels), logits_array.dtype)
+        _gather_cells(cells.cell_offsets, cells.label, scores, to_o, to_other, columns)
         ctx.kept = cells, use_softmax, probs, slopes, slope_to_o, slope_to_other
-        return torch.from_numpy(prior)
+        return torch.from_numpy(columns)
 
     @staticmethod
     @once_differentiable
@@ -108,7 +87,7 @@ class _BasePriorAt(torch.autograd.Function):
             grad_logits,
         )
         _softmax_backward(use_softmax, probs, slopes, grad_logits)
-        return torch.from_numpy(grad_logits), None, None, None
+        return torch.from_numpy(grad_logits), None, None, None, None
 
 
 @jit(REASSOCIATE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -23,14 +23,16 @@ from convener.models.initialization import (
     paper_transition,
     transition_from_votes,
 )
-from convener.models.neural_chain import chain_loss, initialize_chain
+from convener.models.neural_chain import INITIAL_LEARNING_RATE, chain_loss, initialize_chain
 from convener.models.sparse_chmm.network import SparseCHMMNetwork
 from convener.models.sparse_chmm.prior import reliability_logits
 from convener.models.sparse_chmm.wxor import WXORSums, wxor_sums
-from convener.models.vote_evidence import VoteEvidence
 from convener.neural.batch import Batch, PackedDataset, sentence_features
 from convener.neural.training import Stage
 from convener.neural.transition import MIN_PROBABILITY, floored_log
+
+if TYPE_CHECKING:
+    from convener.models.sparse_chmm.model import SparseCHMMConfig
 
 STAGE_PLANS = {"1": (1,), "1-2": (1, 2), "1-3": (1, 3), "1-2-3": (1, 2, 3), "1-23": (1, 23)}
 """Stages by setting; 23 trains the addon prior and the transitions at once."""
@@ -40,6 +42,9 @@ INITIAL_EMISSION_WEIGHT = 0.2
 """lambda of the paper: weight of Phi* in the emissions on which the addon prior is pre-trained."""
 ADDON_SCALE_INIT = -4.0
 """Initial logit of the addon scales C. Starting at 1/2 would reduce every diagonal by a third."""
+PRESUMED_PRECISION = 0.97
+"""Precision of sources whose own is not known, in initial matrices estimated from the votes; the same in all our fits.
+It is no setting, since what is known of a source belongs to the data (`Dataset.prior_precision`)."""
 MAJORITY_SOURCE = "majority-vote"
 TRANSITION_PARAMETERS = ("initial_logits", "transition_layer", "context_weight")
 
@@ -69,30 +74,30 @@ class SparseInitialMatrices:
 
     def __init__(
         self,
-        config: Any,
+        config: SparseCHMMConfig,
         data: Dataset,
         weighted_labels: WeightedLabels,
-        num_scores: int,
         nu_base: float,
     ) -> None:
         num_labels = len(data.fine_tags)
-        if config.start == "paper":
-            self.transition = paper_transition(data, legal=config.legal)
-            self.emission = paper_emission(data)
-            scores = np.einsum("kii->ki", self.emission)
-        else:
-            counts = emission_counts(data, weighted_labels, default_precision=config.precision)
+        if config.init == "votes":
+            counts = emission_counts(data, weighted_labels, default_precision=PRESUMED_PRECISION)
             self.transition = transition_from_votes(data, weighted_labels)
             smoothed = initialization.smoothed_emission_counts(
-                counts, false_votes=1 - config.precision, precision=data.prior_precision_or(np.nan)
+                counts, false_votes=1 - PRESUMED_PRECISION, precision=data.prior_precision_or(np.nan)
             )
             self.emission = normalize_rows(smoothed)
-            precision = data.prior_precision_or(config.precision)
+            precision = data.prior_precision_or(PRESUMED_PRECISION)
             scores = initialization.initial_reliability(counts, counts.sum(axis=1), precision=precision)
+        else:
+            self.transition = paper_transition(data)
+            self.emission = paper_emission(data)
+            scores = np.einsum("kii->ki", self.emission)
         # nu_base moves emissions towards uniform: choose the prior whose mean emission is the wanted one.
-        total = config.expand + num_labels * nu_base
-        target = np.clip((scores * total - nu_base) / config.expand, MIN_PROBABILITY, 1 - MIN_PROBABILITY)
-        if num_scores != num_labels:
+        nu_expan = config.nu_expan
+        total = nu_expan + num_labels * nu_base
+        target = np.clip((scores * total - nu_base) / nu_expan, MIN_PROBABILITY, 1 - MIN_PROBABILITY)
+        if num_scores(data) != num_labels:
             type_target = (target[:, 1::2] + target[:, 2::2]) / 2
             target = np.concatenate([target[:, :1], type_target], axis=1)
         self.reliability = target
@@ -120,7 +125,7 @@ class StageBuilder:
 
     def __init__(
         self,
-        config: Any,
+        config: SparseCHMMConfig,
         net: SparseCHMMNetwork,
         initial: SparseInitialMatrices,
         train: Dataset,
@@ -128,22 +133,20 @@ class StageBuilder:
     ) -> None:
         self.config, self.net, self.initial = config, net, initial
         self.train, self.valid = train, valid
-        evidence = VoteEvidence(boundary_penalty=config.edge, type_penalty=config.clash)
-        self.packed = PackedDataset.from_dataset(train, evidence.offset(train), seed=config.seed)
+        self.packed = PackedDataset.from_dataset(train, config.offset(train), seed=config.seed)
         self.without_majority = self.packed
         if config.use_mv:
             self.without_majority = self.packed.replace_votes(mask_last_source(self.packed.votes))
 
     def build(self) -> list[Stage]:
         """Pre-training if the settings ask for it, then the stages of the paper."""
-        stages = [self._pretraining_stage()] if self.config.pretraining else []
+        stages = [self._pretraining_stage()] if self.config.init == "pretrained" else []
         for number in STAGE_PLANS[self.config.stages]:
             if number == 1:
                 trains = (*TRANSITION_PARAMETERS, "reliability_layer")
+                window = self.config.score_window
                 stages.append(
-                    self._stage(
-                        "reliability", trains, score_window=self.config.smooth, on_start=self._start_without_addon
-                    )
+                    self._stage("reliability", trains, score_window=window, on_start=self._start_without_addon)
                 )
             elif number == 3:
                 stages.append(self._stage("transition", TRANSITION_PARAMETERS, data=self.without_majority))
@@ -156,10 +159,10 @@ class StageBuilder:
         defaults: dict[str, Any] = {
             "loss": chain_loss(self.net, config.tau, sample=config.dirichlet),
             "data": self.packed,
-            "learning_rate": config.lr,
-            "max_epochs": config.epochs,
+            "learning_rate": config.learning_rate,
+            "max_epochs": config.max_epochs,
             "patience": config.patience,
-            "learning_rates": {"initial_logits": config.initial_lr},
+            "learning_rates": {"initial_logits": INITIAL_LEARNING_RATE},
             "on_start": self._start_later_stage,
         }
         return Stage(name=name, trains=trains, **(defaults | overrides))
@@ -192,7 +195,7 @@ class StageBuilder:
             self._stage(
                 "addon prior",
                 (*trained, *TRANSITION_PARAMETERS) if with_transition else trained,
-                learning_rate=config.expansion_lr,
+                learning_rate=config.addon_learning_rate,
                 patience=max(1, config.patience // 4),
             ),
         ]
@@ -200,21 +203,20 @@ class StageBuilder:
     def _start_without_addon(self) -> None:
         """Stage 1: no addon prior and the first g_r, also if the network was trained before."""
         self.net.wxor.zero_()
-        self.net.g_r.fill_(self.config.turn / self.net.num_labels)
+        self.net.g_r.fill_(self.config.g_r_by_stage(self.net.num_labels)[0])
 
     def _start_later_stage(self) -> None:
-        """Stages 2 and 3: the second g_r, if there is one."""
-        if self.config.later_turn is not None:
-            self.net.g_r.fill_(self.config.later_turn / self.net.num_labels)
+        """Stages 2 and 3: the g_r of later stages."""
+        self.net.g_r.fill_(self.config.g_r_by_stage(self.net.num_labels)[1])
 
     def _wxor_scores(self) -> NDArray[np.float64]:
         """WXOR scores W~, Eq. (5), of the splits that the settings name.  -> (K, L, L)"""
         splits = {"both": (self.train, self.valid), "train": (self.train,), "valid": (self.valid,)}
         total: WXORSums | None = None
-        for data in (data.without_coarse() for data in splits[self.config.wxor]):
+        for data in (data.without_coarse() for data in splits[self.config.wxor_split]):
             with torch.no_grad():
                 scores = self.net.reliability_scores(sentence_features(data))
-            sums = wxor_sums(data.votes, data.offsets, scores.numpy(), published=self.config.published_wxor)
+            sums = wxor_sums(data.votes, data.offsets, scores.numpy())
             total = sums if total is None else total + sums
         return np.zeros(tuple(self.net.wxor.shape)) if total is None else total.scores()
 
@@ -238,13 +240,16 @@ class StageBuilder:
         )
 
 
-def build_network(config: Any, data: Dataset, num_scores: int) -> SparseCHMMNetwork:
+def num_scores(data: Dataset) -> int:
+    """Reliability scores of a source: one per label if there is one type, else one for O and for each type.
+
+    This rule gives the level that the paper's table has for each of its data sets.
+    """
+    num_types = len(data.fine_tags.types)
+    return len(data.fine_tags) if num_types == 1 else 1 + num_types
+
+
+def build_network(config: SparseCHMMConfig, data: Dataset) -> SparseCHMMNetwork:
     """A network for the sources and labels of the data, with zero weights."""
-    net = SparseCHMMNetwork(
-        *network_sizes(data),
-        num_scores,
-        config.prior(),
-        config.turn / len(data.fine_tags),
-        config.context_config(),
-    )
-    return initialize_chain(net, data, legal=config.legal, uniform_initial=config.uniform_start)
+    net = SparseCHMMNetwork(*network_sizes(data), num_scores(data), config, config)
+    return initialize_chain(net, data, config.initial_state)
