@@ -67,6 +67,8 @@ if TYPE_CHECKING:
     from convener.models.hmm import HMM as HMM
     from convener.models.linked_hmm import LinkedHMM as LinkedHMM
     from convener.models.majority_vote import MajorityVote as MajorityVote
+    from convener.models.neural_segment.model import NeuralSegment as NeuralSegment
+    from convener.models.segment.model import Segment as Segment
     from convener.models.snorkel import Snorkel as Snorkel
     from convener.models.sparse_chmm.model import SparseCHMM as SparseCHMM
     from convener.report import write_report as write_report
@@ -111,8 +113,10 @@ _MODULES = {
     "MajorityVote": "models.majority_vote",
     "MismatchError": "errors",
     "MissingDependencyError": "errors",
+    "NeuralSegment": "models.neural_segment.model",
     "NotFittedError": "errors",
     "Predictions": "data.predictions",
+    "Segment": "models.segment.model",
     "Snorkel": "models.snorkel",
     "SpacyTagger": "taggers.spacy",
     "Span": "data.spans",

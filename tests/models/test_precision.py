@@ -22,6 +22,7 @@ MODELS = (
     "sparse-chmm",
     "dws",
     "connet",
+    "segment",
 )
 pytestmark = pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
 

@@ -25,6 +25,8 @@ CLASSES = {
     "hmm": "hmm:HMM",
     "linked-hmm": "linked_hmm:LinkedHMM",
     "majority-vote": "majority_vote:MajorityVote",
+    "neural-segment": "neural_segment:NeuralSegment",
+    "segment": "segment:Segment",
     "snorkel": "snorkel:Snorkel",
     "sparse-chmm": "sparse_chmm:SparseCHMM",
 }

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,6 +88,9 @@ class LabelModel(ABC):
     """Whether the model can use the gold labels of the validation split for early stopping."""
     keeps_duplicate_sources: ClassVar[bool] = False
     """Whether a source that duplicates another is counted again, as in a plain vote."""
+
+    rated_by: ClassVar[Literal["token", "span"]] = "token"
+    """Whether `_reliability` counts tokens or spans."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -254,7 +257,7 @@ class LabelModel(ABC):
             rows=fitted.reliability.rows(fitted.sources, fitted.types),
             formats=dict.fromkeys(METRICS, PERCENT),
             notes=(
-                "recall: P(vote is x | true label is x); precision: P(true label is x | vote is x), by token",
+                f"by {self.rated_by}: recall P(vote is x | true label is x), precision P(true label is x | vote is x)",
                 "F1: of the source's spans against the labels that the model predicts on train",
                 *([f"uses gold labels: {UPPER_BOUND}"] if self.supervised else []),
             ),

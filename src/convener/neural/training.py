@@ -52,6 +52,8 @@ class Stage:
     """Learning rates of parameter groups that differ from `learning_rate`."""
     on_start: Callable[[], None] | None = None
     """Called once, before the first epoch."""
+    before_epoch: Callable[[int], None] | None = None
+    """Called before each epoch with the number of those before it, also when a run resumes there."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,6 +174,8 @@ class _StageRun:
         with progress.progress_bar(title, total_steps, completed=steps_done) as advance:
             while self.epochs_done < stage.max_epochs and self.epochs_since_best < stage.patience:
                 epoch = f"epoch {self.epochs_done + 1}/{stage.max_epochs}{status}"
+                if stage.before_epoch is not None:
+                    stage.before_epoch(self.epochs_done)
                 loss = self._train_epoch(lambda epoch=epoch: advance(epoch))  # type: ignore[misc]
                 self.epochs_done += 1
                 score = self._record_epoch(self.epochs_done, loss)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -71,8 +72,17 @@ class TransitionNetwork(nn.Module):
         return logits if context_logits is None else logits + context_logits[:, None]
 
 
+class TokenBatch(Protocol):
+    """The features of some sentences: tokens (N, D), and offsets (M+1,)."""
+
+    @property
+    def tokens(self) -> Tensor: ...
+    @property
+    def offsets(self) -> Tensor: ...
+
+
 def context_linear(
-    batch: Batch,
+    batch: TokenBatch,
     weight: Tensor,
     bias: Tensor,
     context_weight: Tensor,

@@ -1,0 +1,236 @@
+"""The neural segment model: true spans under a neural prior, and sources that detect each of them or not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Generator, Tensor
+
+from convener.config import check_min, check_range, init_with
+from convener.data.dataset import Dataset
+from convener.data.diagnostics import Diagnostics
+from convener.data.predictions import LabelOutput
+from convener.data.ragged import chunk_bounds, hold_out
+from convener.inference.semi_markov import open_spans, segment_posterior
+from convener.models.base import FeatureConfig, LabelModel, RecallPrecision, warn_unused_sources
+from convener.models.fitted import Params
+from convener.models.neural_segment.decoding import MIN_OPEN_POSTERIOR, LikelySpans
+from convener.models.neural_segment.evidence import EvidenceModel, log_unseen_probability
+from convener.models.neural_segment.network import SegmentBatch, SegmentCounts, SegmentNetwork, votes_loss
+from convener.models.neural_segment.training import SourceUpdates, TrainingSplit
+from convener.models.segment.marks import Marks
+from convener.models.segment.model import Segment, SegmentState
+from convener.models.segment.observations import Floats
+from convener.models.segment.outputs import span_reliability
+from convener.models.segment.sources import SourceParams, e_step
+from convener.neural.batch import BLOCK_TOKENS, require_features
+from convener.neural.checkpoint import checkpoint_for, load_weights, weights_to_arrays
+from convener.neural.training import Stage, TrainingRun, learning_curves, parameter_groups, torch_threads, train_network
+from convener.neural.transition import ContextConfig
+from convener.storage import select_prefix
+
+BIASES, BIAS_LEARNING_RATE, WEIGHT_DECAY = ("transition", "second", "further"), 1e-2, 1e-5
+MIN_EPOCHS = 3
+"""The sources are updated between epochs."""
+STATE_PREFIX, NETWORK_PREFIX = "segment.", "network."
+"""Names of the parameters of the segment model and of the network begin with these."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeuralSegmentConfig(ContextConfig, FeatureConfig):
+    """Settings of the neural segment model."""
+
+    context_window: int = 2
+    dropout: float = 0.6
+    max_steps: int = 250
+    """Training steps, in whole epochs and at least three of these; at least 1."""
+    learning_rate: float = 1e-3
+    """Learning rate of Adam; at least 0."""
+    batch_size: int = 64
+    """Sentences per batch; at least 1."""
+    prior_strength: float = 0.3
+    """Weight of what the segment model tells of the sources, as a multiple of their counts on train; at least 0."""
+    dependence: float = 3.0
+    """How much sources that mark only what they know depend on each other, at least 0; 0 takes them as independent.
+    n sources that agree count as n / (1 + dependence f^2 (n - 1)) of them, where f is the share of the marks without a
+    second source that chance does not explain."""
+    boundary_penalty: float = 5.0
+    """Penalty in nats for each token of a span that no source marks, if the token is next to a mark; at least 0."""
+    threshold: float = 0.5
+    """Probability that a span needs to be predicted, in (0, 1]."""
+    family_similarity: float = 0.7
+    """As in the segment model: the similarity from which two sources count as one, in (0, 1]."""
+    num_threads: int = 1
+    """Number of threads; at least 1. Results do not depend on it."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_min(self, 1, "max_steps", "batch_size", "num_threads")
+        check_min(self, 0, "learning_rate", "prior_strength", "dependence", "boundary_penalty")
+        check_range(self, "(0, 1]", "threshold", "family_similarity")
+
+
+class NeuralSegment(LabelModel):
+    """The segment model under a neural prior over the segments of the text.
+
+    z is a set of disjoint typed spans. The prior is a conditional random field over segmentations: the labels of each
+    token are scored from its features and those of its neighbours, and each span by the state before it and its
+    length. The sources are those of `Segment`. The objective is the log-likelihood of the votes,
+
+        log p(votes | text) = log sum_z exp(score(z) + evidence(z, votes)) - log sum_z exp(score(z))
+
+    where both sums are exact, over a semi-Markov lattice in which tokens that no source marks may be spans as well. Of
+    n sources that agree on a span and mark only what they know, the evidence counts as that of
+    n / (1 + dependence f^2 (n - 1)), where f is the share of lone marks that chance does not explain. Between epochs
+    the counts of the sources follow the posterior.
+
+    Sarawagi and Cohen, 2004: Semi-Markov conditional random fields for information extraction. NIPS 17.
+
+    >>> data = Dataset.from_spans(
+    ...     ["PER"],
+    ...     [["Ada", "Lovelace", "wrote"]] * 20,
+    ...     {"names": [[(0, 2, "PER")]] * 20, "first": [[(0, 1, "PER")]] * 10 + [[]] * 10},
+    ... )
+    >>> NeuralSegment(encoder="hashing", max_steps=10).fit(data).predict(data).tags()[0]
+    ['B-PER', 'I-PER', 'O']
+    """
+
+    Config = NeuralSegmentConfig
+    config: NeuralSegmentConfig
+    summary = "the segment model under a neural prior over the segments of the text"
+    needs_features = True
+    rated_by = "span"
+
+    @init_with(NeuralSegmentConfig)
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+
+    def _fit(
+        self, train: Dataset, valid: Dataset | None, previous: Params | None, checkpoint_dir: Path | None
+    ) -> tuple[Params, Diagnostics]:
+        """Fit the segment model, then the network, with updates of the sources between epochs."""
+        with torch_threads(self.config.num_threads):
+            return self._train(train, valid, previous, checkpoint_dir)
+
+    def _train(
+        self, train: Dataset, valid: Dataset | None, previous: Params | None, checkpoint_dir: Path | None
+    ) -> tuple[Params, Diagnostics]:
+        config = self.config
+        warn_unused_sources(train, self.name)
+        train, valid = hold_out(train, valid, config.seed)
+        train = train.take(np.random.default_rng(config.seed).permutation(len(train)))
+        state = self._segment_state(train, None if previous is None else select_prefix(STATE_PREFIX, previous))
+        splits = [TrainingSplit.from_dataset(data, state.heads, config.batch_size) for data in (train, valid)]
+        observed = splits[0].lattice.observed
+        log_unseen = log_unseen_probability(observed) if previous is None else previous["log_unseen"]
+        net = self._build_network(train, state)
+        model = self._evidence_model(state, log_unseen, observed.outside)
+        chain = self._initialize(net, splits[0], model, state)
+        if previous is not None:
+            load_weights(net, select_prefix(NETWORK_PREFIX, previous))
+        prior = state.counts.scale(config.prior_strength * len(train.tokens) / float(state.counts.tokens.sum()))
+        updates = SourceUpdates(net, *splits, model=model, prior=prior, initial=chain, num_threads=config.num_threads)
+        run = TrainingRun(
+            name=self.name,
+            seed=config.seed,
+            batch_size=config.batch_size,
+            weight_decay=WEIGHT_DECAY,
+            validation_score=updates.feature_gain if len(valid.tokens) else None,
+            checkpoint=checkpoint_for(checkpoint_dir, config, train, valid),
+        )
+        history = train_network(net, [self._stage(net, updates)], run)
+        recall, precision = span_reliability(observed, updates.posteriors(), Marks.from_dataset(train))
+        state = state._replace(recall=recall, precision=precision)
+        params = {STATE_PREFIX + name: array for name, array in state.to_arrays().items()}
+        params |= {NETWORK_PREFIX + name: array for name, array in weights_to_arrays(net).items()}
+        return params | {"log_unseen": log_unseen}, Diagnostics(learning_curves=learning_curves(history))
+
+    def _segment_state(self, train: Dataset, previous: Params | None) -> SegmentState:
+        """What the segment model learns of the sources."""
+        config = self.config
+        segment = Segment(family_similarity=config.family_similarity, num_threads=config.num_threads)
+        params, _ = segment._fit(train, None, previous, None)
+        return SegmentState.from_arrays(params)
+
+    def _build_network(self, data: Dataset, state: SegmentState) -> SegmentNetwork:
+        return SegmentNetwork(require_features(data).dim, len(data.tags.types), self.config, state.counts)
+
+    def _evidence_model(self, state: SegmentState, log_unseen: Floats, outside: NDArray[np.bool_]) -> EvidenceModel:
+        false_share = float(state.false_share[0])
+        dependence = self.config.dependence * false_share**2
+        return EvidenceModel(outside, false_share, dependence, log_unseen, self.config.boundary_penalty)
+
+    def _initialize(
+        self, net: SegmentNetwork, train: TrainingSplit, model: EvidenceModel, state: SegmentState
+    ) -> SegmentCounts:
+        """Set the biases to a Markov chain of the segments that the votes let expect.  -> its scores"""
+        lattice, packed, config = train.lattice, train.packed, self.config
+        observed = lattice.observed
+        params = SourceParams.from_counts(state.counts, observed.outside)
+        weights = np.where(observed.outside, 1.0, model.unmarked_weight)
+        spans = e_step(observed, params, weights, state.adjacency).posterior.spans
+        candidates = observed.candidates
+        length = candidates.end.astype(np.int64) - candidates.start
+        counts = SegmentCounts.from_spans(
+            spans, length, candidates.type.astype(np.int64), observed.num_types, observed.num_tokens
+        )
+        chain = counts.chain_scores()
+        net.set_biases(chain)
+        independent = replace(model, dependence=0.0)
+        packed.evidence = independent.evidence(lattice, state.counts, unmarked_weight=model.unmarked_weight)
+        packed.expect(chain, num_threads=config.num_threads)
+        return chain
+
+    def _stage(self, net: SegmentNetwork, updates: SourceUpdates) -> Stage:
+        """One stage, in which sources are updated between epochs."""
+        config, packed = self.config, updates.train.packed
+
+        def loss(batch: SegmentBatch, generator: Generator) -> Tensor:
+            return votes_loss(net, batch, generator, config.num_threads)
+
+        max_epochs = max(MIN_EPOCHS, round(config.max_steps / len(packed.expected)))
+        return Stage(
+            name="segments",
+            loss=loss,
+            data=packed,
+            trains=parameter_groups(net),
+            learning_rate=config.learning_rate,
+            learning_rates=dict.fromkeys(BIASES, BIAS_LEARNING_RATE),
+            max_epochs=max_epochs,
+            patience=max_epochs,
+            before_epoch=updates.before_epoch,
+        )
+
+    def _infer(self, params: Params, data: Dataset) -> LabelOutput:
+        """The best disjoint spans with their probabilities, and the marginals of the labels."""
+        state = SegmentState.from_arrays(select_prefix(STATE_PREFIX, params))
+        net = self._build_network(data, state)
+        load_weights(net, select_prefix(NETWORK_PREFIX, params))
+        bounds = pairwise(chunk_bounds(data.offsets, BLOCK_TOKENS).tolist())
+        outputs = (self._infer_block(net, state, params["log_unseen"], data[start:stop]) for start, stop in bounds)
+        return LabelOutput.concat(outputs, len(data.tags))
+
+    def _infer_block(self, net: SegmentNetwork, state: SegmentState, log_unseen: Floats, data: Dataset) -> LabelOutput:
+        config = self.config
+        split = TrainingSplit.from_dataset(data, state.heads, max(len(data), 1))
+        lattice = split.lattice
+        model = self._evidence_model(state, log_unseen, lattice.observed.outside)
+        split.packed.evidence = model.evidence(lattice, net.sources)
+        (batch,) = split.packed.batches(split.packed.batch_size)
+        potentials, offsets = net.potentials(batch, batch.evidence), batch.offsets.numpy()
+        posterior = segment_posterior(potentials, offsets, num_threads=config.num_threads)
+        opened = open_spans(potentials, offsets, least=MIN_OPEN_POSTERIOR, num_threads=config.num_threads)
+        candidates = lattice.candidate_posteriors(posterior.arcs)
+        likely = LikelySpans.merge(lattice.observed, candidates, opened, offsets, state.error_rate)
+        spans, scores = likely.best(config.threshold)
+        marginals = posterior.labels / posterior.labels.sum(axis=1, keepdims=True)
+        return LabelOutput(data.tags.labels(spans, data.offsets), marginals, scores.astype(np.float32))
+
+    def _reliability(self, params: Params, train: Dataset, output: LabelOutput) -> RecallPrecision:
+        """By span, as found in the fit."""
+        return params[STATE_PREFIX + "recall"], params[STATE_PREFIX + "precision"]

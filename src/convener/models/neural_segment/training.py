@@ -1,0 +1,103 @@
+"""Training of the neural segment model: the data of a split, and updates of the sources between epochs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import torch
+
+from convener.data.dataset import Dataset
+from convener.inference.semi_markov import SegmentPotentials, SpanEvidence, segment_posterior
+from convener.models.neural_segment.evidence import EvidenceModel, VoteLattice
+from convener.models.neural_segment.network import PackedSegments, SegmentBatch, SegmentCounts, SegmentNetwork
+from convener.models.segment.marks import Ints
+from convener.models.segment.observations import Floats
+from convener.models.segment.sources import SourceCounts
+from convener.neural.batch import require_features
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingSplit:
+    """Sentences to train on or to score: the votes as a lattice, and the features in batches."""
+
+    lattice: VoteLattice
+    packed: PackedSegments
+
+    @classmethod
+    def from_dataset(cls, data: Dataset, heads: Ints, batch_size: int) -> Self:
+        """Pack a dataset in its order."""
+        lattice = VoteLattice.from_dataset(data, heads)
+        tokens = torch.from_numpy(require_features(data).token_vectors())
+        evidence = SpanEvidence.none(len(tokens), lattice.observed.num_types)
+        return cls(lattice, PackedSegments(tokens, data.offsets - data.offsets[0], evidence, batch_size))
+
+
+class SourceUpdates:
+    """Alternates with training: the sources follow the posterior of the network, and their evidence the sources.
+
+    The evidence in training and prediction counts a miss in full. The posterior that updates the sources gives it the
+    weight of the segment model: what all sources miss together would make each of them look worse than it is.
+    """
+
+    def __init__(
+        self,
+        net: SegmentNetwork,
+        train: TrainingSplit,
+        valid: TrainingSplit,
+        *,
+        model: EvidenceModel,
+        prior: SourceCounts,
+        initial: SegmentCounts,
+        num_threads: int,
+    ) -> None:
+        self.net, self.train, self.valid, self.model, self.prior = net, train, valid, model, prior
+        self.initial, self.num_threads = initial, num_threads
+
+    def before_epoch(self, epochs_done: int) -> None:
+        """Update the sources, except before the first epoch, and the evidence."""
+        if epochs_done:
+            self.net.set_sources(self.prior.add(self.expected_counts()))
+        self.set_evidence()
+
+    def set_evidence(self) -> None:
+        """Set the evidence of both splits to that of the present sources."""
+        for split in (self.train, self.valid):
+            split.packed.evidence = self.model.evidence(split.lattice, self.net.sources)
+
+    def expected_counts(self) -> SourceCounts:
+        """Expected counts of the sources on train under the posterior of the network."""
+        return self.train.lattice.source_counts(self.posteriors())
+
+    def posteriors(self) -> Floats:
+        """Posteriors of the candidates on train.  -> (n,)"""
+        lattice, packed = self.train.lattice, self.train.packed
+        weight = self.model.unmarked_weight
+        packed.evidence = self.model.evidence(lattice, self.net.sources, unmarked_weight=weight)
+        arcs = [self._posterior(batch) for batch in packed.batches(packed.batch_size)]
+        return lattice.candidate_posteriors(np.concatenate([np.zeros(0), *arcs]))
+
+    def _posterior(self, batch: SegmentBatch) -> Floats:
+        potentials = self.net.potentials(batch, batch.evidence)
+        return segment_posterior(potentials, batch.offsets.numpy(), num_threads=self.num_threads).arcs
+
+    def feature_gain(self) -> float:
+        """What the features tell of held-out votes: log-likelihood gained over the initial biases, by token."""
+        self.set_evidence()
+        packed = self.valid.packed
+        gain = 0.0
+        for batch in packed.batches(packed.batch_size):
+            potentials = self.net.potentials(batch, batch.evidence)
+            without = SegmentPotentials(np.zeros_like(potentials.labels), *self.initial, batch.evidence)
+            gain += self._log_likelihood(potentials, batch) - self._log_likelihood(without, batch)
+        return gain / max(1, len(packed.tokens))
+
+    def _log_likelihood(self, potentials: SegmentPotentials, batch: SegmentBatch) -> float:
+        """Log-likelihood of the votes of a batch, up to what does not depend on the prior."""
+        offsets, num_types = batch.offsets.numpy(), len(potentials.second)
+        prior = potentials._replace(evidence=SpanEvidence.none(len(batch.tokens), num_types))
+        with_votes, without = (
+            segment_posterior(x, offsets, num_threads=self.num_threads).log_partition for x in (potentials, prior)
+        )
+        return float((with_votes - without).sum())

@@ -1,0 +1,222 @@
+"""The segment model: true spans, and sources that detect each of them or not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convener.config import check_min, check_range, init_with
+from convener.data.dataset import Dataset
+from convener.data.diagnostics import Diagnostics
+from convener.data.predictions import LabelOutput
+from convener.inference.span_lattice import best_configuration
+from convener.models.base import LabelModel, RecallPrecision, warn_unused_sources
+from convener.models.em import EMConfig, run_em
+from convener.models.fitted import Params
+from convener.models.segment.marks import Ints, Marks, family_heads, votes_outside
+from convener.models.segment.observations import Floats, SpanObservations
+from convener.models.segment.outputs import highest_scores, label_probabilities, span_reliability
+from convener.models.segment.prior import adjacency, initial_posterior, knowledge, lone_false_share, prior_counts
+from convener.models.segment.sources import SourceCounts, SourceParams, e_step, expected_counts
+from convener.storage import select_prefix
+
+THRESHOLD, CROWD_THRESHOLD = 0.4, 0.2
+"""Default of the setting `threshold`: half the F1 to expect. That of a crowd is low where each text has few answers,
+and where it has many, few spans lie between both values."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SegmentConfig(EMConfig):
+    """Settings of the segment model."""
+
+    unmarked_weight: float | None = None
+    """Weight of a missed span as evidence against it, for sources that mark only what they know, in [0, 1]: the
+    exponent of its probability; 1 takes the sources as independent. By default estimated: see
+    `prior.lone_false_share`."""
+    prior_strength: float = 5.0
+    """Weight of the initial counts as a prior, as a multiple of them; at least 0, and 0 switches it off."""
+    threshold: float | None = None
+    """Probability that a span needs to be predicted, in [0, 1]; 0 keeps all that exclude no better ones. None is 0.4,
+    or 0.2 if unmarked tokens of a source are votes for O."""
+    family_similarity: float = 0.7
+    """Jaccard similarity of the marks of two sources from which they count as one, in (0, 1]. It applies to sources
+    that mark only what they know. 1 switches it off."""
+    max_iter: int = 30
+    tol: float = 1e-7
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_min(self, 0, "prior_strength")
+        check_range(self, "[0, 1]", "unmarked_weight", "threshold")
+        check_range(self, "(0, 1]", "family_similarity")
+
+
+class SegmentState(NamedTuple):
+    """What a fit learned.
+
+    counts             expected and prior counts; the probabilities follow from them
+    adjacency          (E,) log-weight of two touching spans of one type
+    heads              (K,) the source that each source is a near copy of, or its own index
+    false_share        (1,) share of the lone marks that chance does not explain
+    error_rate         (K,) probability that the lone mark of a source is false: that share, or 1 - its known precision
+    recall, precision  (K, E) of each source by span; NaN where unknown
+    """
+
+    counts: SourceCounts
+    adjacency: Floats
+    heads: Ints
+    false_share: Floats
+    error_rate: Floats
+    recall: Floats
+    precision: Floats
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Named arrays."""
+        arrays = self._asdict()
+        counts: SourceCounts = arrays.pop("counts")
+        return arrays | {f"counts.{name}": np.asarray(array) for name, array in counts._asdict().items()}
+
+    @classmethod
+    def from_arrays(cls, arrays: Params) -> Self:
+        """The inverse of `to_arrays`."""
+        counts = SourceCounts(**select_prefix("counts.", arrays))
+        return cls(counts, *(arrays[name] for name in cls._fields[1:]))
+
+
+class Segment(LabelModel):
+    """True spans are disjoint, and every source detects each of them or not, as one event.
+
+    z is a set of disjoint typed spans. Spans of type c begin at the rate lambda_c; source k detects one with
+    probability r[k, c], names a type by T[k, c], and may be too short, too long or cross a bound by B[k]. Besides,
+    it makes false marks of type u at the rate phi[k, u]. With the candidates e that any source marks,
+
+        p(z | votes) ~ prod_e lambda_c prod_k (1 - r[k, c])^w
+                       prod_marks r[k, c] / (1 - r[k, c])^w T[k, c, u] B[k, o] / phi[k, u]
+
+    over the spans e of z, the sources k that looked at e, and the marks on e. An unmarked token is no event. The weight
+    w is 1 where it is a vote for O. For sources that mark only what they know, w is the share f of their lone marks
+    (without a second source) that chance does not explain, if all were correct and the sources independent: where it
+    is 0, a missed span tells nothing. Near copies count as one source.
+
+    Posteriors are exact, by forward-backward over the candidates. EM maximizes log p(votes) plus the log-density of
+    the prior: the counts of the first E step, times `prior_strength`, and weak counts. It never decreases. The
+    detection rates r of sources that mark only what they know stay as they start: with w < 1 their maximum would be no
+    rate. The predicted spans maximize the sum of p(e) - threshold; the p(e) of n such sources is at most 1 - f^n.
+
+    The model of the lattice is a semi-Markov chain as in Sarawagi and Cohen, 2004: Semi-Markov conditional random
+    fields for information extraction. NIPS 17.
+
+    >>> whole, first, none = [(0, 2, "PER")], [(0, 1, "PER")], []
+    >>> votes = {
+    ...     "names": [whole, none] * 8 + [first, none],
+    ...     "more names": [whole, none] * 8 + [none, none],
+    ...     "first names": [first, none] * 9,
+    ... }
+    >>> words = [["Ada", "Lovelace", "wrote"], ["It", "ran", "well"]] * 9
+    >>> data = Dataset.from_spans(["PER"], words, votes)
+    >>> predictions = Segment().fit(data).predict(data)
+    >>> predictions.tags()[0], predictions.tags()[16]
+    (['B-PER', 'I-PER', 'O'], ['B-PER', 'O', 'O'])
+    """
+
+    Config = SegmentConfig
+    config: SegmentConfig
+    summary = "disjoint true spans, each detected by a source or not, as one event"
+    rated_by = "span"
+
+    @init_with(SegmentConfig)
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+
+    def _fit(
+        self, train: Dataset, valid: Dataset | None, previous: Params | None, checkpoint_dir: Path | None
+    ) -> tuple[Params, Diagnostics]:
+        """EM from the shares of support of the candidates; the counts of an earlier fit are a prior."""
+        warn_unused_sources(train, self.name)
+        marks, outside = Marks.from_dataset(train), votes_outside(train)
+        if previous is None:
+            heads = family_heads(marks, ~outside, self.config.family_similarity)
+            observed = SpanObservations.from_dataset(train, marks, heads)
+            state, prior = self._initialize(observed)
+        else:
+            state = SegmentState.from_arrays(previous)
+            observed, prior = SpanObservations.from_dataset(train, marks, state.heads), state.counts
+        weights = self._miss_weights(state, outside)
+
+        def step(counts: SourceCounts) -> tuple[SourceCounts, float]:
+            params = SourceParams.from_counts(counts, outside)
+            result = e_step(observed, params, weights, state.adjacency, num_threads=self.config.num_threads)
+            value = result.log_likelihood + params.log_likelihood(prior)
+            expected = expected_counts(observed, result.posterior.spans, result.covered)
+            return prior.add(expected.without_detections(~outside)), value / max(1, len(train.tokens))
+
+        best, trace = run_em(step, state.counts, name=self.name, config=self.config)
+        state = state._replace(counts=best)
+        recall, precision = span_reliability(observed, self._span_probabilities(state, observed), marks)
+        return state._replace(recall=recall, precision=precision).to_arrays(), trace.diagnostics()
+
+    def _initialize(self, observed: SpanObservations) -> tuple[SegmentState, SourceCounts]:
+        """The state before the first step, and prior counts: those of one E step, and weak ones."""
+        outside, strength = observed.outside, self.config.prior_strength
+        mark_counts = observed.marks.counts(observed.num_sources, observed.num_types)
+        known, false_share = knowledge(observed, mark_counts), lone_false_share(observed)
+        error_rate = np.where(np.isnan(observed.precision), false_share, 1 - observed.precision)
+        posterior = initial_posterior(observed, known, error_rate)
+        counts = expected_counts(observed, posterior, observed.covered(posterior))
+        counts = counts.add(prior_counts(observed, counts, mark_counts, known))
+        unknown = np.full_like(mark_counts, np.nan)
+        touching = adjacency(observed, mark_counts, counts)
+        state = SegmentState(counts, touching, observed.heads, np.array([false_share]), error_rate, unknown, unknown)
+        weights = self._miss_weights(state, outside)
+        result = e_step(observed, SourceParams.from_counts(counts, outside), weights, touching)
+        first = expected_counts(observed, result.posterior.spans, result.covered)
+        weak = prior_counts(observed, first, mark_counts, known)
+        prior = first.scale(strength).add(weak.scale(1 + strength))
+        # Detections that EM does not count again.
+        rest = first.without_detections(~outside)
+        prior = prior._replace(
+            detected=prior.detected + first.detected - rest.detected, missed=prior.missed + first.missed - rest.missed
+        )
+        return state._replace(counts=prior.add(rest)), prior
+
+    def _infer(self, params: Params, data: Dataset) -> LabelOutput:
+        """The best disjoint spans with their probabilities, and the marginals of the labels."""
+        state = SegmentState.from_arrays(params)
+        observed = SpanObservations.from_dataset(data, Marks.from_dataset(data), state.heads)
+        probabilities = self._span_probabilities(state, observed)
+        chosen = best_configuration(observed.lattice, probabilities - self._threshold(observed.outside))
+        labels = data.tags.labels(observed.candidates.take(chosen), data.offsets)
+        scores = probabilities[chosen].astype(np.float32)
+        return LabelOutput(labels, label_probabilities(observed, probabilities, data), scores)
+
+    def _reliability(self, params: Params, train: Dataset, output: LabelOutput) -> RecallPrecision:
+        """By span, as found in the fit."""
+        return params["recall"], params["precision"]
+
+    def explain(self) -> tuple[str, ...]:
+        """What was estimated of lone marks, and which sources count as one."""
+        state, names = SegmentState.from_arrays(self.fitted.params), self.fitted.used_sources
+        copies = [f"{names[k]} of {names[head]}" for k, head in enumerate(state.heads.tolist()) if k != head]
+        lone = f"{float(state.false_share[0]):.0%} of the marks without a second source are presumed false"
+        return (lone, *([f"near copies count as one source: {', '.join(copies)}"] if copies else []))
+
+    def _span_probabilities(self, state: SegmentState, observed: SpanObservations) -> Floats:
+        """Probability that each candidate is a true span.  -> (n,)"""
+        params = SourceParams.from_counts(state.counts, observed.outside)
+        weights = self._miss_weights(state, observed.outside)
+        result = e_step(observed, params, weights, state.adjacency, num_threads=self.config.num_threads)
+        return np.minimum(result.posterior.spans, highest_scores(observed, state.error_rate))
+
+    def _miss_weights(self, state: SegmentState, outside: NDArray[np.bool_]) -> Floats:
+        """Weight of a missed span, by source.  -> (K,)"""
+        weight = float(state.false_share[0]) if self.config.unmarked_weight is None else self.config.unmarked_weight
+        return np.where(outside, 1.0, weight)
+
+    def _threshold(self, outside: NDArray[np.bool_]) -> float:
+        if self.config.threshold is not None:
+            return self.config.threshold
+        return CROWD_THRESHOLD if outside.any() else THRESHOLD

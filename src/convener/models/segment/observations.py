@@ -1,0 +1,254 @@
+"""What the votes of a dataset tell about its candidate spans."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convener.data.dataset import Dataset
+from convener.data.ragged import concat_ranges
+from convener.data.spans import Spans
+from convener.inference.span_lattice import SpanLattice, component_order
+from convener.inference.voting import argmax_last, type_runs_to_bio
+from convener.models.segment.marks import (
+    Ints,
+    Marks,
+    first_of_run,
+    fold_families,
+    span_positions,
+    token_positions,
+    votes_outside,
+)
+
+Floats = NDArray[np.float64]
+EXACT, SHORT, LONG, CROSSING = range(4)
+"""How a mark lies on a candidate: the same bounds, inside it, containing it, or neither."""
+
+
+def sum_by(index: Ints, weights: Floats, size: int) -> Floats:
+    """Sums of weights by index.  -> (size,)"""
+    return np.asarray(np.bincount(index, weights, size), np.float64)
+
+
+class Hits(NamedTuple):
+    """The main mark of each source on each candidate that it overlaps: the largest overlap, then the leftmost.
+
+    candidate, mark (h,); boundary (h,) EXACT to CROSSING; num_alike (h,) sources whose main mark on the candidate has
+    the same wrong bounds, 1 if the bounds are right.
+    """
+
+    candidate: Ints
+    mark: Ints
+    boundary: Ints
+    num_alike: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class SpanObservations:
+    """Candidate spans of a dataset and the marks of the sources on them.
+
+    candidates    (n,) spans in the order of the lattice: all distinct marks, and the runs of the vote by type
+    lattice       which candidates exclude each other
+    marks         (m,) one source per family
+    hits          the main marks
+    pieces        (x, 2) candidate and mark: further marks of a source on a candidate
+    shared        (s, 2) pair of the lattice and mark: marks that overlap both candidates
+    adjacent      (P,) which pairs of the lattice touch and have the same type
+    looked        (G, K) sets of sources that looked at a candidate
+    looked_index  (n,) the set of each candidate
+    exposure      (K,) tokens that each source looked at
+    outside       (K,) sources whose unmarked tokens are votes for O
+    precision     (K,) prior precision of each source; NaN if unknown
+    heads         (K,) the source whose near copy each source is, or its own index
+    num_tokens, num_types
+    """
+
+    candidates: Spans
+    lattice: SpanLattice
+    marks: Marks
+    hits: Hits
+    pieces: Ints
+    shared: Ints
+    adjacent: NDArray[np.bool_]
+    looked: NDArray[np.bool_]
+    looked_index: Ints
+    exposure: Floats
+    outside: NDArray[np.bool_]
+    precision: Floats
+    heads: Ints
+    num_tokens: int
+    num_types: int
+
+    @classmethod
+    def from_dataset(cls, data: Dataset, all_marks: Marks, heads: Ints) -> Self:
+        """Find candidates and relate them to the marks; heads (K,) as of `family_heads`."""
+        marks = fold_families(all_marks, heads)
+        outside, num_types = votes_outside(data), len(data.tags.types)
+        is_head = heads == np.arange(len(heads))
+        majority = data.tags.spans(majority_labels(data, marks, outside & is_head), data.offsets)
+        candidates, start, end, offsets = _candidates(data, marks, majority)
+        candidate, mark = _overlaps(start, end, marks)
+        hits, pieces = _main_marks(start, end, marks, candidate, mark)
+        pairs, shared, adjacent = _pairs(start, end, candidates.type, candidate, mark)
+        looked = _looked(data, candidates, is_head)
+        looked[hits.candidate, marks.source[hits.mark]] = True
+        patterns, index = np.unique(np.packbits(looked, axis=1), axis=0, return_inverse=True)
+        return cls(
+            candidates=candidates,
+            lattice=SpanLattice(start, end, offsets, pairs),
+            marks=marks,
+            hits=hits,
+            pieces=pieces,
+            shared=shared,
+            adjacent=adjacent,
+            looked=np.unpackbits(patterns, axis=1, count=len(heads)).astype(bool),
+            looked_index=index.reshape(-1),
+            exposure=np.count_nonzero(data.votes >= 0, axis=0).astype(np.float64),
+            outside=outside,
+            precision=data.prior_precision_or(np.nan),
+            heads=heads,
+            num_tokens=len(data.tokens),
+            num_types=num_types,
+        )
+
+    @property
+    def num_sources(self) -> int:
+        """Number of sources, folded ones included."""
+        return len(self.outside)
+
+    def overlaps(self) -> tuple[Ints, Ints]:
+        """All candidates and marks that overlap, as two columns of indices."""
+        candidate = np.concatenate([self.hits.candidate, self.pieces[:, 0]])
+        return candidate, np.concatenate([self.hits.mark, self.pieces[:, 1]])
+
+    def covered(self, posterior: Floats, pair_posterior: Floats | None = None) -> Floats:
+        """Probability that a true span overlaps each mark, from posteriors of candidates (n,) and pairs (P,).  -> (m,)
+
+        A mark that overlaps two consecutive spans counts for both of them, and once less for the pair.
+        """
+        num_marks = len(self.marks)
+        candidate, mark = self.overlaps()
+        covered = sum_by(mark, posterior[candidate], num_marks)
+        if pair_posterior is not None:
+            covered -= sum_by(self.shared[:, 1], pair_posterior[self.shared[:, 0]], num_marks)
+        return np.clip(covered, 0, 1)
+
+    def present(self, posterior: Floats) -> Floats:
+        """Expected number of true spans of each type that each source looked at, from posteriors (n,).  -> (K, E)"""
+        cells = self.looked_index * self.num_types + self.candidates.type
+        by_set = sum_by(cells, posterior, len(self.looked) * self.num_types).reshape(-1, self.num_types)
+        present: Floats = self.looked.T.astype(np.float64) @ by_set
+        return present
+
+
+def majority_labels(data: Dataset, marks: Marks, votes_o: NDArray[np.bool_]) -> NDArray[np.int16]:
+    """Majority vote by type, one vote per family.  -> (N,)
+
+    votes_o (K,): sources that vote O where they mark nothing.
+    """
+    num_types = len(data.tags.types)
+    size = (len(data.tokens) + len(data) + 1) * num_types
+    begins = np.bincount(marks.start * num_types + marks.type, minlength=size)
+    ends = np.bincount(marks.end * num_types + marks.type, minlength=size)
+    counts = np.zeros((len(data.tokens), num_types + 1), np.int64)
+    counts[:, 1:] = np.cumsum((begins - ends).reshape(-1, num_types), axis=0)[token_positions(data)]
+    counts[:, 0] = np.count_nonzero(data.votes[:, votes_o] == 0, axis=1)
+    return type_runs_to_bio(argmax_last(counts), data.offsets)
+
+
+def _candidates(data: Dataset, marks: Marks, majority: Spans) -> tuple[Spans, Ints, Ints, Ints]:
+    """Distinct spans in the order of a lattice, their positions, and the component offsets."""
+    run_start, run_end = span_positions(majority, data)
+    start, end = np.concatenate([marks.start, run_start]), np.concatenate([marks.end, run_end])
+    kind = np.concatenate([marks.type, majority.type.astype(np.int64)])
+    by_position = np.lexsort((kind, end, start))
+    start, end, kind = start[by_position], end[by_position], kind[by_position]
+    distinct = first_of_run(start, end, kind)
+    start, end, kind = start[distinct], end[distinct], kind[distinct]
+    order, offsets = component_order(start, end)
+    start, end, kind = start[order], end[order], kind[order]
+    sentence_start = data.offsets - data.offsets[0] + np.arange(len(data) + 1)
+    sentence = np.searchsorted(sentence_start, start, side="right") - 1
+    table = np.stack([sentence, start - sentence_start[sentence], end - sentence_start[sentence], kind], axis=1)
+    return Spans.from_array(table.astype(np.int64)), start, end, offsets
+
+
+def _overlaps(start: Ints, end: Ints, marks: Marks) -> tuple[Ints, Ints]:
+    """All pairs of a candidate and a mark that overlap.  start, end (n,) of the candidates -> two arrays of indices"""
+    # Either the mark begins inside the candidate, or the candidate begins inside the mark, after its first token.
+    first, stop = np.searchsorted(marks.start, start), np.searchsorted(marks.start, end)
+    candidate, mark = np.repeat(np.arange(len(start)), stop - first), concat_ranges(first, stop - first)
+    by_start = np.argsort(start, kind="stable")
+    first = np.searchsorted(start[by_start], marks.start, side="right")
+    stop = np.searchsorted(start[by_start], marks.end)
+    inside = by_start[concat_ranges(first, stop - first)]
+    containing = np.repeat(np.arange(len(marks.start)), stop - first)
+    return np.concatenate([candidate, inside]), np.concatenate([mark, containing])
+
+
+def _main_marks(start: Ints, end: Ints, marks: Marks, candidate: Ints, mark: Ints) -> tuple[Hits, Ints]:
+    """Separate overlapping pairs into main marks and further ones."""
+    overlap = np.minimum(end[candidate], marks.end[mark]) - np.maximum(start[candidate], marks.start[mark])
+    order = np.lexsort((marks.start[mark], -overlap, marks.source[mark], candidate))
+    candidate, mark = candidate[order], mark[order]
+    is_main = first_of_run(candidate, marks.source[mark])
+    pieces = np.stack([candidate[~is_main], mark[~is_main]], axis=1)
+    candidate, mark = candidate[is_main], mark[is_main]
+    starts_in, ends_in = marks.start[mark] - start[candidate], end[candidate] - marks.end[mark]
+    boundary = np.select(
+        [(starts_in == 0) & (ends_in == 0), (starts_in >= 0) & (ends_in >= 0), (starts_in <= 0) & (ends_in <= 0)],
+        [EXACT, SHORT, LONG],
+        CROSSING,
+    )
+    order = np.lexsort((marks.end[mark], marks.start[mark], candidate))
+    group = np.empty(len(order), np.int64)
+    first = first_of_run(candidate[order], marks.start[mark[order]], marks.end[mark[order]])
+    group[order] = np.cumsum(first) - 1
+    num_alike = np.where(boundary == EXACT, 1, np.bincount(group)[group] if len(group) else 1)
+    return Hits(candidate, mark, boundary, num_alike.astype(np.float64)), pieces
+
+
+def _pairs(
+    start: Ints, end: Ints, kind: NDArray[np.int16], candidate: Ints, mark: Ints
+) -> tuple[Ints, Ints, NDArray[np.bool_]]:
+    """Pairs of candidates that share a mark or touch with the same type; shared marks; which pairs touch.
+
+    candidate, mark: all overlapping pairs.  -> pairs (P, 2), shared (s, 2), adjacent (P,)
+    """
+    n = len(start)
+    # All pairs of candidates that overlap the same mark.
+    by_mark = np.argsort(mark, kind="stable")
+    mark, candidate = mark[by_mark], candidate[by_mark]
+    first, stop = np.searchsorted(mark, mark), np.searchsorted(mark, mark, side="right")
+    one = np.repeat(candidate, stop - first)
+    other, shared_mark = candidate[concat_ranges(first, stop - first)], np.repeat(mark, stop - first)
+    in_order = end[one] <= start[other]
+    one, other, shared_mark = one[in_order], other[in_order], shared_mark[in_order]
+    # Candidates of the same type that begin where another one ends.
+    num_types = int(kind.max(initial=0)) + 1
+    end_key, start_key = end * num_types + kind, start * num_types + kind
+    by_start = np.argsort(start_key, kind="stable")
+    first = np.searchsorted(start_key[by_start], end_key)
+    stop = np.searchsorted(start_key[by_start], end_key, side="right")
+    before, after = np.repeat(np.arange(n), stop - first), by_start[concat_ranges(first, stop - first)]
+    keys, index = np.unique(np.concatenate([other, after]) * n + np.concatenate([one, before]), return_inverse=True)
+    adjacent = np.zeros(len(keys), bool)
+    adjacent[index[len(one) :]] = True
+    pairs = np.stack([keys % max(n, 1), keys // max(n, 1)], axis=1)
+    return pairs, np.stack([index[: len(one)], shared_mark], axis=1), adjacent
+
+
+def _looked(data: Dataset, candidates: Spans, is_head: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which sources looked at every token of each candidate; copies of other sources did not.  -> (n, K)"""
+    looked = np.repeat(is_head[None], len(candidates), axis=0)
+    length = candidates.end.astype(np.int64) - candidates.start
+    tokens = concat_ranges(data.offsets[candidates.sentence] - data.offsets[0] + candidates.start, length)
+    bounds = np.cumsum(length) - length
+    for source in np.flatnonzero(is_head):
+        abstains = data.votes[:, source] < 0
+        if abstains.any() and len(tokens):
+            looked[:, source] &= ~np.logical_or.reduceat(abstains[tokens], bounds)
+    return looked

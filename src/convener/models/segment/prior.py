@@ -1,0 +1,182 @@
+"""Starting values and priors of the segment model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convener.inference.voting import odds
+from convener.models.initialization import count_single_source_tokens
+from convener.models.majority_vote import DEFAULT_PRECISION
+from convener.models.segment.observations import EXACT, SHORT, Floats, SpanObservations, sum_by
+from convener.models.segment.sources import SourceCounts
+
+SURE = 0.95
+"""Initial probability of a candidate with full support."""
+HALF_SUPPORT = 0.5
+"""Support of a candidate by a mark inside it, of a source that marks only what it knows: it may know only a part."""
+FALSE_LONE_MARKS, LONE_MARKS = 1.0, 10.0
+"""Prior marks without a second source: false ones, and all."""
+MEAN_RATE, OUTCOME = 0.5, 0.05
+"""Prior spans of each type: at the mean detection rate of the source, and with each outcome."""
+OWN_TYPE, OTHER_TYPES, EVERY_TYPE = 2.0, 0.2, 1e-4
+"""Prior detections of each type: named correctly, with the types as the source uses them, and with each type."""
+BOUNDARY = np.array([8.0, 2.0, 1.0, 0.2])
+"""Prior detections by boundary: exact, too short, too long, crossing."""
+FURTHER, NOT_FURTHER = 1.0, 20.0
+"""Prior further marks on a span, and spans without one."""
+FALSE_SHARE, FALSE_MARKS = 0.02, 0.003
+"""Prior false marks of a source that marks only what it knows, in one token: share of its marks, and number for each
+type."""
+SPANS = 0.1
+"""Prior spans of each type, in one token."""
+CROWD, CROWD_BOUNDARY = 1.0, 5.0
+"""Prior spans, detections and marks at the rates of the crowd."""
+UNKNOWN_TYPE = 0.02
+"""Detection rate of a type that a worker does not know."""
+ADJACENT = 50.0
+"""Prior marks of each type for the rate at which a span begins where another one ends."""
+
+
+def marked_together(observed: SpanObservations) -> Iterator[tuple[int, NDArray[np.bool_]]]:
+    """Each type that is marked, and which sources mark each union of overlapping marks of this type.  -> (U, K)
+
+    Only sources that mark only what they know count.
+    """
+    marks, closed = observed.marks, ~observed.outside
+    for kind in range(observed.num_types):
+        selected = np.flatnonzero((marks.type == kind) & closed[marks.source])
+        if not len(selected):
+            continue
+        reach = np.maximum.accumulate(marks.end[selected])
+        begins = np.append(True, marks.start[selected][1:] >= reach[:-1])
+        marked = np.zeros((int(begins.sum()), observed.num_sources), bool)
+        marked[np.cumsum(begins) - 1, marks.source[selected]] = True
+        yield kind, marked
+
+
+def lone_false_share(observed: SpanObservations) -> float:
+    """Share of the marks without a second source that are false, among sources that mark only what they know.
+
+    If all their marks were correct and the sources independent, chance would leave a known number of spans to a single
+    source. The excess over it is presumed false. Families count as one source; marks of one type that overlap support
+    each other.
+    """
+    lone, expected = 0, 0.0
+    for _, marked in marked_together(observed):
+        single, chance = count_single_source_tokens(marked[:, marked.any(axis=0)])
+        lone, expected = lone + single, expected + chance
+    return (max(lone - expected, 0.0) + FALSE_LONE_MARKS) / (lone + LONE_MARKS)
+
+
+def knowledge(observed: SpanObservations, mark_counts: Floats) -> Floats:
+    """How much a source is presumed to know each type: its rate of marks relative to the typical mark's source.
+
+    mark_counts (K, E) -> (K, E) in [0, 1]
+    """
+    rate = mark_counts / np.maximum(observed.exposure, 1)[:, None]
+    typical = (mark_counts * rate).sum(axis=0) / np.maximum(mark_counts.sum(axis=0), 1)
+    known: Floats = np.minimum(rate / np.maximum(typical, 1e-12), 1)
+    return known
+
+
+def initial_posterior(observed: SpanObservations, known: Floats, error_rate: Floats) -> Floats:
+    """Share of support of each candidate, scaled such that no mark is covered more than once.  -> (n,)
+
+    Support is exact marks of the same type and, to HALF_SUPPORT, marks inside the candidate. Sources on the candidate
+    count against it, as do those that looked, vote O where they mark nothing, and know its type (known (K, E)). Known
+    precisions weight the sources. The lone mark of a source that marks only what it knows is false with probability
+    error_rate (K,).
+    """
+    n, hits, marks = len(observed.candidates), observed.hits, observed.marks
+    source, kind = marks.source[hits.mark], observed.candidates.type.astype(np.int64)
+    weight = odds(np.where(np.isnan(observed.precision), DEFAULT_PRECISION, observed.precision).clip(0.01, 0.99))
+    weight /= odds(np.array(DEFAULT_PRECISION))
+    same_type = marks.type[hits.mark] == kind[hits.candidate]
+    exact = sum_by(hits.candidate, weight[source] * (same_type & (hits.boundary == EXACT)), n)
+    inside = same_type & (hits.boundary == SHORT) & ~observed.outside[source]
+    support = np.where(exact > 0, exact + HALF_SUPPORT * sum_by(hits.candidate, weight[source] * inside, n), 0)
+    expected = np.where(observed.outside[:, None], weight[:, None] * known, 0.0)
+    total = sum_by(hits.candidate, weight[source] - expected[source, kind[hits.candidate]], n)
+    total += (observed.looked.astype(np.float64) @ expected)[observed.looked_index, kind]
+    share = SURE * support / np.maximum(total, 1e-9)
+    num_sources = np.bincount(hits.candidate, minlength=n)
+    num_workers = np.bincount(hits.candidate, observed.outside[source], n)
+    lone_error = sum_by(hits.candidate, error_rate[source], n)
+    share = np.where((num_sources == 1) & (num_workers == 0), np.minimum(share, 1 - lone_error), share)
+    candidate, mark = observed.overlaps()
+    mass = sum_by(mark, share[candidate], len(marks))
+    largest = np.zeros(n)
+    np.maximum.at(largest, candidate, mass[mark])
+    return share / np.maximum(largest, 1)
+
+
+def prior_counts(observed: SpanObservations, counts: SourceCounts, mark_counts: Floats, known: Floats) -> SourceCounts:
+    """Weak prior counts, from what counts tell of each source and of the crowd.
+
+    mark_counts, known (K, E). Sources whose unmarked tokens are votes for O are presumed to be a crowd: each has few
+    marks, and the rates of all are the prior of each. A known precision takes the place of other false shares.
+    """
+    num_types, outside = observed.num_types, observed.outside
+    crowd, precision = outside[:, None], observed.precision[:, None]
+    mean_rate = np.where(
+        crowd,
+        known * _pooled_rate(known * counts.detected, known * counts.missed, outside) + (1 - known) * UNKNOWN_TYPE,
+        _rate(counts.detected.sum(axis=1), counts.missed.sum(axis=1))[:, None],
+    )
+    weight, outcome = np.where(crowd, CROWD, MEAN_RATE), OUTCOME * np.where(crowd, known, 1.0)
+    use = (mark_counts + 1e-6) / (mark_counts + 1e-6).sum(axis=1, keepdims=True)
+    pooled_types = counts.types.sum(axis=0) + OWN_TYPE * np.eye(num_types) + OTHER_TYPES / num_types
+    pooled_types /= pooled_types.sum(axis=1, keepdims=True)
+    types = np.where(
+        mark_counts[:, :, None] > 0,
+        OWN_TYPE * np.eye(num_types) + OTHER_TYPES * use[:, None],
+        (OWN_TYPE + OTHER_TYPES) * use[:, None],
+    )
+    pooled_boundary = counts.boundary.sum(axis=0) + BOUNDARY
+    true_marks = np.maximum(mark_counts - counts.false, 0)
+    pooled_false = np.where(np.isnan(precision), _pooled_rate(counts.false, true_marks, outside), 1 - precision)
+    crowd_false = np.where(mark_counts > 0, CROWD * pooled_false, FALSE_MARKS)
+    false_share = np.where(np.isnan(precision), FALSE_SHARE, 1 - precision)
+    # As many tokens as hold that many marks of the source.
+    crowd_exposure = np.where(mark_counts > 0, CROWD * counts.exposure / np.maximum(mark_counts, 1), 0.0)
+    return SourceCounts(
+        spans=np.full(num_types, SPANS),
+        tokens=np.ones(1),
+        detected=weight * mean_rate + outcome,
+        missed=weight * (1 - mean_rate) + outcome,
+        types=types + EVERY_TYPE + np.where(crowd[:, :, None], CROWD * pooled_types, 0.0),
+        boundary=BOUNDARY + np.where(crowd, CROWD_BOUNDARY * pooled_boundary / pooled_boundary.sum(), 0.0),
+        pieces=np.tile([FURTHER, NOT_FURTHER], (len(outside), 1)),
+        false=np.where(crowd, crowd_false, false_share * mark_counts + FALSE_MARKS),
+        exposure=1 + np.where(crowd, crowd_exposure, 0.0),
+    )
+
+
+def _pooled_rate(yes: Floats, no: Floats, crowd: NDArray[np.bool_]) -> Floats:
+    """Geometric mean of the rate of each source over all types and that of the crowd for each type.  (K, E)"""
+    own = _rate(yes.sum(axis=1), no.sum(axis=1))
+    return np.sqrt(np.outer(own, _rate(yes[crowd].sum(axis=0), no[crowd].sum(axis=0))))
+
+
+def _rate(yes: Floats, no: Floats) -> Floats:
+    rate: Floats = (yes + 0.5) / (yes + no + 1)
+    return rate
+
+
+def adjacency(observed: SpanObservations, mark_counts: Floats, counts: SourceCounts) -> Floats:
+    """Log-weight of two spans of one type that touch: their rate relative to that of all spans, at most 0.  -> (E,)
+
+    The rate is that at which a mark begins where another one of its source and type ends. It is fixed, since the truth
+    tells no more of it than the marks.
+    """
+    marks, num_types = observed.marks, observed.num_types
+    key = (marks.source * num_types + marks.type) * (int(marks.end.max(initial=0)) + 1)
+    touches = np.isin(key + marks.start, key + marks.end)
+    adjacent, total = np.bincount(marks.type[touches], minlength=num_types), mark_counts.sum(axis=0)
+    overall = (adjacent.sum() + 0.5) / (total.sum() + ADJACENT)
+    rate = (adjacent + ADJACENT * overall) / (total + ADJACENT)
+    weight: Floats = np.minimum(0, np.log(rate * counts.tokens / counts.spans))
+    return weight

@@ -1,0 +1,201 @@
+"""How sources mark spans: expected counts, priors, log-probabilities, and scores of candidates."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from convener.inference.span_lattice import SpanPosterior, span_posterior
+from convener.models.segment.observations import CROSSING, EXACT, LONG, SHORT, Floats, SpanObservations, sum_by
+
+NUM_WRONG_BOUNDS = 3.0
+"""A mark with wrong bounds has this many places that it could be in as well."""
+ECHO = 0.3
+"""Probability that a source repeats the wrong bounds of another: sources that share wrong bounds are not independent.
+"""
+CLOSED_LONG, CLOSED_CROSSING = 0.01, 0.01 / 6
+"""Share of detections that are too long, and crossing, of sources that mark only what they know. They cannot be
+learned: of two nested marks the likelihood always blames the source with fewer marks."""
+
+
+class SourceCounts(NamedTuple):
+    """Expected counts of spans and of what the sources do with them; also used as prior counts.
+
+    spans      (E,) true spans
+    tokens     (1,) tokens in which they lie
+    detected   (K, E) true spans that a source marked
+    missed     (K, E) true spans that it looked at and did not mark
+    types      (K, E, E) detections [source, true type, marked type]
+    boundary   (K, 4) detections by boundary, EXACT to CROSSING
+    pieces     (K, 2) further marks on a span, and main marks
+    false      (K, E) marks that overlap no true span
+    exposure   (K, E) tokens in which a source could mark that type
+    """
+
+    spans: Floats
+    tokens: Floats
+    detected: Floats
+    missed: Floats
+    types: Floats
+    boundary: Floats
+    pieces: Floats
+    false: Floats
+    exposure: Floats
+
+    def add(self, other: SourceCounts) -> SourceCounts:
+        """The sum of both counts."""
+        return SourceCounts(*(mine + others for mine, others in zip(self, other, strict=True)))
+
+    def scale(self, factor: float) -> SourceCounts:
+        """All counts times a factor."""
+        return SourceCounts(*(factor * counts for counts in self))
+
+    def without_detections(self, sources: NDArray[np.bool_]) -> SourceCounts:
+        """The counts without detected and missed spans of these sources (K,)."""
+        kept = ~sources[:, None]
+        return self._replace(detected=kept * self.detected, missed=kept * self.missed)
+
+
+def expected_counts(observed: SpanObservations, posterior: Floats, covered: Floats) -> SourceCounts:
+    """Expected counts given P(candidate is true) (n,) and P(a true span overlaps the mark) (m,)."""
+    num_sources, num_types, hits = observed.num_sources, observed.num_types, observed.hits
+    marks, kind = observed.marks, observed.candidates.type.astype(np.int64)
+    source, weight = marks.source[hits.mark], posterior[hits.candidate]
+    types = _sums((source, kind[hits.candidate], marks.type[hits.mark]), weight, (num_sources, num_types, num_types))
+    detected = types.sum(axis=2)
+    piece_source = marks.source[observed.pieces[:, 1]]
+    pieces = sum_by(piece_source, posterior[observed.pieces[:, 0]], num_sources)
+    return SourceCounts(
+        spans=sum_by(kind, posterior, num_types),
+        tokens=np.array([float(observed.num_tokens)]),
+        detected=detected,
+        missed=np.maximum(observed.present(posterior) - detected, 0),
+        types=types,
+        boundary=_sums((source, hits.boundary), weight / hits.num_alike, (num_sources, 4)),
+        pieces=np.stack([pieces, detected.sum(axis=1)], axis=1),
+        false=_sums((marks.source, marks.type), 1 - covered, (num_sources, num_types)),
+        exposure=np.repeat(observed.exposure[:, None], num_types, axis=1),
+    )
+
+
+def _sums(index: tuple[NDArray[np.int64], ...], weights: Floats, shape: tuple[int, ...]) -> Floats:
+    """Sums of weights by cell of an array."""
+    flat = np.ravel_multi_index(index, shape) if len(weights) else np.zeros(0, np.int64)
+    return sum_by(flat, weights, int(np.prod(shape))).reshape(shape)
+
+
+class SourceParams(NamedTuple):
+    """Log-probabilities of the model; the M step of `SourceCounts`.
+
+    span_rate  (E,) true spans per token
+    detect, miss  (K, E)
+    type       (K, E, E) [source, true type, marked type]
+    boundary   (K, 4) of one place with that boundary
+    piece      (K, 2) of a further mark, and of none
+    false_rate (K, E) false marks per token
+    """
+
+    span_rate: Floats
+    detect: Floats
+    miss: Floats
+    type: Floats
+    boundary: Floats
+    piece: Floats
+    false_rate: Floats
+
+    @classmethod
+    def from_counts(cls, counts: SourceCounts, outside: NDArray[np.bool_]) -> Self:
+        """Maximize the expected log-likelihood.
+
+        outside (K,): sources whose boundaries are learned completely.
+        """
+        boundary = counts.boundary / counts.boundary.sum(axis=1, keepdims=True)
+        inside = counts.boundary[:, [EXACT, SHORT]]
+        inside = inside / inside.sum(axis=1, keepdims=True)
+        closed = np.empty_like(boundary)
+        closed[:, [EXACT, SHORT]] = (1 - CLOSED_LONG - CLOSED_CROSSING) * inside
+        closed[:, LONG], closed[:, CROSSING] = CLOSED_LONG, CLOSED_CROSSING
+        boundary = np.where(outside[:, None], boundary, closed)
+        boundary[:, SHORT:] /= NUM_WRONG_BOUNDS
+        return cls(
+            span_rate=np.log(counts.spans / counts.tokens),
+            detect=np.log(counts.detected / (counts.detected + counts.missed)),
+            miss=np.log(counts.missed / (counts.detected + counts.missed)),
+            type=np.log(counts.types / counts.types.sum(axis=2, keepdims=True)),
+            boundary=np.log(boundary),
+            piece=np.log(counts.pieces / counts.pieces.sum(axis=1, keepdims=True)),
+            false_rate=np.log(counts.false / counts.exposure),
+        )
+
+    def log_likelihood(self, counts: SourceCounts) -> float:
+        """Log-likelihood of counts, complete or prior, up to a constant."""
+        terms = [
+            (counts.spans * self.span_rate).sum() - counts.tokens.sum() * np.exp(self.span_rate).sum(),
+            (counts.detected * self.detect).sum(),
+            (counts.missed * self.miss).sum(),
+            (counts.types * self.type).sum(),
+            (counts.boundary * self.boundary).sum(),
+            (counts.pieces * self.piece).sum(),
+            (counts.false * self.false_rate).sum(),
+            -(counts.exposure * np.exp(self.false_rate)).sum(),
+        ]
+        return float(sum(terms))
+
+
+class EStep(NamedTuple):
+    """Posterior of the candidates, P(a true span overlaps the mark), and the log-likelihood of the votes."""
+
+    posterior: SpanPosterior
+    covered: Floats
+    log_likelihood: float
+
+
+def e_step(
+    observed: SpanObservations,
+    params: SourceParams,
+    miss_weight: Floats,
+    adjacency: Floats,
+    *,
+    num_threads: int = 1,
+) -> EStep:
+    """Posterior over sets of disjoint candidates.
+
+    miss_weight (K,): exponent of the probability of a miss; adjacency (E,): log-weight of two touching spans of a type.
+    """
+    marks, lattice = observed.marks, observed.lattice
+    kind = observed.candidates.type.astype(np.int64)
+    log_false = params.false_rate[marks.source, marks.type]
+    result = span_posterior(
+        lattice,
+        candidate_scores(observed, params, miss_weight, log_false),
+        sum_by(observed.shared[:, 0], log_false[observed.shared[:, 1]], len(lattice.pairs))
+        + np.where(observed.adjacent, adjacency[kind[lattice.pairs[:, 1]]], 0.0),
+        num_threads=num_threads,
+    )
+    # Log-likelihood of the configuration without spans, where all marks are false.
+    baseline = log_false.sum() - observed.exposure @ np.exp(params.false_rate).sum(axis=1)
+    baseline -= observed.num_tokens * np.exp(params.span_rate).sum()
+    covered = observed.covered(result.spans, result.pairs)
+    return EStep(result, covered, float(result.log_partition.sum() + baseline))
+
+
+def candidate_scores(
+    observed: SpanObservations, params: SourceParams, miss_weight: Floats, log_false: Floats
+) -> Floats:
+    """Log-odds that each candidate is a true span rather than that its marks are false.  -> (n,)
+
+    log_false (m,): log-rate of a false mark like each mark.
+    """
+    marks, hits, pieces = observed.marks, observed.hits, observed.pieces
+    kind, num_candidates = observed.candidates.type.astype(np.int64), len(observed.candidates)
+    log_miss = miss_weight[:, None] * params.miss
+    score = params.span_rate[kind] + (observed.looked.astype(np.float64) @ log_miss)[observed.looked_index, kind]
+    source, true_type = marks.source[hits.mark], kind[hits.candidate]
+    hit = (params.detect - log_miss + params.piece[:, 1:])[source, true_type]
+    hit += params.type[source, true_type, marks.type[hits.mark]]
+    hit += params.boundary[source, hits.boundary] / hits.num_alike + (1 - 1 / hits.num_alike) * np.log(ECHO)
+    score += sum_by(hits.candidate, hit - log_false[hits.mark], num_candidates)
+    piece = params.piece[marks.source[pieces[:, 1]], 0] - log_false[pieces[:, 1]]
+    return score + sum_by(pieces[:, 0], piece, num_candidates)
