@@ -1,4 +1,4 @@
-"""Settings of a generated corpus. `benchmarks.worlds.draw` draws them, `benchmarks.worlds.generate` makes the corpus."""
+"""Settings of a generated corpus: `draw` draws them, `generate` makes the corpus."""
 
 from __future__ import annotations
 

@@ -23,6 +23,8 @@ SIGNAL_SHARES = (0.3, 0.25, 0.2, 0.25)
 MAX_TOKENS = 320_000
 MAX_CELLS = 6_000_000
 """Tokens times sources."""
+MIN_SPANS, MIN_CROWD_SPANS, MIN_TEST_SPANS = 20, 60, 300
+"""True spans to expect at least in train, in a crowd and in test, as far as the limits allow."""
 FAMILIES = ("none", "twins", "parts")
 
 
@@ -40,12 +42,14 @@ def draw_config(seed: int, number: int) -> WorldConfig:
     else:
         num_sources = _choose_range(rng, ((0.22, 2, 5), (0.48, 6, 20), (0.22, 21, 60), (0.08, 61, 200)))
         sentences = _choose_range(rng, ((0.1, 20, 100), (0.75, 100, 3000), (0.1, 3000, 8000), (0.05, 8000, 20000)))
-    test = 0 if kind == "crowd" else max(400, min(sentences, 1500))
+    spans = density * length / 1.6  # about so many in a sentence
+    sentences = max(sentences, round((MIN_CROWD_SPANS if kind == "crowd" else MIN_SPANS) / spans))
+    test = 0 if kind == "crowd" else max(400, min(sentences, 1500), round(MIN_TEST_SPANS / spans))
     limit = int(min(MAX_TOKENS, MAX_CELLS / num_sources) / length)
-    test = min(test, max(60, limit // 3))
+    test = min(test, limit // 2)
     sentences = max(20, min(sentences, limit - test))
     confused = tuple((c + int(rng.integers(1, max(2, num_types)))) % num_types for c in range(num_types))
-    style = _Style(rng, kind, num_types)
+    style = _Style(rng, kind, num_types, num_sources)
     draw = _crowd_sources if kind == "crowd" else _function_sources
     sources = draw(rng, style, num_sources)
     return WorldConfig(
@@ -81,16 +85,18 @@ def draw_config(seed: int, number: int) -> WorldConfig:
 class _Style:
     """What the sources of a world have in common."""
 
-    def __init__(self, rng: np.random.Generator, kind: Kind, num_types: int) -> None:
+    def __init__(self, rng: np.random.Generator, kind: Kind, num_types: int, num_sources: int) -> None:
         self.kind = kind
         self.num_types = num_types
         self.lexical = kind != "crowd" and bool(rng.random() < 0.55)
-        self.difficulty = float(rng.uniform(0.1, 0.5)) if self.lexical or rng.random() < 0.3 else 0.0
+        self.difficulty = float(rng.uniform(0.2, 0.7)) if self.lexical or rng.random() < 0.3 else 0.0
         self.shared_false = float(rng.uniform(0.05, 0.5)) if self.lexical or rng.random() < 0.3 else 0.0
         self.shared_confusion = float(rng.choice([0.0, 0.3, 0.7]))
-        self.recall = rng.normal(-0.5, 0.9) if kind != "crowd" else rng.normal(0.9, 0.6)
+        # The more functions there are, the fewer entities each knows, and the more carefully they were made.
+        many = 0.0 if kind == "crowd" else float(np.log(num_sources / 8))
+        self.recall = rng.normal(0.9, 0.6) if kind == "crowd" else rng.normal(-0.9 - 0.35 * many, 0.8)
         """Logit of the usual recall."""
-        self.precision = rng.normal(1.3, 0.7) if kind != "crowd" else rng.normal(1.7, 0.5)
+        self.precision = rng.normal(1.9, 0.5) if kind == "crowd" else rng.normal(1.9 + 0.4 * max(0.0, many), 0.6)
         self.noise = min(0.35, rng.exponential(0.10))
         """Usual probability of wrong bounds."""
         self.confusion = min(0.4, rng.exponential(0.06))
@@ -138,7 +144,7 @@ def _source(
 ) -> SourceConfig:
     lexical = style.lexical and not model
     recall = style.recall + (0.9 if model else -0.5) + rng.normal(0, 0.8)
-    precision = style.precision + rng.normal(0, 0.9)
+    precision = style.precision + rng.normal(0, 1.0)
     considered = style.unmarked == "mixed" and rng.random() < (0.85 if model else 0.25)
     short, long, split = _bounds(rng, style)
     return SourceConfig(

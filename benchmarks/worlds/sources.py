@@ -73,7 +73,7 @@ class VoteMaker:
         self.shared = SharedScores(config.seed)
         self.num_types = len(config.type_shares)
         self.mentions = np.bincount(corpus.type, minlength=self.num_types)
-        self._open = np.flatnonzero((corpus.label == 0))
+        self._open = np.flatnonzero(corpus.label == 0)
         self._largest_pool = self._pool_sizes()
         length = corpus.end - corpus.start
         self._several = length > 1
