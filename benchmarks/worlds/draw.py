@@ -166,7 +166,7 @@ def _source(
 def _relatives(rng: np.random.Generator, style: _Style, first: SourceConfig, number: int) -> list[SourceConfig]:
     """A family: twins of nearly the same quality, or parts of one dictionary."""
     twins = style.families == "twins"
-    share = float(rng.uniform(0.85, 0.99)) if twins else float(rng.uniform(0.4, 0.85))
+    share = float(rng.uniform(0.93, 0.998)) if twins else float(rng.uniform(0.4, 0.9))
     change = 0.1 if twins else 0.5
     first = replace(first, family_share=share)
     family = [first]

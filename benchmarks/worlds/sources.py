@@ -289,7 +289,8 @@ class VoteMaker:
         own = lexicon.words[known & (lexicon.type == c) & (lexicon.length == 1), 0]
         score[own[own < COMMON_WORDS]] += LIKED
         score[:FUNCTION_WORDS] = -np.inf
-        mass = lexicon.common * max(1, len(self._open))
+        mass = lexicon.common * len(self._open)
+        score[mass > 0.5 * expected] = -np.inf  # no single word makes up most of it
         wrong = take_mass(score, mass, expected)
         start = self._open[(corpus.words[self._open] < COMMON_WORDS)]
         start = start[wrong[corpus.words[start]]]

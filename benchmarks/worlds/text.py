@@ -94,16 +94,18 @@ def make_lexicon(config: WorldConfig, rng: np.random.Generator) -> Lexicon:
     kind = np.repeat(np.arange(len(sizes)), sizes)
     length = np.concatenate([draw_lengths(rng, m, n) for m, n in zip(config.span_lengths, sizes, strict=True)])
     for c, size in enumerate(sizes):
-        pool = next_word + np.arange(max(10, int(0.8 * size)))
+        pool = next_word + np.arange(size)
         next_word += len(pool)
         rows = np.flatnonzero(kind == c)
         chosen = rng.choice(pool, (size, MAX_SPAN))
         common = rng.random((size, MAX_SPAN)) < COMMON_IN_NAME
         common[:, 0] = False
         chosen[common] = rng.integers(COMMON_WORDS, size=int(common.sum()))
+        chosen[:, 0] = np.where(length[rows] == 1, rng.permutation(pool), chosen[:, 0])
         words[rows] = chosen
     single = np.flatnonzero((length == 1) & (rng.random(count) < config.ambiguous))
-    words[single, 0] = rng.integers(FUNCTION_WORDS, COMMON_WORDS, len(single))
+    common_words = FUNCTION_WORDS + rng.permutation(COMMON_WORDS - FUNCTION_WORDS)
+    words[single, 0] = np.resize(common_words, len(single))
     for row in np.flatnonzero(rng.random(count) < config.homonyms):
         twins = np.flatnonzero((length == length[row]) & (kind != kind[row]))
         if len(twins):
@@ -149,7 +151,8 @@ def _segments(
     count = int(1.5 * total / (mean_gap + shares @ sizes)) + 20 * SPANS_PER_TOPIC
     topics = count // SPANS_PER_TOPIC + 1
     noise = config.burstiness * rng.standard_normal((topics, len(shares) + 1))
-    factor = np.exp(noise[:, 0] - config.burstiness**2 / 2)
+    factor = np.exp(noise[:, 0])
+    factor /= factor.mean()
     weights = shares * np.exp(noise[:, 1:])
     weights *= shares / weights.mean(axis=0)  # the shares over all topics stay as they are
     weights /= weights.sum(axis=1, keepdims=True)
