@@ -23,7 +23,7 @@ SIGNAL_SHARES = (0.3, 0.25, 0.2, 0.25)
 MAX_TOKENS = 320_000
 MAX_CELLS = 6_000_000
 """Tokens times sources."""
-MIN_SPANS, MIN_CROWD_SPANS, MIN_TEST_SPANS = 20, 60, 300
+MIN_SPANS, MIN_CROWD_SPANS, MIN_TEST_SPANS = 30, 60, 300
 """True spans to expect at least in train, in a crowd and in test, as far as the limits allow."""
 FAMILIES = ("none", "twins", "parts")
 
@@ -96,7 +96,7 @@ class _Style:
         many = 0.0 if kind == "crowd" else float(np.log(num_sources / 8))
         self.recall = rng.normal(0.9, 0.6) if kind == "crowd" else rng.normal(-0.9 - 0.35 * many, 0.8)
         """Logit of the usual recall."""
-        self.precision = rng.normal(1.9, 0.5) if kind == "crowd" else rng.normal(1.9 + 0.4 * max(0.0, many), 0.6)
+        self.precision = rng.normal(1.9, 0.5) if kind == "crowd" else rng.normal(2.1 + 0.4 * max(0.0, many), 0.6)
         self.noise = min(0.35, rng.exponential(0.10))
         """Usual probability of wrong bounds."""
         self.confusion = min(0.4, rng.exponential(0.06))
