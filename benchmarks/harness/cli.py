@@ -16,6 +16,7 @@ from convener.encoders import list_encoders
 BENCHMARKS = {
     "paper": "benchmarks.paper.parts",
     "quality": "benchmarks.quality.parts",
+    "worlds": "benchmarks.worlds.runs",
     "crowd": "benchmarks.crowd",
     **{name: f"benchmarks.speed.{name}" for name in ("chain", "step", "hmm", "read", "encode", "lf", "report")},
 }

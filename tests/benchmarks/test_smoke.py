@@ -14,7 +14,7 @@ from benchmarks.harness.cli import BENCHMARKS
 
 PEERS = ("skweak", "jax", "dynamax")
 """Compared implementations that a benchmark leaves out, by name, where they are not installed."""
-DIRECTORIES = {"paper": "paper", "quality": "quality", "crowd": "crowd"}
+DIRECTORIES = {"paper": "paper", "quality": "quality", "worlds": "worlds", "crowd": "crowd"}
 
 
 @pytest.fixture(autouse=True)
