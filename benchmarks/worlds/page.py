@@ -11,6 +11,7 @@ import numpy as np
 
 import convener as cv
 from benchmarks.harness.results import as_text, code_digest, now, pyplot, save_figure, write_page
+from benchmarks.worlds.config import SIGNALS
 
 GENERATED = ("functions", "mixed", "crowd")
 WORST = 10
@@ -49,13 +50,13 @@ def better_vote(row: Row) -> float:
     return max(row["votes"]["io"], row["votes"]["span"])
 
 
-def _bins(*bounds: float) -> Callable[[Any], str]:
-    """Names of ranges: up to the first bound, ..., above the last."""
+def _bins(*bounds: float, step: float = 0) -> Callable[[Any], str]:
+    """Names of ranges: up to the first bound, ..., above the last. Step 1 if values are integers."""
 
     def name(value: float) -> str:
         for low, high in zip((None, *bounds), bounds, strict=False):
             if value <= high:
-                return f"<= {high:g}" if low is None else f"{low:g} to {high:g}"
+                return f"<= {high:g}" if low is None else f"{low + step:g} to {high:g}"
         return f"> {bounds[-1]:g}"
 
     return name
@@ -67,11 +68,11 @@ PROPERTIES: dict[str, Callable[[Any], str]] = {
     "unmarked": str,
     "lexical": lambda value: "dictionaries" if value else "no dictionaries",
     "narrow": lambda value: "few types a source" if value else "most types a source",
-    "types": _bins(1, 4, 9),
-    "sources": _bins(5, 20, 60),
-    "sentences": _bins(100, 500, 3000),
+    "types": _bins(1, 4, 9, step=1),
+    "sources": _bins(5, 20, 60, step=1),
+    "sentences": _bins(100, 500, 3000, step=1),
     "density": _bins(0.03, 0.1, 0.2),
-    "answers": _bins(0, 2, 4),
+    "answers": _bins(0, 2, 4, step=1),
     "spammers": _bins(0, 0.2),
     "precision": _bins(0.6, 0.8),
     "recall": _bins(0.1, 0.3),
@@ -201,16 +202,18 @@ def _groups(results: Sequence[Result], name: str) -> dict[str, list[Result]]:
     for each in results:
         if (value := value_of(each.case, name)) is not None:
             groups.setdefault(value, []).append(each)
-    return dict(sorted(groups.items(), key=lambda item: _first_number(item[0])))
+    return dict(sorted(groups.items(), key=lambda item: _order(item[0])))
 
 
-def _first_number(text: str) -> tuple[float, str]:
-    """Ranges in their order, then words."""
-    words = text.replace("<= ", "-").replace("> ", "1e9").split()
-    try:
-        return float(words[0]), text
-    except ValueError:
-        return 0.0, text
+def _order(name: str) -> tuple[float, str]:
+    """Ranges by their bounds; words in alphabetical order, except strength of features."""
+    if name in SIGNALS:
+        return float(SIGNALS.index(name)), name
+    words = name.split()
+    if words[0] == "<=":
+        return -1.0, name
+    number = words[-1] if words[0] == ">" else words[0]
+    return (float(number), name) if number[0].isdigit() else (0.0, name)
 
 
 def _by_property(results: Sequence[Result], models: Sequence[str]) -> cv.Table:
