@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 import convener as cv
-from benchmarks.harness.data import Splits, splits
+from benchmarks.harness.data import Splits, is_available, splits
 from benchmarks.worlds.config import WorldConfig
 from benchmarks.worlds.draw import WORLDS, draw_config
 from benchmarks.worlds.generate import make_world
 from benchmarks.worlds.sources import SourceTruth
 
 REAL = ("LaptopReview", "NCBI-Disease", "BC5CDR", "CoNLL", "WikiGold", "MIT-Restaurant")
-KINDS = ("functions", "mixed", "crowd", "sources", "sentences")
-"""Kinds of generated worlds; real sets with some of their sources; real sets with some of their sentences."""
+KINDS = ("functions", "mixed", "crowd", "real", "sources", "sentences")
+"""Kinds of generated worlds; real sets, whole, with some of their sources, and with some of their sentences."""
 FINAL_SEED = 2
 """Kept for the final figures. The real sets are scored on valid by other seeds, on test by this one."""
 SUBSETS = 17
@@ -61,7 +61,7 @@ class Case:
         if self.size:
             rng = np.random.default_rng([self.seed, self.size, self.draw])
             train = train.take(np.sort(rng.permutation(len(train))[: self.size]))
-        parts = replace_train(parts, train)
+        parts = parts._replace(train=train)
         if self.sources:
             names = [train.sources[k] for k in self.sources]
             parts = Splits(*(part.select_sources(names) for part in parts))
@@ -115,16 +115,11 @@ def _median(values: np.ndarray) -> float | None:
     return None if np.isnan(values).all() else round(float(np.nanmedian(values)), 3)
 
 
-def replace_train(parts: Splits, train: cv.Dataset) -> Splits:
-    """The splits with another train."""
-    return parts._replace(train=train)
-
-
 def make_cases(seed: int, kinds: tuple[str, ...] = KINDS, limit: int | None = None) -> list[Case]:
     """All cases of these kinds; `limit` keeps the first ones of each kind."""
     cases = []
     for kind in kinds:
-        generator = {"sources": _subsets, "sentences": _sizes}.get(kind, partial(_worlds, kind=kind))
+        generator = REAL_KINDS.get(kind, partial(_worlds, kind=kind))
         found = list(generator(seed))
         cases += found[:limit]
     return cases
@@ -135,6 +130,10 @@ def _worlds(seed: int, kind: str) -> Iterator[Case]:
         config = draw_config(seed, number)
         if config.kind == kind:
             yield Case(config.name, kind, seed, config)
+
+
+def _whole(seed: int) -> Iterator[Case]:
+    return (Case(data, "real", seed, data=data) for data in available())
 
 
 def _subsets(seed: int) -> Iterator[Case]:
@@ -157,10 +156,11 @@ def _sizes(seed: int) -> Iterator[Case]:
                 yield Case(f"{data}-{size}-sentences-{draw}", "sentences", seed, data=data, size=size, draw=draw)
 
 
+REAL_KINDS: dict[str, Callable[[int], Iterator[Case]]] = {"real": _whole, "sources": _subsets, "sentences": _sizes}
+
+
 def available() -> tuple[str, ...]:
     """The real sets in the folder of data."""
-    from benchmarks.harness.data import is_available
-
     return tuple(name for name in REAL if is_available(name))
 
 

@@ -92,6 +92,7 @@ def write(rows: Sequence[Row], seed: int, folder: Path) -> Path:
     blocks = [
         NOTE,
         _cases(rows),
+        _statistics(rows),
         _summary("Generated worlds", generated, models),
         *(
             _summary(title, [each for each in results if each.case["kind"] == kind], models)
@@ -99,6 +100,7 @@ def write(rows: Sequence[Row], seed: int, folder: Path) -> Path:
                 ("functions", "Labeling functions"),
                 ("mixed", "Mixed sources"),
                 ("crowd", "Crowds"),
+                ("real", "Real sets"),
                 ("sources", "Real sets, some of their sources"),
                 ("sentences", "Real sets, some of their sentences"),
             )
@@ -137,6 +139,31 @@ def _cases(rows: Sequence[Row]) -> cv.Table:
         columns=("kind", "cases", *columns),
         rows=lines,
         formats=dict.fromkeys(columns, ".1f"),
+    )
+
+
+def _statistics(rows: Sequence[Row]) -> cv.Table:
+    """How alike generated and real corpora are."""
+    names = ("marks", "distinct", "lone", "lone_false", "marked")
+    lines = []
+    groups = {kind: [row for row in rows if row["kind"] == kind] for kind in GENERATED}
+    groups |= {row["name"]: [row] for row in rows if row["kind"] == "real"}
+    for group, chosen in groups.items():
+        cells = []
+        for name in names:
+            values = [value for row in chosen if (value := row["properties"].get(name)) is not None]
+            low, middle, high = np.percentile(values, [10, 50, 90]) if values else (np.nan,) * 3
+            cells.append(f"{middle:.2f}" if len(chosen) == 1 else f"{middle:.2f} ({low:.2f} to {high:.2f})")
+        if chosen:
+            lines.append((group, *cells))
+    return cv.Table(
+        title="Marks of generated and real corpora",
+        columns=("kind", "marks", "distinct marks", "lone", "false lone", "marked spans"),
+        rows=lines,
+        notes=(
+            "median (10 to 90 %) on train; marks, distinct marks: per true span; lone: share of the distinct marks "
+            "that one source makes; false lone: of these; marked spans: share of the true spans",
+        ),
     )
 
 
@@ -240,7 +267,7 @@ def _by_real(results: Sequence[Result], models: Sequence[str]) -> cv.Table:
     groups: dict[tuple[str, str], list[Result]] = {}
     for each in results:
         kind, facts = each.case["kind"], each.case["properties"]
-        if kind == "sources":
+        if kind in ("real", "sources"):
             groups.setdefault((kind, facts["data"]), []).append(each)
         if kind == "sentences":
             groups.setdefault((kind, facts["data"]), []).append(each)
@@ -251,7 +278,7 @@ def _by_real(results: Sequence[Result], models: Sequence[str]) -> cv.Table:
         cells = [f"{np.mean(gain):+.1f} ({min(gain):+.1f})" if gain else "-" for gain in by_model]
         lines.append((*key, max(map(len, by_model)), *cells))
     return cv.Table(
-        title="Real sets",
+        title="Parts of real sets",
         columns=("kind", "data or size", "cases", *models),
         rows=lines,
         notes=("mean gain (minimum)",),

@@ -22,7 +22,7 @@ from benchmarks.harness.cli import ENCODERS, SMOKE_ENCODER, simple_parser
 from benchmarks.harness.results import RESULTS, code_digest, machine, versions, write_rows
 from benchmarks.worlds import page
 from benchmarks.worlds.cases import KINDS, Case, make_cases, shortened
-from benchmarks.worlds.scoring import fit_and_score, score_votes
+from benchmarks.worlds.scoring import fit_and_score, mark_statistics, score_votes
 from convener.cache import cache_dir
 
 MODELS = ("segment", "hmm", "dawid-skene", "snorkel", "bsc", "linked-hmm")
@@ -66,7 +66,7 @@ def run_case(case: Case, models: Sequence[str], encoder: str) -> Row:
         "name": case.name,
         "kind": case.kind,
         "seed": case.seed,
-        "properties": case.properties(data),
+        "properties": case.properties(data) | mark_statistics(data.train),
         "votes": score_votes(data),
         "models": {name: fit_and_score(name, data) for name in models if name not in needy},
     }

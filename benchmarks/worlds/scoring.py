@@ -89,6 +89,29 @@ def measured_quality(data: cv.Dataset) -> tuple[np.ndarray, np.ndarray]:
     return recall, precision
 
 
+def mark_statistics(data: cv.Dataset) -> dict[str, float | None]:
+    """How the marks of the sources lie to each other and to gold.
+
+    marks       marks of all sources, per true span
+    distinct    distinct marks, per true span
+    lone        share of the distinct marks that one source makes
+    lone_false  share of those that are false
+    marked      share of the true spans that some source marks
+    """
+    gold, *found = span_keys(
+        *(labels_to_spans(column, data.offsets, data.tags, MODE) for column in (data.gold, *data.votes.T))
+    )
+    marks, count = np.unique(np.concatenate(found), return_counts=True)
+    lone, spans = marks[count == 1], max(1, len(gold))
+    return {
+        "marks": round(float(count.sum() / spans), 3),
+        "distinct": round(len(marks) / spans, 3),
+        "lone": round(len(lone) / len(marks), 3) if len(marks) else None,
+        "lone_false": round(float(1 - np.isin(lone, gold).mean()), 3) if len(lone) else None,
+        "marked": round(float(np.isin(gold, marks).mean()), 3) if len(gold) else None,
+    }
+
+
 def _is_in(marks: Spans, gold: Spans) -> np.ndarray:
     own, true = span_keys(marks, gold)
     return np.isin(own, true)

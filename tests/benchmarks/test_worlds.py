@@ -11,11 +11,11 @@ import pytest
 
 import convener as cv
 from benchmarks.worlds import runs
-from benchmarks.worlds.cases import CaseData, make_cases
+from benchmarks.worlds.cases import CaseData, available, make_cases
 from benchmarks.worlds.config import SourceConfig, WorldConfig
 from benchmarks.worlds.draw import KINDS, WORLDS, draw_config
 from benchmarks.worlds.generate import World, make_world
-from benchmarks.worlds.scoring import fit_and_score, measured_quality, score_votes
+from benchmarks.worlds.scoring import fit_and_score, mark_statistics, measured_quality, score_votes
 from benchmarks.worlds.text import mean_length
 from convener.data.spans import Spans
 
@@ -228,6 +228,31 @@ def test_the_distribution_covers_the_ranges() -> None:
 def test_the_better_vote_is_below_the_oracle(world: World) -> None:
     scores = score_votes(CaseData(world.train, world.valid, world.test))
     assert 20 < max(scores["io"], scores["span"]) < scores["oracle"]
+
+
+def test_statistics_of_marks() -> None:
+    data = cv.Dataset.from_spans(
+        ["A", "B"],
+        [["x"] * 6],
+        {"one": [[(0, 1, "A"), (2, 3, "B")]], "two": [[(0, 1, "A"), (3, 4, "A")]]},
+        gold=[[(0, 1, "A"), (3, 4, "A"), (5, 6, "B")]],
+    )
+    found = mark_statistics(data)
+    expected = {"marks": 4 / 3, "distinct": 1.0, "lone": 2 / 3, "lone_false": 0.5, "marked": 2 / 3}
+    assert found == pytest.approx(expected, abs=1e-3)
+
+
+@pytest.mark.skipif(not available(), reason="no real data")
+@pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
+def test_parts_of_real_sets_are_drawn_by_the_seed() -> None:
+    first, again, other = (make_cases(seed, ("sources", "sentences")) for seed in (1, 1, 3))
+    assert first == again
+    assert {case.sources for case in first} != {case.sources for case in other}
+    assert len({case.name for case in first}) == len(first)
+    small = next(case for case in first if case.size == 20)
+    assert len(small.load().train) == 20
+    part = next(case for case in first if case.sources)
+    assert len(part.load().test.sources) == len(part.sources)
 
 
 def test_intervals_of_reliability_are_compared_with_the_truth(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
