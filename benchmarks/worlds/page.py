@@ -11,6 +11,7 @@ import numpy as np
 
 import convener as cv
 from benchmarks.harness.results import as_text, code_digest, now, pyplot, save_figure, write_page
+from benchmarks.worlds.cases import KINDS
 from benchmarks.worlds.config import SIGNALS
 
 GENERATED = ("functions", "mixed", "crowd")
@@ -126,8 +127,10 @@ def gains(results: Sequence[Result], **wanted: str) -> list[float]:
 def _cases(rows: Sequence[Row]) -> cv.Table:
     """How hard the cases are."""
     lines = []
-    for kind in dict.fromkeys(row["kind"] for row in rows):
+    for kind in KINDS:
         chosen = [row for row in rows if row["kind"] == kind]
+        if not chosen:
+            continue
         votes = np.array([better_vote(row) for row in chosen])
         oracle = np.array([row["votes"]["oracle"] for row in chosen])
         lines.append(
@@ -273,7 +276,7 @@ def _by_real(results: Sequence[Result], models: Sequence[str]) -> cv.Table:
             groups.setdefault((kind, facts["data"]), []).append(each)
             groups.setdefault((kind, str(facts["sentences"])), []).append(each)
     lines = []
-    for key, group in groups.items():
+    for key, group in sorted(groups.items(), key=lambda item: (KINDS.index(item[0][0]), _order(item[0][1]))):
         by_model = [gains(group, model=model) for model in models]
         cells = [f"{np.mean(gain):+.1f} ({min(gain):+.1f})" if gain else "-" for gain in by_model]
         lines.append((*key, max(map(len, by_model)), *cells))
