@@ -32,10 +32,14 @@ def page_id(page: Path) -> str:
 
 @pytest.fixture(scope="module")
 def demo_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that contains the output of `convener demo`, as the pages assume."""
+    """A folder with the output of `convener demo`, and the text and labeling functions of the quick start."""
     folder = tmp_path_factory.mktemp("docs")
     with pytest.raises(SystemExit):
         main(["demo", "-o", str(folder / "convener-demo")])
+    page = (ROOT / "docs" / "quickstart.md").read_text(encoding="utf-8")
+    (folder / "notes.txt").write_text(re.findall(r"```text\n(.*?)```", page, re.DOTALL)[0], encoding="utf-8")
+    functions = next(block for block in PYTHON_BLOCK.findall(page) if "def after_title" in block)
+    (folder / "lfs.py").write_text(functions, encoding="utf-8")
     return folder
 
 
@@ -112,7 +116,7 @@ def test_parameter_tables_list_all_settings_with_their_defaults(name: str) -> No
 def matches_default(text: str, default: object) -> bool:
     if isinstance(default, (int, float)) and not isinstance(default, bool):
         return float(text) == default
-    return text == ("none" if default is None else str(default).lower() if isinstance(default, bool) else default)
+    return text == ("`None`" if default is None else str(default).lower() if isinstance(default, bool) else default)
 
 
 def test_every_format_is_documented() -> None:
