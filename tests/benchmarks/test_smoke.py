@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
-import matplotlib
 import pytest
 
 from benchmarks.harness.cli import BENCHMARKS
@@ -15,13 +13,6 @@ from benchmarks.harness.cli import BENCHMARKS
 PEERS = ("skweak", "jax", "dynamax")
 """Compared implementations that a benchmark leaves out, by name, where they are not installed."""
 DIRECTORIES = {"paper": "paper", "quality": "quality", "worlds": "worlds", "crowd": "crowd"}
-
-
-@pytest.fixture(autouse=True)
-def matplotlib_defaults() -> Iterator[None]:
-    """Benchmarks style their figures; other tests of the same process draw with the defaults."""
-    with matplotlib.rc_context():
-        yield
 
 
 @pytest.fixture(scope="module")
