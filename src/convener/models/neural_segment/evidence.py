@@ -27,7 +27,7 @@ class VoteLattice:
     observed     the candidates and the marks on them
     order        (n,) candidates by last token
     arcs         the candidates in this order, with score 0
-    overlaps     candidates and marks that overlap, and the share of the mark that the candidate does not cover
+    overlaps     candidates and marks that overlap, and the share of the mark that stays false if the candidate is true
     num_sources  (n,) sources that mark only what they know, in the cluster of overlapping marks on each candidate
     is_marked    (N,) tokens of marks
     is_boundary  (N,) other tokens next to a marked one
@@ -60,6 +60,10 @@ class VoteLattice:
         covered = np.minimum(lattice.end[candidate], marks.end[mark])
         covered = covered - np.maximum(lattice.start[candidate], marks.start[mark])
         missing = 1 - covered / np.maximum(marks.end[mark] - marks.start[mark], 1)
+        # A mark of a worker is true as a whole, unless two disjoint candidates share it.
+        is_whole = observed.outside[marks.source]
+        is_whole[observed.shared[:, 1]] = False
+        missing[is_whole[mark]] = 0
         is_marked, is_boundary = _marked_tokens(data, marks)
         voters = np.where(observed.outside[None], data.votes >= 0, False)
         patterns, group = np.unique(np.packbits(voters, axis=1), axis=0, return_inverse=True)
@@ -93,8 +97,8 @@ class EvidenceModel:
     """How votes become evidence, apart from the rates of the sources.
 
     outside           (K,) sources whose unmarked tokens are votes for O
-    unmarked_weight   weight of a missed span in updates of the sources that mark only what they know
-    dependence        n such sources that agree count as n / (1 + dependence (n - 1))
+    unmarked_weight   weight of a missed span, for the sources that mark only what they know
+    dependence        the odds from n such sources count 1 / (1 + dependence (n - 1)) of what they would if independent
     log_unseen        (E,) log-probability that none of them finds a span
     boundary_penalty  cost in nats of a token next to a mark, for spans that no source marks
     """
@@ -105,25 +109,29 @@ class EvidenceModel:
     log_unseen: Floats
     boundary_penalty: float
 
-    def evidence(self, lattice: VoteLattice, sources: SourceCounts, *, unmarked_weight: float = 1.0) -> SpanEvidence:
+    def evidence(self, lattice: VoteLattice, sources: SourceCounts) -> SpanEvidence:
         """Log-likelihood ratios: a span is true, or the marks on it are false."""
         params = SourceParams.from_counts(sources, self.outside)
-        scores = self._candidate_scores(lattice, params, np.where(self.outside, 1.0, unmarked_weight))
+        scores = self._candidate_scores(lattice, params)
         misses = lattice.looked.astype(np.float64) @ np.where(self.outside[:, None], params.miss, 0.0)
         open_token = np.where(lattice.is_boundary, -self.boundary_penalty, 0.0)
         open_token[lattice.is_marked] = -np.inf
         arcs = lattice.arcs._replace(score=scores[lattice.order])
         return SpanEvidence(open_token, lattice.group, self.log_unseen + misses, arcs)
 
-    def _candidate_scores(self, lattice: VoteLattice, params: SourceParams, miss_weight: Floats) -> Floats:
-        """Evidence of the candidates; a false mark is refunded to the share that the candidate covers.  -> (n,)"""
+    def _candidate_scores(self, lattice: VoteLattice, params: SourceParams) -> Floats:
+        """Evidence of the candidates: the discounted odds of the segment model, without its rate of spans.  -> (n,)
+
+        The odds are discounted, not the evidence alone. Otherwise many sources that agree would count less than the
+        low rate of spans, and no span would be found.
+        """
         observed, (candidate, mark, missing) = lattice.observed, lattice.overlaps
         log_false = params.false_rate[observed.marks.source, observed.marks.type]
-        scores = candidate_scores(observed, params, miss_weight, log_false)
-        scores -= params.span_rate[observed.candidates.type]
-        scores += sum_by(candidate, missing * log_false[mark], len(scores))
-        discounted: Floats = scores / (1 + self.dependence * (lattice.num_sources - 1))
-        return discounted
+        odds = candidate_scores(observed, params, np.where(self.outside, 1.0, self.unmarked_weight), log_false)
+        odds += sum_by(candidate, missing * log_false[mark], len(odds))
+        discount = 1 / (1 + self.dependence * (lattice.num_sources - 1))
+        evidence: Floats = discount * odds - params.span_rate[observed.candidates.type]
+        return evidence
 
 
 def log_unseen_probability(observed: SpanObservations) -> Floats:

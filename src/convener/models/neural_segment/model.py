@@ -26,7 +26,7 @@ from convener.models.neural_segment.training import SourceUpdates, TrainingSplit
 from convener.models.segment.marks import Marks
 from convener.models.segment.model import Segment, SegmentState
 from convener.models.segment.observations import Floats
-from convener.models.segment.outputs import span_reliability
+from convener.models.segment.outputs import span_reliability, span_threshold
 from convener.models.segment.sources import SourceParams, e_step
 from convener.neural.batch import BLOCK_TOKENS, require_features
 from convener.neural.checkpoint import checkpoint_for, load_weights, weights_to_arrays
@@ -61,8 +61,8 @@ class NeuralSegmentConfig(ContextConfig, FeatureConfig):
     second source that chance does not explain."""
     boundary_penalty: float = 5.0
     """Penalty in nats for each token of a span that no source marks, if the token is next to a mark; at least 0."""
-    threshold: float = 0.5
-    """Probability that a span needs to be predicted, in (0, 1]."""
+    threshold: float | None = None
+    """As in the segment model: the probability that a span needs to be predicted, in [0, 1]."""
     family_similarity: float = 0.7
     """As in the segment model: the similarity from which two sources count as one, in (0, 1]."""
     num_threads: int = 1
@@ -72,7 +72,8 @@ class NeuralSegmentConfig(ContextConfig, FeatureConfig):
         super().__post_init__()
         check_min(self, 1, "max_steps", "batch_size", "num_threads")
         check_min(self, 0, "learning_rate", "prior_strength", "dependence", "boundary_penalty")
-        check_range(self, "(0, 1]", "threshold", "family_similarity")
+        check_range(self, "[0, 1]", "threshold")
+        check_range(self, "(0, 1]", "family_similarity")
 
 
 class NeuralSegment(LabelModel):
@@ -122,9 +123,9 @@ class NeuralSegment(LabelModel):
     ) -> tuple[Params, Diagnostics]:
         config = self.config
         warn_unused_sources(train, self.name)
+        state = self._segment_state(train, None if previous is None else select_prefix(STATE_PREFIX, previous))
         train, valid = hold_out(train, valid, config.seed)
         train = train.take(np.random.default_rng(config.seed).permutation(len(train)))
-        state = self._segment_state(train, None if previous is None else select_prefix(STATE_PREFIX, previous))
         splits = [TrainingSplit.from_dataset(data, state.heads, config.batch_size) for data in (train, valid)]
         observed = splits[0].lattice.observed
         log_unseen = log_unseen_probability(observed) if previous is None else previous["log_unseen"]
@@ -177,12 +178,12 @@ class NeuralSegment(LabelModel):
         candidates = observed.candidates
         length = candidates.end.astype(np.int64) - candidates.start
         counts = SegmentCounts.from_spans(
-            spans, length, candidates.type.astype(np.int64), observed.num_types, observed.num_tokens
+            spans, length, candidates.type.astype(np.int64), state.adjacency, observed.num_tokens
         )
         chain = counts.chain_scores()
         net.set_biases(chain)
         independent = replace(model, dependence=0.0)
-        packed.evidence = independent.evidence(lattice, state.counts, unmarked_weight=model.unmarked_weight)
+        packed.evidence = independent.evidence(lattice, state.counts)
         packed.expect(chain, num_threads=config.num_threads)
         return chain
 
@@ -227,7 +228,7 @@ class NeuralSegment(LabelModel):
         opened = open_spans(potentials, offsets, least=MIN_OPEN_POSTERIOR, num_threads=config.num_threads)
         candidates = lattice.candidate_posteriors(posterior.arcs)
         likely = LikelySpans.merge(lattice.observed, candidates, opened, offsets, state.error_rate)
-        spans, scores = likely.best(config.threshold)
+        spans, scores = likely.best(span_threshold(config.threshold, lattice.observed.outside))
         marginals = posterior.labels / posterior.labels.sum(axis=1, keepdims=True)
         return LabelOutput(data.tags.labels(spans, data.offsets), marginals, scores.astype(np.float32))
 

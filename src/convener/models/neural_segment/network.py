@@ -40,17 +40,18 @@ class SegmentCounts(NamedTuple):
         return cls(posterior.transition, posterior.second, posterior.further)
 
     @classmethod
-    def from_spans(cls, probability: Floats, length: Ints, kind: Ints, num_types: int, num_tokens: int) -> Self:
+    def from_spans(cls, probability: Floats, length: Ints, kind: Ints, adjacency: Floats, num_tokens: int) -> Self:
         """Counts of spans with these probabilities, lengths and types (n,), as if none touched another.
 
-        Half a span of each type is added.
+        Half a span of each type is added. adjacency (E,): log-weight of two touching spans of a type.
         """
+        num_types = len(adjacency)
         spans = sum_by(kind, probability, num_types) + 0.5
         transition = np.zeros((num_types + 1, num_types + 1))
         transition[0, 1:] = transition[1:, 0] = spans
         transition[0, 0] = max(num_tokens - float(probability @ length) - spans.sum(), 1.0)
-        # Spans begin after others as often as after O.
-        transition[1:, 1:] = np.outer(spans, spans) / transition[0].sum()
+        # Spans begin after those of other types as often as after O.
+        transition[1:, 1:] = np.outer(spans, spans) / transition[0].sum() * np.exp(np.diag(adjacency))
         second = sum_by(kind, probability * (length > 1), num_types) + 0.25
         further = sum_by(kind, probability * np.maximum(length - 2, 0), num_types) + 0.25
         return cls(transition, second, further)

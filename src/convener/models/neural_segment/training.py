@@ -35,11 +35,7 @@ class TrainingSplit:
 
 
 class SourceUpdates:
-    """Alternates with training: the sources follow the posterior of the network, and their evidence the sources.
-
-    The evidence in training and prediction counts a miss in full. The posterior that updates the sources gives it the
-    weight of the segment model: what all sources miss together would make each of them look worse than it is.
-    """
+    """Alternates with training: the sources follow the posterior of the network, and their evidence the sources."""
 
     def __init__(
         self,
@@ -73,8 +69,7 @@ class SourceUpdates:
     def posteriors(self) -> Floats:
         """Posteriors of the candidates on train.  -> (n,)"""
         lattice, packed = self.train.lattice, self.train.packed
-        weight = self.model.unmarked_weight
-        packed.evidence = self.model.evidence(lattice, self.net.sources, unmarked_weight=weight)
+        packed.evidence = self.model.evidence(lattice, self.net.sources)
         arcs = [self._posterior(batch) for batch in packed.batches(packed.batch_size)]
         return lattice.candidate_posteriors(np.concatenate([np.zeros(0), *arcs]))
 

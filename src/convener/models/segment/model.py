@@ -19,14 +19,10 @@ from convener.models.em import EMConfig, run_em
 from convener.models.fitted import Params
 from convener.models.segment.marks import Ints, Marks, family_heads, votes_outside
 from convener.models.segment.observations import Floats, SpanObservations
-from convener.models.segment.outputs import highest_scores, label_probabilities, span_reliability
+from convener.models.segment.outputs import highest_scores, label_probabilities, span_reliability, span_threshold
 from convener.models.segment.prior import adjacency, initial_posterior, knowledge, lone_false_share, prior_counts
 from convener.models.segment.sources import SourceCounts, SourceParams, e_step, expected_counts
 from convener.storage import select_prefix
-
-THRESHOLD, CROWD_THRESHOLD = 0.4, 0.2
-"""Default of the setting `threshold`: half the F1 to expect. That of a crowd is low where each text has few answers,
-and where it has many, few spans lie between both values."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +184,8 @@ class Segment(LabelModel):
         state = SegmentState.from_arrays(params)
         observed = SpanObservations.from_dataset(data, Marks.from_dataset(data), state.heads)
         probabilities = self._span_probabilities(state, observed)
-        chosen = best_configuration(observed.lattice, probabilities - self._threshold(observed.outside))
+        threshold = span_threshold(self.config.threshold, observed.outside)
+        chosen = best_configuration(observed.lattice, probabilities - threshold)
         labels = data.tags.labels(observed.candidates.take(chosen), data.offsets)
         scores = probabilities[chosen].astype(np.float32)
         return LabelOutput(labels, label_probabilities(observed, probabilities, data), scores)
@@ -215,8 +212,3 @@ class Segment(LabelModel):
         """Weight of a missed span, by source.  -> (K,)"""
         weight = float(state.false_share[0]) if self.config.unmarked_weight is None else self.config.unmarked_weight
         return np.where(outside, 1.0, weight)
-
-    def _threshold(self, outside: NDArray[np.bool_]) -> float:
-        if self.config.threshold is not None:
-            return self.config.threshold
-        return CROWD_THRESHOLD if outside.any() else THRESHOLD

@@ -10,6 +10,17 @@ from convener.data.ragged import concat_ranges
 from convener.models.segment.marks import Ints, Marks, first_of_run
 from convener.models.segment.observations import EXACT, Floats, SpanObservations, sum_by
 
+THRESHOLD, CROWD_THRESHOLD = 0.4, 0.2
+"""Probability that a span needs to be predicted: half the F1 to expect. That of a crowd is low where each text has few
+answers, and where it has many, few spans lie between both values."""
+
+
+def span_threshold(setting: float | None, outside: NDArray[np.bool_]) -> float:
+    """The setting, or its default: it is lower if unmarked tokens of a source are votes for O (outside (K,))."""
+    if setting is not None:
+        return setting
+    return CROWD_THRESHOLD if outside.any() else THRESHOLD
+
 
 def highest_scores(observed: SpanObservations, error_rate: Floats) -> Floats:
     """Highest probability that is reported for each candidate.  -> (n,)
