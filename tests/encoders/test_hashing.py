@@ -29,7 +29,7 @@ from tests.generators import SPACED, words
 MANY = 1 << 64
 GOLDEN = "1", "31b88c76787ada488e973082d523f64bac4d9e01b702f70ab86592b5f04ef805"
 CHARACTERS = "2639e9859872c1178d72415522b57a4bda1bba31bfff3947a30e15bf3526b40f"
-ODD = [
+UNUSUAL = [
     "",
     "Ünïted",
     "DNA",
@@ -43,7 +43,7 @@ ODD = [
     "𠀀",
     "\0",
 ]
-tokens = words | st.sampled_from(ODD) | st.sampled_from(SPACED)
+tokens = words | st.sampled_from(UNUSUAL) | st.sampled_from(SPACED)
 sentences = st.lists(st.lists(tokens, max_size=7), max_size=6)
 settings = st.fixed_dictionaries(
     {},
@@ -183,8 +183,8 @@ def test_features_are_the_same_in_every_process() -> None:
     """A changed feature must be intended and increase VERSION."""
     code = (
         "import hashlib\n"
-        "from tests.encoders.test_hashing import ODD, encoded\n"
-        "found = encoded([ODD, ['Aspirin', 'helps']], width=48)\n"
+        "from tests.encoders.test_hashing import UNUSUAL, encoded\n"
+        "found = encoded([UNUSUAL, ['Aspirin', 'helps']], width=48)\n"
         "print(hashlib.sha256(found.tokens.tobytes()).hexdigest())\n"
     )
     child = subprocess.run(
@@ -195,7 +195,7 @@ def test_features_are_the_same_in_every_process() -> None:
         text=True,
         check=True,
     )
-    here = encoded([ODD, ["Aspirin", "helps"]], width=48).tokens
+    here = encoded([UNUSUAL, ["Aspirin", "helps"]], width=48).tokens
     assert (module.VERSION, hashlib.sha256(here.tobytes()).hexdigest()) == GOLDEN
     assert child.stdout.strip() == GOLDEN[1]
 
@@ -273,10 +273,10 @@ def test_offsets_must_fit() -> None:
 
 
 def test_unusual_words_have_distinct_features() -> None:
-    odd = ["", "\ud83d", "\ude42", "🙂", "🙃", "e\u0301", "é", "\0", "\0\0", "a", "a\0", "北", "京"]
-    found = encoded([[word] for word in odd])
+    unusual = ["", "\ud83d", "\ude42", "🙂", "🙃", "e\u0301", "é", "\0", "\0\0", "a", "a\0", "北", "京"]
+    found = encoded([[word] for word in unusual])
     assert np.isfinite(found.tokens).all()
-    assert len(np.unique(found.tokens, axis=0)) == len(odd)
+    assert len(np.unique(found.tokens, axis=0)) == len(unusual)
     assert np.array_equal(found.tokens, found.sentences)
 
 

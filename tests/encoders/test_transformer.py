@@ -272,8 +272,8 @@ def test_a_copied_model_has_the_same_spec(broken: Path, tiny: Tiny, monkeypatch:
 
 def edited(**changes: Any) -> Callable[[Path], None]:
     def damage(folder: Path) -> None:
-        facts = json.loads((folder / "config.json").read_text())
-        (folder / "config.json").write_text(json.dumps(facts | changes))
+        config = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps(config | changes))
 
     return damage
 
