@@ -63,12 +63,12 @@ def encoded(given_sentences: list[list[str]], **given_settings: Any) -> EncodedB
     return HashingEncoder(**given_settings).encode(packed, offsets)
 
 
-def alone(word: str, **given_settings: Any) -> NDArray[np.float32]:
+def features_of_word(word: str, **given_settings: Any) -> NDArray[np.float32]:
     row: NDArray[np.float32] = encoded([[word]], **given_settings).tokens[0]
     return row
 
 
-def mixed(number: int) -> int:
+def mix_bits(number: int) -> int:
     number = (number + 0x9E3779B97F4A7C15) % MANY
     number = (number ^ (number >> 30)) * 0xBF58476D1CE4E5B9 % MANY
     number = (number ^ (number >> 27)) * 0x94D049BB133111EB % MANY
@@ -101,20 +101,20 @@ def properties(word: str, config: module.HashingConfig) -> list[int]:
     word = shortened(word)
     small = [ord(c.lower()[0] if kind(c) == 1 else c) for c in word]
     places = [0x110000, *small, 0x110001]
-    seeds = [mixed(number ^ mixed(config.seed)) for number in range(3)]
+    seeds = [mix_bits(number ^ mix_bits(config.seed)) for number in range(3)]
     found = []
     for size in range(config.shortest, config.longest + 1):
         for start in range(len(places) - size + 1):
             piece = places[start : start + size]
-            total = mixed(piece[0] ^ seeds[0])
+            total = mix_bits(piece[0] ^ seeds[0])
             for place in piece[1:]:
-                total = mixed((total + mixed(place ^ seeds[0])) % MANY)
+                total = mix_bits((total + mix_bits(place ^ seeds[0])) % MANY)
             if size > 1 or piece[0] < 0x110000:
                 found.append(total)
     for one, two in pairwise([0, *map(kind, word), 0]):
         if one != two:
-            found.append(mixed((one * 10 + two) ^ seeds[1]))
-    found.append(mixed(sum(len(word) >= least for least in (1, 2, 3, 4, 6, 9, 13)) ^ seeds[2]))
+            found.append(mix_bits((one * 10 + two) ^ seeds[1]))
+    found.append(mix_bits(sum(len(word) >= least for least in (1, 2, 3, 4, 6, 9, 13)) ^ seeds[2]))
     return found
 
 
@@ -128,7 +128,7 @@ def sketch(hashes: list[int], width: int) -> list[float]:
     return [value / length for value in sums]
 
 
-def slow(sentence: list[str], config: module.HashingConfig) -> NDArray[np.float32]:
+def reference_features(sentence: list[str], config: module.HashingConfig) -> NDArray[np.float32]:
     side = math.ceil(config.width / 16)
     own = config.width - 2 * config.window * side
     rows = []
@@ -137,7 +137,7 @@ def slow(sentence: list[str], config: module.HashingConfig) -> NDArray[np.float3
         for step in [*range(-config.window, 0), *range(1, config.window + 1)]:
             if 0 <= at + step < len(sentence):
                 hashes = properties(sentence[at + step], config)
-                row += sketch([mixed(number) for number in hashes], side)
+                row += sketch([mix_bits(number) for number in hashes], side)
             else:
                 row += [0.0] * side
         rows.append(row)
@@ -149,7 +149,7 @@ def test_features_equal_those_of_a_naive_encoder(
     given_sentences: list[list[str]], given_settings: dict[str, int]
 ) -> None:
     found = encoded(given_sentences, **given_settings)
-    expected = [slow(each, HashingEncoder(**given_settings).config) for each in given_sentences]
+    expected = [reference_features(each, HashingEncoder(**given_settings).config) for each in given_sentences]
     width = HashingEncoder(**given_settings).dim
     assert found.tokens.dtype == found.sentences.dtype == np.float32
     assert np.array_equal(found.tokens, np.concatenate([np.zeros((0, width)), *expected]))
@@ -233,7 +233,7 @@ def test_neighbours_in_other_blocks_are_used() -> None:
 
 def test_similar_spellings_have_similar_features() -> None:
     def likeness(one: str, two: str) -> float:
-        return float(alone(one) @ alone(two))
+        return float(features_of_word(one) @ features_of_word(two))
 
     assert likeness("Aspirin", "Aspirin") == pytest.approx(1, abs=1e-6)
     assert likeness("Aspirin", "aspirin") > likeness("Aspirin", "warfarin")
@@ -284,9 +284,9 @@ def test_unusual_words_have_distinct_features() -> None:
 def test_only_the_ends_of_a_long_word_matter(filling: str) -> None:
     for shift in range(4):
         head, tail = "H" * shift + filling * 70, filling * 70 + "T" * shift
-        one, two = alone(head + "abc" * 3000 + tail), alone(head + "xyz" + tail)
+        one, two = features_of_word(head + "abc" * 3000 + tail), features_of_word(head + "xyz" + tail)
         assert np.array_equal(one, two)
-        assert not np.array_equal(one, alone("B" + head[1:] + tail))
+        assert not np.array_equal(one, features_of_word("B" + head[1:] + tail))
 
 
 def test_settings_are_part_of_the_digest() -> None:
@@ -296,9 +296,9 @@ def test_settings_are_part_of_the_digest() -> None:
     assert HashingEncoder(**plain.settings).spec == plain
     others = [{"width": 255}, {"seed": 1}, {"shortest": 2}, {"longest": 4}, {"window": 2}]
     assert len({plain.digest, *(HashingEncoder(**some).spec.digest for some in others)}) == 6
-    shorter = alone("Aspirin", window=0)
+    shorter = features_of_word("Aspirin", window=0)
     for some in ({"seed": 1}, {"shortest": 2}, {"longest": 4}):
-        assert not np.array_equal(shorter, alone("Aspirin", window=0, **some))
+        assert not np.array_equal(shorter, features_of_word("Aspirin", window=0, **some))
 
 
 @pytest.mark.parametrize(
@@ -323,7 +323,7 @@ def test_invalid_settings_are_rejected(wrong: dict[str, int], message: str) -> N
 def test_memory_beyond_the_result_is_bounded(size: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Even if all words differ or are long."""
     monkeypatch.setattr(module, "TOKEN_BLOCK", 500)
-    alone("", width=64)  # tables are made once
+    features_of_word("", width=64)  # tables are made once
 
     def room(times: int) -> int:
         many = StringArray.from_list(f"{number:0{size}}" for number in range(count * times))
