@@ -115,38 +115,38 @@ def test_a_checkpoint_is_plain_json_and_safetensors(toy: cv.Dataset, tmp_path: P
 
 
 @pytest.fixture
-def duplicated(toy: cv.Dataset) -> cv.Dataset:
+def doubled(toy: cv.Dataset) -> cv.Dataset:
     """The first source is a copy of another under a new name."""
     toy = toy.select_sources(["good", "fair"])
     votes = np.concatenate([toy.votes[:, :1], toy.votes], axis=1)
     return toy.with_sources(("echo", *toy.sources), votes, ("abstain", *toy.unmarked))
 
 
-def test_a_duplicate_source_is_counted_once(toy: cv.Dataset, duplicated: cv.Dataset, tmp_path: Path) -> None:
+def test_a_duplicate_source_is_counted_once(toy: cv.Dataset, doubled: cv.Dataset, tmp_path: Path) -> None:
     with pytest.warns(cv.ConvenerWarning, match="counted once: good duplicates echo"):
-        model = cv.HMM().fit(duplicated)
+        model = cv.HMM().fit(doubled)
     once = cv.HMM().fit(toy.select_sources(["good", "fair"]))
-    found = model.predict(duplicated)
+    found = model.predict(doubled)
     np.testing.assert_array_equal(found.probabilities, once.predict(toy).probabilities)
-    assert found.data.sources == duplicated.sources
+    assert found.data.sources == doubled.sources
     rows = {(row[0], row[1]): row[2:] for row in model.reliability().rows}
     assert rows["echo", "PER"] == rows["good", "PER"]
-    assert len(rows) == len(duplicated.sources) * len(toy.tags.types)
+    assert len(rows) == len(doubled.sources) * len(toy.tags.types)
     model.save(tmp_path / "m")
-    again = cv.load_model(tmp_path / "m").predict(duplicated)
+    again = cv.load_model(tmp_path / "m").predict(doubled)
     np.testing.assert_array_equal(again.probabilities, found.probabilities)
 
 
-def test_a_second_fit_uses_the_same_sources(duplicated: cv.Dataset) -> None:
+def test_a_second_fit_uses_the_same_sources(doubled: cv.Dataset) -> None:
     with pytest.warns(cv.ConvenerWarning):
-        model = cv.HMM(max_iter=2).fit(duplicated)
-    model.fit(duplicated)
-    assert model.fitted.used_sources == ("echo", *duplicated.sources[2:])
+        model = cv.HMM(max_iter=2).fit(doubled)
+    model.fit(doubled)
+    assert model.fitted.used_sources == ("echo", *doubled.sources[2:])
 
 
-def test_majority_vote_counts_duplicates(duplicated: cv.Dataset) -> None:
-    model = cv.MajorityVote().fit(duplicated)
-    assert model.fitted.used_sources == duplicated.sources
+def test_majority_vote_counts_duplicates(doubled: cv.Dataset) -> None:
+    model = cv.MajorityVote().fit(doubled)
+    assert model.fitted.used_sources == doubled.sources
 
 
 # Models that read features

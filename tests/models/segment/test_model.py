@@ -33,7 +33,7 @@ def test_em_never_decreases_the_objective(unmarked: str, prior_strength: float) 
             assert (np.diff(objective(model)) > -1e-10).all()
 
 
-def generated_data(seed: int, *, precision: float = 0.9, sources: int = 6) -> cv.Dataset:
+def worlds(seed: int, *, precision: float = 0.9, sources: int = 6) -> cv.Dataset:
     """Sources that find half of the true spans each; one of them marks places at random, as often as the others."""
     rng = np.random.default_rng(seed)
     tokens, gold = [["w"] * 20] * 150, []
@@ -51,7 +51,7 @@ def generated_data(seed: int, *, precision: float = 0.9, sources: int = 6) -> cv
 
 
 def test_single_source_marks_of_a_bad_source_are_dropped() -> None:
-    data = generated_data(0)
+    data = worlds(0)
     model = cv.Segment()
     assert f1(model, data) > f1(cv.MajorityVote(scheme="span"), data) + 0.1
     by_source = {row["source"]: row for row in model.reliability().to_records()}
@@ -60,7 +60,7 @@ def test_single_source_marks_of_a_bad_source_are_dropped() -> None:
 
 
 def test_reliability_is_by_span_and_near_the_truth() -> None:
-    data = generated_data(1)
+    data = worlds(1)
     table = cv.Segment().fit(data).reliability()
     assert table.notes[0].startswith("by span")
     records = table.to_records()
@@ -73,7 +73,7 @@ def test_reliability_is_by_span_and_near_the_truth() -> None:
 
 
 def test_a_near_copy_does_not_count_twice() -> None:
-    data = generated_data(2)
+    data = worlds(2)
     rng = np.random.default_rng(0)
     copies = [np.where(np.repeat(rng.random(len(data)) < 0.95, data.lengths), data.votes[:, 0], 0) for _ in range(4)]
     names = (*data.sources, *(f"copy-{number}" for number in range(4)))
@@ -84,7 +84,7 @@ def test_a_near_copy_does_not_count_twice() -> None:
 
 
 def test_explain_states_presumed_precision_and_near_copies() -> None:
-    data = generated_data(2)
+    data = worlds(2)
     votes = np.where(np.repeat(np.arange(len(data)) % 8 > 0, data.lengths)[:, None], data.votes[:, :1], np.int16(0))
     data = data.with_sources((*data.sources, "copy"), np.concatenate([data.votes, votes], 1), ("abstain",) * 7)
     first, second = cv.Segment().fit(data).explain()
@@ -93,7 +93,7 @@ def test_explain_states_presumed_precision_and_near_copies() -> None:
 
 
 def test_probabilities_of_tokens_are_sums_over_spans() -> None:
-    data = generated_data(3)
+    data = worlds(3)
     predictions = cv.Segment().fit(data).predict(data)
     spans, probabilities = predictions.spans, predictions.probabilities
     assert probabilities is not None
@@ -126,14 +126,14 @@ def test_unknown_types_do_not_lower_the_reliability_of_workers() -> None:
 
 
 def test_a_refit_continues_from_the_counts(tmp_path: Path) -> None:
-    data = generated_data(4)
+    data = worlds(4)
     model = cv.Segment().fit(data)
     tokens = model.fitted.params["counts.tokens"]
-    model.fit(generated_data(5))
+    model.fit(worlds(5))
     assert model.fitted.params["counts.tokens"] == pytest.approx(tokens + len(data.tokens))
     model.save(tmp_path / "model")
-    loaded = cv.load_model(tmp_path / "model").fit(generated_data(6))
-    model.fit(generated_data(6))
+    loaded = cv.load_model(tmp_path / "model").fit(worlds(6))
+    model.fit(worlds(6))
     assert loaded.predict(data).labels.tobytes() == model.predict(data).labels.tobytes()
 
 
@@ -163,7 +163,7 @@ def test_coarse_votes_are_abstentions() -> None:
 
 
 def test_the_threshold_decides_which_spans_are_kept() -> None:
-    data = generated_data(7)
+    data = worlds(7)
     counts = [len(cv.Segment(threshold=value).fit(data).predict(data).spans) for value in (0.0, 0.4, 0.9)]
     assert counts[0] > counts[1] > counts[2]
     with pytest.raises(cv.ConfigError, match="threshold must be in"):
