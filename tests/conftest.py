@@ -15,17 +15,17 @@ from hypothesis import settings
 import convener as cv
 from convener.data.features import Standardizer
 
-# Machines are shared: no example is late, and fifty of them are enough for every run. What is
-# drawn differs from run to run, but not where a submission is judged.
+# No deadline, because machines are shared; fifty examples for each test. Examples differ from run to
+# run, except in continuous integration.
 settings.register_profile("convener", deadline=None, max_examples=50, derandomize="CI" in os.environ)
 settings.load_profile("convener")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Our own warnings are errors, and no test touches the user's cache.
+    """Turn warnings of convener into errors, and use an empty cache folder.
 
-    Set here: before we are imported, so that coverage starts first; for the examples in docstrings
-    too, which no fixture reaches; and for processes that tests start.
+    A fixture would be too late: convener is not imported before coverage starts, and examples in
+    docstrings and processes that tests start need both as well.
     """
     config.addinivalue_line("filterwarnings", "error::convener.errors.ConvenerWarning")
     cache = tempfile.TemporaryDirectory(prefix="convener-cache-", ignore_cleanup_errors=True)
@@ -50,13 +50,13 @@ def real_data() -> Path:
 
 @pytest.fixture(scope="session")
 def toy() -> cv.Dataset:
-    """Forty random sentences, five sources: two good, one poor, one that abstains, one silent."""
+    """Forty random sentences and five sources: good, fair, poor, one that abstains often, one that marks nothing."""
     return crowd(seed=3, sentences=40)
 
 
 @pytest.fixture(scope="session")
 def encoded(toy: cv.Dataset) -> cv.Dataset:
-    """The toy data with standardised features, 24 wide."""
+    """The toy data with standardized features of dimension 24."""
     data = cv.encode(toy, "hashing", width=24, cache=False)
     assert data.features is not None
     return replace(data, features=data.features.with_standardizer(Standardizer.fit(data.features)))

@@ -1,6 +1,6 @@
 """Hypothesis strategies shared by the tests: tag sets, labels, spans, datasets, predictions.
 
-Everything drawn is small but odd: emoji, Chinese, combining marks, lone surrogates, empty
+Values are small but unusual: emoji, Chinese, combining marks, lone surrogates, empty
 sentences, no sentences at all, no sources, types called "O" or "B-X".
 """
 
@@ -36,13 +36,13 @@ schemes = st.sampled_from(SCHEMES)
 
 
 def tag_sets(max_types: int = 4) -> SearchStrategy[TagSet]:
-    """Tag sets with a few odd types."""
+    """Tag sets with a few types of unusual names."""
     names = st.lists(st.sampled_from(TYPES), min_size=1, max_size=max_types, unique=True)
     return names.map(lambda types: TagSet(tuple(types)))
 
 
 def sentence_lengths(max_sentences: int = 6, max_tokens: int = 8) -> SearchStrategy[list[int]]:
-    """How many tokens each sentence has; often none."""
+    """Numbers of tokens of sentences; often zero."""
     return st.lists(st.integers(0, max_tokens), max_size=max_sentences)
 
 
@@ -82,7 +82,7 @@ def legal_labels(draw: DrawFn, tags: TagSet, lengths: list[int]) -> NDArray[np.i
 
 @st.composite
 def texts(draw: DrawFn, tokens: list[list[str]]) -> Text:
-    """A text for each sentence, in which its tokens stand with gaps of odd width."""
+    """A text for each sentence: its tokens with gaps of any width."""
     sentences, chars, starts = [], [], []
     for words_here in tokens:
         plain = draw(st.sampled_from(["", " ", "🙂"]))
@@ -167,7 +167,7 @@ def datasets(
     text: bool | None = None,
     documents: bool | None = None,
 ) -> Dataset:
-    """Datasets; gold, text and documents are there or not, unless it is said which."""
+    """Datasets; unless it is given, chance decides whether they have gold, text and documents."""
 
     def wanted(choice: bool | None) -> bool:
         return draw(st.booleans()) if choice is None else choice

@@ -63,8 +63,8 @@ class Options:
 
     def write_page(self, page: str, title: str, blocks: Sequence[Block], found: Sequence[tuple[Job, Row]] = ()) -> None:
         """Write a page with the provenance of the fits that it shows."""
-        facts = page_provenance([row for _, row in found])
-        write_page(self.results / f"{page}.md", title, blocks, facts)
+        metadata = page_provenance([row for _, row in found])
+        write_page(self.results / f"{page}.md", title, blocks, metadata)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -268,7 +268,7 @@ def stage_summaries(model: Any, clock: StepClock) -> list[dict[str, Any]]:
 def _learned(job: Job, model: Any, train: cv.Dataset) -> dict[str, Any]:
     """What a model learned of its sources, (K, L) and (K, E) arrays, and its number of parameters."""
     fitted, diagnostics = model.fitted, model.diagnostics()
-    facts: dict[str, Any] = {
+    found: dict[str, Any] = {
         "sources": list(train.sources),
         "used_sources": list(fitted.used_sources),
         "types": list(train.tags.types),
@@ -285,15 +285,15 @@ def _learned(job: Job, model: Any, train: cv.Dataset) -> dict[str, Any]:
         },
     }
     if hasattr(model, "selected_model"):
-        facts["selected_model"] = model.selected_model
+        found["selected_model"] = model.selected_model
     emission = diagnostics.emission
     if emission is not None and np.ndim(emission) == 3:
-        facts["emission_diagonal"] = _rounded(np.einsum("kii->ki", emission))
+        found["emission_diagonal"] = _rounded(np.einsum("kii->ki", emission))
         if job.seed == 0 and job.part in EMISSION_PARTS:
-            facts["emission"] = _rounded(emission)
+            found["emission"] = _rounded(emission)
     if hasattr(model, "reliability_scores"):
-        facts["reliability_scores"] = _rounded(model.reliability_scores(train).mean(axis=0, dtype=np.float64))
-    return facts
+        found["reliability_scores"] = _rounded(model.reliability_scores(train).mean(axis=0, dtype=np.float64))
+    return found
 
 
 def _weights(params: Any) -> dict[str, Any]:

@@ -95,21 +95,21 @@ def save_tables(
     Every line of the JSON Lines file is a table row with the table's title and provenance.
     """
     tables = list(tables)
-    facts = {
+    metadata = {
         "date": now(),
         "seed": seed,
         "machine": machine(),
         "versions": versions(packages),
     }
     records = [
-        {"table": table.title, **record, "provenance": facts} for table in tables for record in table.to_records()
+        {"table": table.title, **record, "provenance": metadata} for table in tables for record in table.to_records()
     ]
     write_rows(results / f"{name}.jsonl", (("", record) for record in records))
     title = name.rpartition("/")[2]
-    return write_page(results / f"{name}.md", title, [note, *figures, *tables], facts)
+    return write_page(results / f"{name}.md", title, [note, *figures, *tables], metadata)
 
 
-def write_page(path: Path, title: str, blocks: Sequence[Block], facts: Mapping[str, Any]) -> Path:
+def write_page(path: Path, title: str, blocks: Sequence[Block], metadata: Mapping[str, Any]) -> Path:
     """Write a page: tables, paragraphs and figures in this order, then the provenance."""
     lines = [f"# {title}", ""]
     for block in blocks:
@@ -121,7 +121,7 @@ def write_page(path: Path, title: str, blocks: Sequence[Block], facts: Mapping[s
         elif block:
             print(block, end="\n\n", flush=True)
             lines += [block, ""]
-    lines += ["## Provenance", *(f"- {key}: {as_text(value)}" for key, value in facts.items())]
+    lines += ["## Provenance", *(f"- {key}: {as_text(value)}" for key, value in metadata.items())]
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     print(path)
@@ -196,12 +196,12 @@ def provenance() -> dict[str, Any]:
 
 def page_provenance(rows: Sequence[Row]) -> dict[str, str]:
     """Provenance of a page made from these fits; fits made by other code are counted."""
-    facts = {"written": now()}
+    metadata = {"written": now()}
     if not rows:
-        return facts | {"machine": as_text(machine()), "versions": as_text(versions(PACKAGES))}
+        return metadata | {"machine": as_text(machine()), "versions": as_text(versions(PACKAGES))}
     dates = sorted(row["date"] for row in rows)
     codes = Counter(row["code"] for row in rows)
-    return facts | {
+    return metadata | {
         "fits": f"{len(rows)}, made {dates[0]} to {dates[-1]}",
         "seeds": ", ".join(map(str, sorted({row["seed"] for row in rows}))),
         "encoders": ", ".join(sorted({row["encoder"] for row in rows} - {""})) or "none",

@@ -70,7 +70,7 @@ class Case:
     def properties(self, data: CaseData) -> dict[str, Any]:
         """What tables group cases by."""
         train, config = data.train, self.config
-        facts: dict[str, Any] = {
+        values: dict[str, Any] = {
             "types": len(train.tags.types),
             "sources": len(train.sources),
             "sentences": len(train),
@@ -78,8 +78,8 @@ class Case:
             "unmarked": _unmarked(train),
         }
         if config is None:
-            return facts | {"data": self.data}
-        return facts | {
+            return values | {"data": self.data}
+        return values | {
             "features": config.features,
             "lexical": config.lexical,
             "correlated": correlation(config),

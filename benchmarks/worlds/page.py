@@ -269,12 +269,12 @@ def _by_real(results: Sequence[Result], models: Sequence[str]) -> cv.Table:
     """Mean and minimum gain on the real sets."""
     groups: dict[tuple[str, str], list[Result]] = {}
     for each in results:
-        kind, facts = each.case["kind"], each.case["properties"]
+        kind, properties = each.case["kind"], each.case["properties"]
         if kind in ("real", "sources"):
-            groups.setdefault((kind, facts["data"]), []).append(each)
+            groups.setdefault((kind, properties["data"]), []).append(each)
         if kind == "sentences":
-            groups.setdefault((kind, facts["data"]), []).append(each)
-            groups.setdefault((kind, str(facts["sentences"])), []).append(each)
+            groups.setdefault((kind, properties["data"]), []).append(each)
+            groups.setdefault((kind, str(properties["sentences"])), []).append(each)
     lines = []
     for key, group in sorted(groups.items(), key=lambda item: (KINDS.index(item[0][0]), _order(item[0][1]))):
         by_model = [gains(group, model=model) for model in models]

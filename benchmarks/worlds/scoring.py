@@ -34,7 +34,7 @@ def score_votes(data: CaseData) -> dict[str, Any]:
 
 def fit_and_score(name: str, data: CaseData, seed: int = 0) -> dict[str, Any]:
     """One fit. A failure is a result: F1 is None."""
-    facts = {"date": now(), "code": code_digest()}
+    metadata = {"date": now(), "code": code_digest()}
     started = time.perf_counter()
     try:
         with warnings.catch_warnings(record=True) as caught:
@@ -47,7 +47,7 @@ def fit_and_score(name: str, data: CaseData, seed: int = 0) -> dict[str, Any]:
             predictions = model.predict(data.test)
     except Exception as error:
         traceback.print_exc()
-        return {"f1": None, "error": f"{type(error).__name__}: {error}", **facts}
+        return {"f1": None, "error": f"{type(error).__name__}: {error}", **metadata}
     gold = labels_to_spans(data.test.gold, data.test.offsets, data.test.tags, MODE)
     found = labels_to_spans(predictions.labels, data.test.offsets, data.test.tags, MODE)
     score = score_spans(found, gold, data.test.tags.types).micro
@@ -60,7 +60,7 @@ def fit_and_score(name: str, data: CaseData, seed: int = 0) -> dict[str, Any]:
         "warnings": [str(each.message) for each in caught if issubclass(each.category, cv.ConvenerWarning)],
         "ece": round(span_calibration(predictions.spans, gold).ece, 4) if scored else None,
         **_coverage(model, data),
-        **facts,
+        **metadata,
     }
     if hasattr(model, "selected_model"):
         result["selected"] = model.selected_model

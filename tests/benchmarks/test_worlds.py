@@ -1,4 +1,4 @@
-"""Generated worlds are what their settings say."""
+"""Generated worlds agree with their settings."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_detection_is_the_configured_recall(world: World) -> None:
             assert met[chosen].mean() == pytest.approx(expected, abs=error), (source.name, c)
 
 
-def test_marks_meet_true_spans_as_often_as_the_configured_precision(world: World) -> None:
+def test_marks_overlap_true_spans_as_often_as_the_configured_precision(world: World) -> None:
     data = world.train
     inside = np.concatenate([[0], np.cumsum(data.gold > 0)])
     for k, source in enumerate(SOURCES):
@@ -125,7 +125,7 @@ def test_marks_meet_true_spans_as_often_as_the_configured_precision(world: World
 
 
 @pytest.mark.parametrize("density", [0.1, 0.3])
-def test_exact_recall_and_precision_are_the_truth_of_the_world(density: float) -> None:
+def test_measured_recall_and_precision_equal_the_stated_truth(density: float) -> None:
     world = make_world(replace(CONFIG, density=density), features=False)
     recall, precision = measured_quality(world.train)
     gold = spans(world.train, world.train.gold)
@@ -192,7 +192,7 @@ def nearest_mean_accuracy(world: World) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("seed", [7, 8])
-def test_features_that_tell_nothing_are_at_chance_and_others_are_not(seed: int) -> None:
+def test_features_without_signal_are_at_chance_and_others_are_not(seed: int) -> None:
     scores = {}
     for signal in ("much", "some", "little", "nothing"):
         config = replace(CONFIG, seed=seed, sentences=2000, test_sentences=1000, features=signal)

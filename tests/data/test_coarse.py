@@ -77,7 +77,7 @@ def test_without_coarse_turns_coarse_votes_into_abstentions(data: Dataset) -> No
 
 
 @given(datasets(), st.data())
-def test_with_coarse_moves_types_to_the_end_and_keeps_votes(data: Dataset, draw: st.DataObject) -> None:
+def test_with_coarse_puts_types_at_the_end_and_keeps_votes(data: Dataset, draw: st.DataObject) -> None:
     data = data.without_gold()
     types = data.fine_tags.types
     if "O" in types:

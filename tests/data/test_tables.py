@@ -70,7 +70,7 @@ def test_lists_become_tuples():
     assert isinstance(TABLE.rows[0], tuple)
 
 
-def test_few_rows_and_odd_values():
+def test_tables_with_few_rows_or_unusual_values():
     assert str(Table(title="", columns=["a"], rows=[])) == "a\n-"
     mixed = Table(title="", columns=["a"], rows=[[True], [0.123456]])
     assert str(mixed).split("\n")[2:] == ["   yes", "0.1235"]

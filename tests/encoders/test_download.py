@@ -97,7 +97,7 @@ def cache(tmp_path: Path) -> Path:
     return tmp_path / "cache"
 
 
-def become(monkeypatch: pytest.MonkeyPatch, toy: PackagedModel) -> None:
+def register_encoder(monkeypatch: pytest.MonkeyPatch, toy: PackagedModel) -> None:
     monkeypatch.setitem(PACKAGED, "toy", toy)  # type: ignore[arg-type]
 
 
@@ -192,7 +192,7 @@ def test_a_missing_part_is_named(wheels: Path, cache: Path) -> None:
 
 
 def refused(monkeypatch: pytest.MonkeyPatch, cache: Path, toy: PackagedModel, match: str) -> None:
-    become(monkeypatch, toy)
+    register_encoder(monkeypatch, toy)
     with pytest.raises(DataError, match=match):
         install("toy", cache, wheels=cache.parent / "wheels")
     assert_nothing_remains(cache)
@@ -438,7 +438,7 @@ def test_minilm_is_found_in_its_package(cache: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_packages_are_installed_and_removed_with_pip(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    become(monkeypatch, replace(PACKAGED["minilm"], name="toy", package="no_such_package"))
+    register_encoder(monkeypatch, replace(PACKAGED["minilm"], name="toy", package="no_such_package"))
     with pytest.raises(ConfigError, match=re.escape("pip install 'convener[minilm]'")):
         install("toy", cache)
 

@@ -29,7 +29,7 @@ from tests.generators import SPACED, words
 MANY = 1 << 64
 GOLDEN = "1", "31b88c76787ada488e973082d523f64bac4d9e01b702f70ab86592b5f04ef805"
 CHARACTERS = "2639e9859872c1178d72415522b57a4bda1bba31bfff3947a30e15bf3526b40f"
-ODD = [
+UNUSUAL = [
     "",
     "Ünïted",
     "DNA",
@@ -43,7 +43,7 @@ ODD = [
     "𠀀",
     "\0",
 ]
-tokens = words | st.sampled_from(ODD) | st.sampled_from(SPACED)
+tokens = words | st.sampled_from(UNUSUAL) | st.sampled_from(SPACED)
 sentences = st.lists(st.lists(tokens, max_size=7), max_size=6)
 settings = st.fixed_dictionaries(
     {},
@@ -63,12 +63,12 @@ def encoded(given_sentences: list[list[str]], **given_settings: Any) -> EncodedB
     return HashingEncoder(**given_settings).encode(packed, offsets)
 
 
-def alone(word: str, **given_settings: Any) -> NDArray[np.float32]:
+def features_of_word(word: str, **given_settings: Any) -> NDArray[np.float32]:
     row: NDArray[np.float32] = encoded([[word]], **given_settings).tokens[0]
     return row
 
 
-def mixed(number: int) -> int:
+def mix_bits(number: int) -> int:
     number = (number + 0x9E3779B97F4A7C15) % MANY
     number = (number ^ (number >> 30)) * 0xBF58476D1CE4E5B9 % MANY
     number = (number ^ (number >> 27)) * 0x94D049BB133111EB % MANY
@@ -101,20 +101,20 @@ def properties(word: str, config: module.HashingConfig) -> list[int]:
     word = shortened(word)
     small = [ord(c.lower()[0] if kind(c) == 1 else c) for c in word]
     places = [0x110000, *small, 0x110001]
-    seeds = [mixed(number ^ mixed(config.seed)) for number in range(3)]
+    seeds = [mix_bits(number ^ mix_bits(config.seed)) for number in range(3)]
     found = []
     for size in range(config.shortest, config.longest + 1):
         for start in range(len(places) - size + 1):
             piece = places[start : start + size]
-            total = mixed(piece[0] ^ seeds[0])
+            total = mix_bits(piece[0] ^ seeds[0])
             for place in piece[1:]:
-                total = mixed((total + mixed(place ^ seeds[0])) % MANY)
+                total = mix_bits((total + mix_bits(place ^ seeds[0])) % MANY)
             if size > 1 or piece[0] < 0x110000:
                 found.append(total)
     for one, two in pairwise([0, *map(kind, word), 0]):
         if one != two:
-            found.append(mixed((one * 10 + two) ^ seeds[1]))
-    found.append(mixed(sum(len(word) >= least for least in (1, 2, 3, 4, 6, 9, 13)) ^ seeds[2]))
+            found.append(mix_bits((one * 10 + two) ^ seeds[1]))
+    found.append(mix_bits(sum(len(word) >= least for least in (1, 2, 3, 4, 6, 9, 13)) ^ seeds[2]))
     return found
 
 
@@ -128,7 +128,7 @@ def sketch(hashes: list[int], width: int) -> list[float]:
     return [value / length for value in sums]
 
 
-def slow(sentence: list[str], config: module.HashingConfig) -> NDArray[np.float32]:
+def reference_features(sentence: list[str], config: module.HashingConfig) -> NDArray[np.float32]:
     side = math.ceil(config.width / 16)
     own = config.width - 2 * config.window * side
     rows = []
@@ -137,7 +137,7 @@ def slow(sentence: list[str], config: module.HashingConfig) -> NDArray[np.float3
         for step in [*range(-config.window, 0), *range(1, config.window + 1)]:
             if 0 <= at + step < len(sentence):
                 hashes = properties(sentence[at + step], config)
-                row += sketch([mixed(number) for number in hashes], side)
+                row += sketch([mix_bits(number) for number in hashes], side)
             else:
                 row += [0.0] * side
         rows.append(row)
@@ -149,7 +149,7 @@ def test_features_equal_those_of_a_naive_encoder(
     given_sentences: list[list[str]], given_settings: dict[str, int]
 ) -> None:
     found = encoded(given_sentences, **given_settings)
-    expected = [slow(each, HashingEncoder(**given_settings).config) for each in given_sentences]
+    expected = [reference_features(each, HashingEncoder(**given_settings).config) for each in given_sentences]
     width = HashingEncoder(**given_settings).dim
     assert found.tokens.dtype == found.sentences.dtype == np.float32
     assert np.array_equal(found.tokens, np.concatenate([np.zeros((0, width)), *expected]))
@@ -183,8 +183,8 @@ def test_features_are_the_same_in_every_process() -> None:
     """A changed feature must be intended and increase VERSION."""
     code = (
         "import hashlib\n"
-        "from tests.encoders.test_hashing import ODD, encoded\n"
-        "found = encoded([ODD, ['Aspirin', 'helps']], width=48)\n"
+        "from tests.encoders.test_hashing import UNUSUAL, encoded\n"
+        "found = encoded([UNUSUAL, ['Aspirin', 'helps']], width=48)\n"
         "print(hashlib.sha256(found.tokens.tobytes()).hexdigest())\n"
     )
     child = subprocess.run(
@@ -195,7 +195,7 @@ def test_features_are_the_same_in_every_process() -> None:
         text=True,
         check=True,
     )
-    here = encoded([ODD, ["Aspirin", "helps"]], width=48).tokens
+    here = encoded([UNUSUAL, ["Aspirin", "helps"]], width=48).tokens
     assert (module.VERSION, hashlib.sha256(here.tobytes()).hexdigest()) == GOLDEN
     assert child.stdout.strip() == GOLDEN[1]
 
@@ -233,7 +233,7 @@ def test_neighbours_in_other_blocks_are_used() -> None:
 
 def test_similar_spellings_have_similar_features() -> None:
     def likeness(one: str, two: str) -> float:
-        return float(alone(one) @ alone(two))
+        return float(features_of_word(one) @ features_of_word(two))
 
     assert likeness("Aspirin", "Aspirin") == pytest.approx(1, abs=1e-6)
     assert likeness("Aspirin", "aspirin") > likeness("Aspirin", "warfarin")
@@ -273,10 +273,10 @@ def test_offsets_must_fit() -> None:
 
 
 def test_unusual_words_have_distinct_features() -> None:
-    odd = ["", "\ud83d", "\ude42", "🙂", "🙃", "e\u0301", "é", "\0", "\0\0", "a", "a\0", "北", "京"]
-    found = encoded([[word] for word in odd])
+    unusual = ["", "\ud83d", "\ude42", "🙂", "🙃", "e\u0301", "é", "\0", "\0\0", "a", "a\0", "北", "京"]
+    found = encoded([[word] for word in unusual])
     assert np.isfinite(found.tokens).all()
-    assert len(np.unique(found.tokens, axis=0)) == len(odd)
+    assert len(np.unique(found.tokens, axis=0)) == len(unusual)
     assert np.array_equal(found.tokens, found.sentences)
 
 
@@ -284,9 +284,9 @@ def test_unusual_words_have_distinct_features() -> None:
 def test_only_the_ends_of_a_long_word_matter(filling: str) -> None:
     for shift in range(4):
         head, tail = "H" * shift + filling * 70, filling * 70 + "T" * shift
-        one, two = alone(head + "abc" * 3000 + tail), alone(head + "xyz" + tail)
+        one, two = features_of_word(head + "abc" * 3000 + tail), features_of_word(head + "xyz" + tail)
         assert np.array_equal(one, two)
-        assert not np.array_equal(one, alone("B" + head[1:] + tail))
+        assert not np.array_equal(one, features_of_word("B" + head[1:] + tail))
 
 
 def test_settings_are_part_of_the_digest() -> None:
@@ -296,9 +296,9 @@ def test_settings_are_part_of_the_digest() -> None:
     assert HashingEncoder(**plain.settings).spec == plain
     others = [{"width": 255}, {"seed": 1}, {"shortest": 2}, {"longest": 4}, {"window": 2}]
     assert len({plain.digest, *(HashingEncoder(**some).spec.digest for some in others)}) == 6
-    shorter = alone("Aspirin", window=0)
+    shorter = features_of_word("Aspirin", window=0)
     for some in ({"seed": 1}, {"shortest": 2}, {"longest": 4}):
-        assert not np.array_equal(shorter, alone("Aspirin", window=0, **some))
+        assert not np.array_equal(shorter, features_of_word("Aspirin", window=0, **some))
 
 
 @pytest.mark.parametrize(
@@ -323,7 +323,7 @@ def test_invalid_settings_are_rejected(wrong: dict[str, int], message: str) -> N
 def test_memory_beyond_the_result_is_bounded(size: int, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Even if all words differ or are long."""
     monkeypatch.setattr(module, "TOKEN_BLOCK", 500)
-    alone("", width=64)  # tables are made once
+    features_of_word("", width=64)  # tables are made once
 
     def room(times: int) -> int:
         many = StringArray.from_list(f"{number:0{size}}" for number in range(count * times))

@@ -104,19 +104,19 @@ def test_empty_data_is_written_and_read(tmp_path: Path, sentences: list[list[str
 
 
 def test_progress_counts_tokens(tmp_path: Path, shards: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[Any] = []
+    calls: list[Any] = []
 
     @contextmanager
     def bar(title: str, total: int, *, unit: str, completed: int) -> Iterator[progress.Advance]:
-        said.append((title, total, unit, completed))
-        yield lambda words="", by=1: said.append(by)
+        calls.append((title, total, unit, completed))
+        yield lambda words="", by=1: calls.append(by)
 
     monkeypatch.setattr(progress, "progress_bar", bar)
     write_features(tmp_path / "key", corpus(), Lengths(), "float16")
     count = len(corpus().tokens)
-    assert said[0] == ("encoding with lengths", count, "tokens", 0)
-    assert sum(said[1:]) == count
-    assert len(said) > 5
+    assert calls[0] == ("encoding with lengths", count, "tokens", 0)
+    assert sum(calls[1:]) == count
+    assert len(calls) > 5
 
 
 # Kills and processes

@@ -87,8 +87,8 @@ def test_surrogates_become_question_marks(naive: Naive, word: str) -> None:
     """No tokenizer accepts them, but files may contain them."""
     with pytest.raises((TypeError, UnicodeError)):
         naive.pieces([word])
-    mended = "".join("?" if "\ud800" <= sign <= "\udfff" else sign for sign in word)
-    assert by_word(cut(naive, [[word, "cat"]])) == naive.pieces([mended, "cat"])
+    replaced = "".join("?" if "\ud800" <= sign <= "\udfff" else sign for sign in word)
+    assert by_word(cut(naive, [[word, "cat"]])) == naive.pieces([replaced, "cat"])
 
 
 def test_sentences_are_tokenized_independently(naive: Naive) -> None:

@@ -39,7 +39,7 @@ def broken(tiny: Tiny, tmp_path: Path) -> Path:
     return Path(shutil.copytree(tiny("distilbert"), tmp_path / "model"))
 
 
-def slow(folder: Path) -> Naive:
+def reference_encoder(folder: Path) -> Naive:
     return Naive.of(folder, **({"add_prefix_space": True} if "roberta" in folder.name else {}))
 
 
@@ -150,7 +150,7 @@ def test_other_architectures_load_and_agree(tiny: Tiny, kind: str, width: int) -
     folder = tiny(kind)
     encoder = get_encoder(str(folder), compute_dtype="float32")
     assert encoder.dim == width
-    words, first = slow(folder).all(SENTENCES)
+    words, first = reference_encoder(folder).all(SENTENCES)
     found = encoder.encode(*packed(SENTENCES))
     np.testing.assert_allclose(found.tokens, words, **NEAR)
     np.testing.assert_allclose(found.sentences, first, **NEAR)  # no folder asks for the mean
@@ -172,7 +172,7 @@ def test_other_architectures_load_and_agree(tiny: Tiny, kind: str, width: int) -
 def test_layers_are_selected_and_averaged(tiny: Tiny, layers: Any, meant: tuple[int, ...]) -> None:
     folder = tiny("distilbert")
     encoder = get_encoder(str(folder), layers=layers, compute_dtype="float32")
-    words, first = slow(folder).all(SENTENCES, meant)
+    words, first = reference_encoder(folder).all(SENTENCES, meant)
     np.testing.assert_allclose(encoder.encode(*packed(SENTENCES)).tokens, words, **NEAR)
     np.testing.assert_allclose(encoder.encode(*packed(SENTENCES)).sentences, first, **NEAR)
 
@@ -180,7 +180,7 @@ def test_layers_are_selected_and_averaged(tiny: Tiny, layers: Any, meant: tuple[
 @pytest.mark.parametrize("overlap", [0.0, 0.5, 0.75])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_long_sentence_is_encoded_in_windows(tiny: Tiny, kind: str, overlap: float) -> None:
-    oracle, around = slow(tiny(kind)), 1 if kind == "t5" else 2
+    oracle, around = reference_encoder(tiny(kind)), 1 if kind == "t5" else 2
     capacity = 32 - around
     words = [word for line in SENTENCES * 3 for word in line]
     long = [word for word in words if len(oracle.pieces([word])[0]) <= capacity // 4]
@@ -205,7 +205,7 @@ def test_a_model_with_a_decoder_uses_its_encoder(tiny: Tiny, tmp_path: Path) -> 
     config.is_encoder_decoder = True
     transformers.T5Model(config).save_pretrained(folder)
     found = get_encoder(str(folder), compute_dtype="float32").encode(*packed(SENTENCES)).tokens
-    np.testing.assert_allclose(found, slow(folder).all(SENTENCES)[0], **NEAR)
+    np.testing.assert_allclose(found, reference_encoder(folder).all(SENTENCES)[0], **NEAR)
 
 
 # Settings
@@ -272,8 +272,8 @@ def test_a_copied_model_has_the_same_spec(broken: Path, tiny: Tiny, monkeypatch:
 
 def edited(**changes: Any) -> Callable[[Path], None]:
     def damage(folder: Path) -> None:
-        facts = json.loads((folder / "config.json").read_text())
-        (folder / "config.json").write_text(json.dumps(facts | changes))
+        config = json.loads((folder / "config.json").read_text())
+        (folder / "config.json").write_text(json.dumps(config | changes))
 
     return damage
 

@@ -19,7 +19,7 @@ class Truth:
     energy: Array
     log_likelihood: float
     p: Array
-    log_move: Array
+    log_transition: Array
 
     @property
     def entropy(self) -> float:
@@ -27,17 +27,17 @@ class Truth:
         return float(-(self.p[seen] * (self.energy[seen] - self.log_likelihood)).sum())
 
     def gradients(self, tau: float, labels: int) -> tuple[Array, Array, Array]:
-        """Of log p(x) - tau H by log_init (L,), log transitions (T, L, L), log evidence (T, L)."""
+        """Gradients of log p(x) - tau H by log_init (L,), log transitions (T, L, L) and log evidence (T, L)."""
         seen = self.p > 0
         energy = np.where(seen, self.energy, 0.0)
         q = self.p * (1 + tau * (energy - (self.p * energy).sum()))
         steps = self.paths.shape[1] - 1
         init = np.bincount(self.paths[:, 0], q, labels)
-        moves, like = np.zeros((steps, labels, labels)), np.zeros((steps, labels))
+        transitions, like = np.zeros((steps, labels, labels)), np.zeros((steps, labels))
         for t in range(steps):
-            np.add.at(moves[t], (self.paths[:, t], self.paths[:, t + 1]), q)
+            np.add.at(transitions[t], (self.paths[:, t], self.paths[:, t + 1]), q)
             np.add.at(like[t], self.paths[:, t + 1], q)
-        return init, moves, like
+        return init, transitions, like
 
     def labellings(self) -> tuple[Array, Array]:
         """Distinct labels of the tokens (P', T) and their log joint scores, z(0) summed out."""
@@ -52,15 +52,15 @@ def enumerate_paths(log_init: Array, trans: Array, log_like: Array) -> Truth:
     steps, labels = log_like.shape
     log_init, trans, log_like = (x.astype(np.float64) for x in (log_init, trans, log_like))
     if trans.ndim == 3:
-        log_move = trans - np.logaddexp.reduce(trans, axis=-1, keepdims=True)
+        log_transition = trans - np.logaddexp.reduce(trans, axis=-1, keepdims=True)
     else:
-        log_move = np.broadcast_to(trans, (steps, labels, labels))
+        log_transition = np.broadcast_to(trans, (steps, labels, labels))
     paths = np.indices((labels,) * (steps + 1)).reshape(steps + 1, -1).T
     energy = log_init[paths[:, 0]].copy()
     for t in range(steps):
-        energy += log_move[t, paths[:, t], paths[:, t + 1]] + log_like[t, paths[:, t + 1]]
+        energy += log_transition[t, paths[:, t], paths[:, t + 1]] + log_like[t, paths[:, t + 1]]
     total = float(np.logaddexp.reduce(energy))
-    return Truth(paths, energy, total, np.exp(energy - total), log_move)
+    return Truth(paths, energy, total, np.exp(energy - total), log_transition)
 
 
 @dataclass(frozen=True)

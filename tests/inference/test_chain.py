@@ -32,13 +32,13 @@ def check_objective(batch: Chain, tau: float) -> None:
         size = 1 + np.ptp(truth.energy[truth.p > 0])
         close(done.log_likelihood[m], truth.log_likelihood, exact)
         close(done.value[m], truth.log_likelihood - tau * truth.entropy, exact, size)
-        init, moves, like = truth.gradients(tau, batch.labels)
+        init, transitions, like = truth.gradients(tau, batch.labels)
         close(done.grad_initial[m], init, exact, size)
         close(done.grad_evidence[rows], like, exact, size)
         if batch.trans.ndim == 3:
-            back = np.exp(truth.log_move) * moves.sum(-1, keepdims=True)
-            close(done.grad_transition[rows], moves - back, exact, size)
-        summed += moves.sum(0)
+            back = np.exp(truth.log_transition) * transitions.sum(-1, keepdims=True)
+            close(done.grad_transition[rows], transitions - back, exact, size)
+        summed += transitions.sum(0)
     if batch.trans.ndim == 2:
         close(done.grad_transition, summed, exact, 1 + len(batch.log_like) * 300)
     assert done.grad_transition.shape == batch.trans.shape
@@ -110,11 +110,11 @@ def test_posterior_sums_over_all_paths(batch: Chain, pairs: bool) -> None:
     for m in range(len(batch.offsets) - 1):
         truth = batch.truth(m)
         rows = slice(batch.offsets[m], batch.offsets[m + 1])
-        _, moves, like = truth.gradients(0.0, batch.labels)
+        _, transitions, like = truth.gradients(0.0, batch.labels)
         close(done.marginals[rows], like, exact=True)
         close(done.log_likelihood[m], truth.log_likelihood, exact=True)
         if done.transition_posteriors is not None:
-            close(done.transition_posteriors[rows], moves, exact=True)
+            close(done.transition_posteriors[rows], transitions, exact=True)
     assert (done.transition_posteriors is not None) == pairs
 
 

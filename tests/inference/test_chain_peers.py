@@ -15,11 +15,11 @@ LENGTHS = [12, 1, 30, 7]
 def peer_case() -> tuple[Chain, np.ndarray, np.ndarray, np.ndarray]:
     """A chain over 4 labels and 6 symbols, with its initial, transition and emission probabilities."""
     rng = np.random.default_rng(5)
-    start, moves = rng.dirichlet(np.ones(4)), rng.dirichlet(np.ones(4), 4)
+    start, transitions = rng.dirichlet(np.ones(4)), rng.dirichlet(np.ones(4), 4)
     emission, symbols = rng.dirichlet(np.ones(6), 4), rng.integers(0, 6, sum(LENGTHS))
     offsets = np.concatenate([[0], np.cumsum(LENGTHS)])
-    batch = Chain(np.log(start), np.log(moves), np.log(emission[:, symbols].T), offsets)
-    return batch, start @ moves, emission, symbols
+    batch = Chain(np.log(start), np.log(transitions), np.log(emission[:, symbols].T), offsets)
+    return batch, start @ transitions, emission, symbols
 
 
 def test_hmmlearn_agrees(peer_case: tuple[Chain, np.ndarray, np.ndarray, np.ndarray]) -> None:
@@ -51,7 +51,7 @@ def test_dynamax_agrees(peer_case: tuple[Chain, np.ndarray, np.ndarray, np.ndarr
         np.testing.assert_allclose(ours.log_likelihood[m], after.marginal_loglik, rtol=1e-4)
         np.testing.assert_allclose(ours.marginals[rows], after.smoothed_probs, atol=1e-4)
         total += np.asarray(after.trans_probs) if after.trans_probs is not None else 0
-    # The first move of each sentence leads from z(0), which the peer does not have.
+    # The first transition of each sentence starts at z(0), which the peer does not have.
     full = chain.forward_backward(*batch.arrays, return_transitions=True)
     assert full.transition_posteriors is not None
     inner = counts.transition_counts - full.transition_posteriors[batch.offsets[:-1]].sum(0)

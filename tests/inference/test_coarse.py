@@ -39,25 +39,25 @@ def test_evidence_and_expected_counts_are_those_of_enumeration(
     seed, sets, length = case
     rng = np.random.default_rng(seed)
     allowed = allowed_with(*sets)
-    begin, moves = rng.dirichlet(np.ones(5)), rng.dirichlet(np.ones(5), 5)
+    init, transitions = rng.dirichlet(np.ones(5)), rng.dirichlet(np.ones(5), 5)
     emissions = rng.dirichlet(np.ones(5), (2, 5))
     votes = rng.integers(-1, len(allowed), (length, 2)).astype(np.int16)
     votes[0, 0] = 5  # at least one is coarse
     total, expected = 0.0, np.zeros((2, 5, 5))
     meant = [np.flatnonzero(allowed[vote]) if vote >= 0 else [-1] for vote in votes.ravel()]
     for path in product(range(5), repeat=length + 1):
-        prior = begin[path[0]] * np.prod([moves[a, b] for a, b in pairwise(path)])
+        prior = init[path[0]] * np.prod([transitions[a, b] for a, b in pairwise(path)])
         for completion in product(*meant):
-            weight, said = prior, np.reshape(completion, votes.shape)
-            heard = [(t, k) for t, k in np.ndindex(votes.shape) if said[t, k] >= 0]
-            for t, k in heard:
-                weight *= emissions[k, path[t + 1], said[t, k]]
+            weight, completed = prior, np.reshape(completion, votes.shape)
+            observed = [(t, k) for t, k in np.ndindex(votes.shape) if completed[t, k] >= 0]
+            for t, k in observed:
+                weight *= emissions[k, path[t + 1], completed[t, k]]
             total += weight
-            for t, k in heard:
-                expected[k, path[t + 1], said[t, k]] += weight
+            for t, k in observed:
+                expected[k, path[t + 1], completed[t, k]] += weight
     sparse = sparsify_votes(votes)
     log_like = log_evidence(sparse, np.log(coarse_emission(emissions, allowed)), dtype=np.float64)
-    found = forward_backward(np.log(begin), np.log(moves), log_like, np.array([0, length]))
+    found = forward_backward(np.log(init), np.log(transitions), log_like, np.array([0, length]))
     assert found.log_likelihood[0] == pytest.approx(np.log(total), abs=1e-6)
     counts = expected_emission_counts(sparse, found.marginals, num_symbols=len(allowed))
     np.testing.assert_allclose(fold_coarse_counts(counts, emissions, allowed), expected / total, atol=1e-6)

@@ -39,15 +39,15 @@ def test_reliability_is_counted_token_by_token(data: Dataset, drawn: st.DataObje
     assert recall.shape == precision.shape == (len(data.sources), len(data.tags.types))
     for k in range(len(data.sources)):
         for e, name in enumerate(data.tags.types):
-            hits = said = true = 0.0
+            hits = voted = true = 0.0
             for t in range(len(data.tokens)):
                 label = int(data.votes[t, k])
-                says = label > 0 and data.tags.names[label][2:] == name
-                said += says
-                hits += float(types[t, e]) if says else 0
+                votes_for_type = label > 0 and data.tags.names[label][2:] == name
+                voted += votes_for_type
+                hits += float(types[t, e]) if votes_for_type else 0
                 true += float(types[t, e]) if label >= 0 else 0
             assert same(recall[k, e], hits / true if true else math.nan)
-            assert same(precision[k, e], hits / said if said else math.nan)
+            assert same(precision[k, e], hits / voted if voted else math.nan)
 
 
 def test_abstentions_do_not_lower_recall() -> None:

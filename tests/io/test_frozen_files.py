@@ -65,7 +65,7 @@ def test_predictions_of_version_1_are_read_with_the_same_meaning(suffix: str) ->
     assert same(read_content(FOLDER / f"predictions.{suffix}"), predictions)
 
 
-def test_metadata_written_without_a_version_is_told_by_its_key(tmp_path: Path) -> None:
+def test_metadata_without_a_version_is_identified_by_its_key(tmp_path: Path) -> None:
     """Wrench, JSON lines and CoNLL files of version 1 have no version; people who write metadata may omit it, too."""
     for key, word in (("silence", "abstain"), ("unmarked", "outside")):
         corpus = f'{{"types": ["PER"], "sources": ["a"], "{key}": {{"a": "{word}"}}}}'

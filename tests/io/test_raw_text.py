@@ -160,7 +160,7 @@ def test_raw_text_is_distinguished_from_columns(tmp_path: Path, text: str, name:
     assert formats.detect_format(write_text(tmp_path, text)).name == name
 
 
-def test_raw_text_cannot_be_write_text(tmp_path: Path, toy: cv.Dataset) -> None:
+def test_raw_text_cannot_be_written(tmp_path: Path, toy: cv.Dataset) -> None:
     full = toy.take(toy.lengths > 0)
     with pytest.raises(FormatError, match="format 'raw' is read-only"):
         cv.write(full, tmp_path / "x.txt", format="raw")

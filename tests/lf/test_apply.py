@@ -122,8 +122,8 @@ def test_votes_are_the_spans(text: Dataset) -> None:
 def test_a_failing_function_loses_only_its_own_votes_on_that_text(text: Dataset, workers: int) -> None:
     functions = [ada, raises, leaves, wild, cuts, hangs, dies, abstains, propagate(ada), oslo]
     result = run(functions, text, num_workers=workers, timeout=0.4)
-    told = rows(result)
-    assert told == [
+    reported = rows(result)
+    assert reported == [
         ("raises", "error", "document d5, sentence 5"),
         ("leaves", "error", "document d6, sentence 6"),
         *[("wild", "invalid", "document d0, sentence 7")] * 4,
@@ -194,8 +194,8 @@ def test_the_same_bytes_for_any_number_of_workers(text: Dataset, tmp_path: Path)
     for workers in SIZES:
         result = run(functions, text, num_workers=workers)
         cv.write(result.data, tmp_path / f"{workers}.npz")
-        told = "\n".join(map(str, result.issues))
-        written.append(((tmp_path / f"{workers}.npz").read_bytes(), told))
+        issues = "\n".join(map(str, result.issues))
+        written.append(((tmp_path / f"{workers}.npz").read_bytes(), issues))
     assert written[0] == written[1] == written[2]
 
 

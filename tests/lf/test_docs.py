@@ -44,16 +44,16 @@ def test_documents_collect_their_sentences_in_any_order(data: Dataset, draw: st.
         assert list(view) == [word for m in members for word in data[m].tokens]
         assert [view[a:b] for a, b in view.sentences] == [data[m].tokens for m in members]
         assert [view.text[a:b] for a, b in view.token_offsets] == [
-            message for m in members for message in spoken(data, m)
+            token for m in members for token in written_tokens(data, m)
         ]
-    # Each token comes back to where it stood.
+    # `token_order` restores the original order.
     order = np.arange(len(data.tokens)) if texts.token_order is None else texts.token_order
-    message = [word for view in docs for word in view]
-    placed = {int(at): word for at, word in zip(order, message, strict=True)}
+    placed_words = [word for view in docs for word in view]
+    placed = {int(at): word for at, word in zip(order, placed_words, strict=True)}
     assert [placed[at] for at in range(len(placed))] == data.tokens.to_list()
 
 
-def spoken(data: Dataset, m: int) -> list[str]:
+def written_tokens(data: Dataset, m: int) -> list[str]:
     """The tokens of a sentence as they occur in its text."""
     if data.text is None:
         return data[m].tokens

@@ -35,12 +35,12 @@ def test_the_longest_match_wins_then_the_first(words: list[str]) -> None:
             "B": [[{"TEXT": "b"}, {"TEXT": "c", "OP": "+"}]],
         }
     )
-    said = "".join(words)
-    stretches = [(a, b) for a in range(len(said)) for b in range(a + 1, len(said) + 1)]
+    joined = "".join(words)
+    stretches = [(a, b) for a in range(len(joined)) for b in range(a + 1, len(joined) + 1)]
     kinds = {
-        (a, b): "A" if said[a:b] in ("a", "ab") else "B"
+        (a, b): "A" if joined[a:b] in ("a", "ab") else "B"
         for a, b in stretches
-        if said[a:b] in ("a", "ab") or (said[a] == "b" and said[a + 1 : b] == "c" * (b - a - 1) != "")
+        if joined[a:b] in ("a", "ab") or (joined[a] == "b" and joined[a + 1 : b] == "c" * (b - a - 1) != "")
     }
     kept: list[tuple[int, int, str]] = []
     for (a, b), kind in sorted(kinds.items(), key=lambda item: (item[0][0] - item[0][1], item[0])):

@@ -70,11 +70,11 @@ def test_character_spans_are_aligned_as_by_the_readers(
     assert found is not None
     again = Spans.from_rows((0, a, b, LABELS.index(label)) for a, b, label in found)
     assert tags.labels(again, data.offsets).tolist() == labels.tolist()
-    told = [case.kind for case in report]
-    noted = [issue.kind for issue in doc.issues]
-    assert noted.count("misaligned") == told.count("misaligned")
-    # Spans that became the same words are not in each other's way.
-    assert noted.count("overlap") <= told.count("overlap")
+    expected_kinds = [case.kind for case in report]
+    kinds = [issue.kind for issue in doc.issues]
+    assert kinds.count("misaligned") == expected_kinds.count("misaligned")
+    # Spans that were aligned to the same tokens do not overlap here.
+    assert kinds.count("overlap") <= expected_kinds.count("overlap")
 
 
 @given(

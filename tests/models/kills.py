@@ -1,4 +1,4 @@
-"""Fits that are killed."""
+"""Interrupt a fit at a given step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 
 @contextmanager
 def killed_at(number: int) -> Iterator[None]:
-    """A fit inside is killed at the optimizer's step of this number, counted from 1."""
+    """Interrupt the fit in this block at the optimizer step of this number, counted from 1."""
     real, steps = torch.optim.Adam.step, 0
 
     def step(self: torch.optim.Adam, *args: Any) -> Any:

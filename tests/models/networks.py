@@ -1,4 +1,4 @@
-"""What every chain with a network must do, of whatever kind it is."""
+"""Checks that hold for all network models."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ QUICK: dict[str, Any] = {"encoder": "hashing", "max_epochs": 2}
 
 
 def assert_setting_matters(kind: type[cv.LabelModel], toy: cv.Dataset, setting: dict[str, Any]) -> None:
-    """Another value gives other probabilities, and finite ones."""
+    """Another value of the setting gives other finite probabilities."""
     base = QUICK | {"batch_size": 8}
     usual = kind(**base).fit(toy, toy[:15]).predict(toy).probabilities
     other = kind(**(base | setting)).fit(toy, toy[:15]).predict(toy).probabilities
@@ -24,12 +24,12 @@ def assert_setting_matters(kind: type[cv.LabelModel], toy: cv.Dataset, setting: 
     assert not np.array_equal(usual, other)
 
 
-def assert_gold_decides_only_if_allowed(
+def assert_valid_gold_is_used_only_if_allowed(
     kind: type[cv.LabelModel], toy: cv.Dataset, part: str, **settings: object
 ) -> None:
-    """Of valid, when to stop; `part` names weights that show it."""
+    """Gold of valid decides when to stop only if `use_valid_gold`; the weights `part` are compared."""
     how = {"encoder": "hashing", "max_epochs": 6, "learning_rate": 0.05, **settings}
-    late = kind(**how).fit(toy, toy[:0]).predict(toy).labels  # nothing to stop by
+    late = kind(**how).fit(toy, toy[:0]).predict(toy).labels  # no validation data
 
     def weights(gold: np.ndarray, *, use_gold: bool) -> bytes:
         model = kind(**how).fit(toy, toy.with_gold(gold), use_valid_gold=use_gold)
@@ -40,8 +40,8 @@ def assert_gold_decides_only_if_allowed(
     assert weights(late, use_gold=True) != weights(nothing, use_gold=True)
 
 
-def assert_second_fit_goes_on(kind: type[cv.LabelModel], toy: cv.Dataset, part: str) -> None:
-    """Weights move from where the first fit left them, not from the start."""
+def assert_second_fit_continues(kind: type[cv.LabelModel], toy: cv.Dataset, part: str) -> None:
+    """A second fit starts from the weights of the first, not from the initial ones."""
     once = kind(**QUICK).fit(toy, toy)
     before = once.fitted.params[part].copy()
     after = once.fit(toy, toy).fitted.params[part]
@@ -49,8 +49,8 @@ def assert_second_fit_goes_on(kind: type[cv.LabelModel], toy: cv.Dataset, part: 
     assert not np.array_equal(after, kind(**QUICK).fit(toy, toy).fitted.params[part])
 
 
-def assert_killed_fit_goes_on(kind: type[cv.LabelModel], toy: cv.Dataset, folder: Path, step: int) -> None:
-    """From its journal, to the same bytes; killed at a step of the optimizer, counted from 1."""
+def assert_killed_fit_resumes(kind: type[cv.LabelModel], toy: cv.Dataset, folder: Path, step: int) -> None:
+    """A fit killed at an optimizer step, counted from 1, resumes from its checkpoint and ends in the same bytes."""
     how = QUICK | {"batch_size": 16}
     straight = kind(**how).fit(toy, toy).fitted.params
     with killed_at(step):

@@ -31,7 +31,7 @@ def corpus(count: int = 40, **unmarked: str) -> cv.Dataset:
     )
 
 
-def test_a_network_reads_the_text_and_is_itself() -> None:
+def test_the_selected_network_gives_the_same_result_by_itself() -> None:
     data = corpus()
     model = Auto(encoder="hashing", seed=3).fit(data)
     assert model.selected_model == "sparse-chmm"
@@ -40,20 +40,20 @@ def test_a_network_reads_the_text_and_is_itself() -> None:
     assert model.reliability().rows == alone.reliability().rows
 
 
-def test_people_are_a_crowd() -> None:
+def test_bsc_is_selected_for_annotators() -> None:
     model = Auto(encoder="hashing").fit(corpus(unmarked="outside"))
     assert model.selected_model == "bsc"
     assert "as annotators do" in model.explain()[1]
 
 
-def test_next_to_nothing_is_left_to_a_vote() -> None:
+def test_majority_vote_is_selected_if_few_tokens_are_marked() -> None:
     with pytest.warns(cv.ConvenerWarning, match="only 12 tokens are marked"):
         model = Auto(encoder="hashing").fit(corpus(5))
     assert model.selected_model == "majority-vote"
     assert "too little is marked" in model.explain()[1]
 
 
-def test_a_model_that_cannot_be_believed_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_implausible_fit_is_replaced_by_majority_vote(monkeypatch: pytest.MonkeyPatch) -> None:
     data = corpus()
     monkeypatch.setattr(auto, "MIN_AGREEMENT", 2.0)
     with pytest.warns(cv.ConvenerWarning, match="implausible; using majority vote"):
@@ -64,15 +64,15 @@ def test_a_model_that_cannot_be_believed_gives_way(monkeypatch: pytest.MonkeyPat
     np.testing.assert_array_equal(model.predict(data).labels, union.labels)
 
 
-@pytest.mark.parametrize(("same", "invented", "believed"), [(81, 0, True), (79, 0, False), (100, 101, False)])
-def test_what_is_believed(same: int, invented: int, believed: bool) -> None:
-    seen = VoteSummary(2, 100, 0.0, 0.0, 100, 100, same, invented)
-    assert seen.is_plausible() is believed
+@pytest.mark.parametrize(("shared", "unsupported", "plausible"), [(81, 0, True), (79, 0, False), (100, 101, False)])
+def test_plausibility_depends_on_shared_and_unsupported_spans(shared: int, unsupported: int, plausible: bool) -> None:
+    summary = VoteSummary(2, 100, 0.0, 0.0, 100, 100, shared, unsupported)
+    assert summary.is_plausible() is plausible
     # Where all lone marks look false, a model may drop what only one source marks.
-    assert seen._replace(overlap=0.5, false_rate=1.0, shared_spans=41, unsupported_spans=0).is_plausible()
+    assert summary._replace(overlap=0.5, false_rate=1.0, shared_spans=41, unsupported_spans=0).is_plausible()
 
 
-def test_thin_evidence_is_said_aloud() -> None:
+def test_missing_overlap_of_sources_gives_a_warning() -> None:
     data = corpus()
     with pytest.warns(cv.ConvenerWarning, match="only one source"):
         Auto(encoder="hashing").fit(data.select_sources(["names"]))
@@ -82,7 +82,7 @@ def test_thin_evidence_is_said_aloud() -> None:
         Auto(encoder="hashing").fit(apart)
 
 
-def test_a_choice_is_kept_and_gone_on_with(tmp_path: Path) -> None:
+def test_the_selection_is_saved_and_kept_by_a_refit(tmp_path: Path) -> None:
     data = corpus()
     model = Auto(encoder="hashing").fit(data)
     model.save(tmp_path / "m")
@@ -93,16 +93,16 @@ def test_a_choice_is_kept_and_gone_on_with(tmp_path: Path) -> None:
     assert model.selected_model == "sparse-chmm"
 
 
-def test_what_it_compares_is_counted_right() -> None:
+def test_the_summary_counts_spans_and_tokens() -> None:
     data = corpus(30)
     model = Auto(encoder="hashing").fit(data)
-    seen = model.fitted.params.summary
+    summary = model.fitted.params.summary
     ours = set(map(tuple, model.predict(data).spans))
     union = set(map(tuple, cv.MajorityVote(scheme="span").fit(data).predict(data).spans))
     keys = [{span[:4] for span in spans} for spans in (ours, union)]
-    assert (seen.model_spans, seen.baseline_spans, seen.shared_spans) == (
+    assert (summary.model_spans, summary.baseline_spans, summary.shared_spans) == (
         *map(len, keys),
         len(keys[0] & keys[1]),
     )
-    assert (seen.num_sources, seen.marked_tokens) == (2, 30 * 2 + 15)
-    assert seen.overlap == pytest.approx(30 / 75)
+    assert (summary.num_sources, summary.marked_tokens) == (2, 30 * 2 + 15)
+    assert summary.overlap == pytest.approx(30 / 75)

@@ -20,7 +20,7 @@ from convener.models.fitted import Params
 
 
 class Spy(LabelModel):
-    """Remembers the gold it was shown."""
+    """Records whether it receives gold labels."""
 
     summary = "a test double"
 
@@ -36,25 +36,25 @@ class Spy(LabelModel):
         return LabelOutput(labels, np.eye(len(data.tags), dtype=np.float32)[labels])
 
 
-def test_gold_of_valid_is_shown_only_when_asked_for(toy: cv.Dataset) -> None:
+def test_gold_of_valid_is_passed_only_if_allowed(toy: cv.Dataset) -> None:
     assert Spy().fit(toy, toy).saw == (False, False)
     assert Spy().fit(toy, toy, use_valid_gold=True).saw == (False, True)
 
 
-def test_fit_goes_on_from_a_fitted_model(toy: cv.Dataset) -> None:
+def test_a_second_fit_continues_from_the_first(toy: cv.Dataset) -> None:
     model = Spy().fit(toy)
     assert model.start is None
     model.fit(toy)
     assert model.fitted.params["fits"].tolist() == [2]
 
 
-def test_going_on_with_other_sources_is_refused(toy: cv.Dataset) -> None:
+def test_a_second_fit_with_other_sources_is_refused(toy: cv.Dataset) -> None:
     model = Spy().fit(toy)
     with pytest.raises(cv.MismatchError, match="the data lacks: good"):
         model.fit(toy.select_sources(["fair"]))
 
 
-def test_extra_sources_are_left_out(toy: cv.Dataset) -> None:
+def test_additional_sources_are_ignored(toy: cv.Dataset) -> None:
     some = toy.select_sources(["good", "fair"])
     model = cv.MajorityVote().fit(some)
     assert model.predict(toy).data.sources == ("good", "fair")
@@ -67,7 +67,7 @@ def test_another_meaning_of_unmarked_tokens_is_refused(toy: cv.Dataset) -> None:
         model.predict(other)
 
 
-def test_types_in_another_order_are_understood(toy: cv.Dataset) -> None:
+def test_types_may_be_in_another_order(toy: cv.Dataset) -> None:
     model = cv.MajorityVote().fit(toy)
     turned = model.predict(toy.with_types(["LOC", "PER"]))
     assert turned.tags() == model.predict(toy).tags()
@@ -110,19 +110,19 @@ def test_a_checkpoint_is_plain_json_and_safetensors(toy: cv.Dataset, tmp_path: P
         storage.METADATA_FILE,
         storage.ARRAYS_FILE,
     ]
-    facts = json.loads((tmp_path / "m" / storage.METADATA_FILE).read_text())
-    assert facts["sources"] == list(toy.sources)
+    metadata = json.loads((tmp_path / "m" / storage.METADATA_FILE).read_text())
+    assert metadata["sources"] == list(toy.sources)
 
 
 @pytest.fixture
 def doubled(toy: cv.Dataset) -> cv.Dataset:
-    """A source stands there twice, under another name and first of all."""
+    """The first source is a copy of another under a new name."""
     toy = toy.select_sources(["good", "fair"])
     votes = np.concatenate([toy.votes[:, :1], toy.votes], axis=1)
     return toy.with_sources(("echo", *toy.sources), votes, ("abstain", *toy.unmarked))
 
 
-def test_a_source_that_repeats_another_is_heard_once(toy: cv.Dataset, doubled: cv.Dataset, tmp_path: Path) -> None:
+def test_a_duplicate_source_is_counted_once(toy: cv.Dataset, doubled: cv.Dataset, tmp_path: Path) -> None:
     with pytest.warns(cv.ConvenerWarning, match="counted once: good duplicates echo"):
         model = cv.HMM().fit(doubled)
     once = cv.HMM().fit(toy.select_sources(["good", "fair"]))
@@ -137,14 +137,14 @@ def test_a_source_that_repeats_another_is_heard_once(toy: cv.Dataset, doubled: c
     np.testing.assert_array_equal(again.probabilities, found.probabilities)
 
 
-def test_going_on_hears_the_same_sources(doubled: cv.Dataset) -> None:
+def test_a_second_fit_uses_the_same_sources(doubled: cv.Dataset) -> None:
     with pytest.warns(cv.ConvenerWarning):
         model = cv.HMM(max_iter=2).fit(doubled)
     model.fit(doubled)
     assert model.fitted.used_sources == ("echo", *doubled.sources[2:])
 
 
-def test_a_plain_vote_counts_repeats(doubled: cv.Dataset) -> None:
+def test_majority_vote_counts_duplicates(doubled: cv.Dataset) -> None:
     model = cv.MajorityVote().fit(doubled)
     assert model.fitted.used_sources == doubled.sources
 
@@ -153,7 +153,7 @@ def test_a_plain_vote_counts_repeats(doubled: cv.Dataset) -> None:
 
 
 class Reader(LabelModel):
-    """Remembers the features it was shown; its one parameter is what it saw of train."""
+    """Records the features it receives; its only parameter is their mean on train."""
 
     summary = "a test double"
     Config = FeatureConfig
@@ -179,13 +179,13 @@ Parts = tuple[cv.Dataset, cv.Dataset, cv.Dataset]
 
 
 def hashed(data: cv.Dataset) -> tuple[np.ndarray, np.ndarray]:
-    """What the hashing encoder says, as it is stored, in float64."""
+    """Features of the hashing encoder, rounded as in storage, in float64."""
     found = get_encoder("hashing").encode(data.tokens, data.offsets)
     tokens, sentences = (from_float32(rows, "float16").astype(np.float64) for rows in found)
     return tokens, sentences
 
 
-def standard(rows: np.ndarray, train: np.ndarray) -> np.ndarray:
+def standardized(rows: np.ndarray, train: np.ndarray) -> np.ndarray:
     spread = train.std(axis=0)
     return (rows - train.mean(axis=0)) / np.where(spread > 1e-9, spread, 1)
 
@@ -195,7 +195,7 @@ def parts(toy: cv.Dataset) -> Parts:
     return toy[:20], toy[20:30], toy[30:]
 
 
-def test_a_model_encodes_by_itself_and_sees_standard_features(
+def test_a_model_encodes_data_and_standardizes_features(
     parts: Parts,
 ) -> None:
     train, *_ = parts
@@ -203,7 +203,7 @@ def test_a_model_encodes_by_itself_and_sees_standard_features(
     assert model.train is not None
     assert model.train.encoder_spec == get_encoder("hashing").spec
     for rows, raw in zip((model.train.token_vectors(), model.train.sentence_vectors()), hashed(train), strict=True):
-        np.testing.assert_allclose(rows, standard(raw, raw), atol=1e-3)
+        np.testing.assert_allclose(rows, standardized(raw, raw), atol=1e-3)
         moving = raw.std(axis=0) > 1e-6
         assert moving.sum() > WIDTH / 2
         np.testing.assert_allclose(rows.mean(axis=0), 0, atol=1e-3)
@@ -211,7 +211,7 @@ def test_a_model_encodes_by_itself_and_sees_standard_features(
     assert train.features is None
 
 
-def test_other_data_is_standardised_as_train_was(
+def test_other_data_is_standardized_like_train(
     parts: Parts,
 ) -> None:
     train, valid, test = parts
@@ -225,18 +225,18 @@ def test_other_data_is_standardised_as_train_was(
             hashed(train),
             strict=True,
         ):
-            np.testing.assert_allclose(rows, standard(raw, base), atol=2e-3)
-    assert labels.data.features is None  # what it speaks of is what it was given
+            np.testing.assert_allclose(rows, standardized(raw, base), atol=2e-3)
+    assert labels.data.features is None  # predictions refer to the given data
 
 
-def test_a_saved_model_knows_its_encoder_and_scaling(parts: Parts, tmp_path: Path) -> None:
+def test_a_saved_model_keeps_encoder_and_standardizer(parts: Parts, tmp_path: Path) -> None:
     train, _, test = parts
     model = Reader().fit(cv.encode(train, "hashing", width=64, seed=3))
     model.save(tmp_path / "m")
-    facts = json.loads((tmp_path / "m" / storage.METADATA_FILE).read_text())
-    assert facts["encoder"]["name"] == "hashing"
-    assert facts["encoder"]["digest"] == get_encoder("hashing", width=64, seed=3).spec.digest
-    assert facts["encoder"]["settings"]["width"] == 64
+    metadata = json.loads((tmp_path / "m" / storage.METADATA_FILE).read_text())
+    assert metadata["encoder"]["name"] == "hashing"
+    assert metadata["encoder"]["digest"] == get_encoder("hashing", width=64, seed=3).spec.digest
+    assert metadata["encoder"]["settings"]["width"] == 64
     again = Reader().load_files(tmp_path / "m", storage.read_metadata(tmp_path / "m"))
     expected, found = model.predict(test), again.predict(test)  # encoded as train was
     np.testing.assert_array_equal(found.labels, expected.labels)
@@ -249,7 +249,7 @@ def test_a_saved_model_knows_its_encoder_and_scaling(parts: Parts, tmp_path: Pat
     assert again.fitted.encoder_spec.settings == model.fitted.encoder_spec.settings
 
 
-def test_a_model_that_reads_no_features_saves_none(toy: cv.Dataset, tmp_path: Path) -> None:
+def test_a_model_without_features_saves_no_encoder(toy: cv.Dataset, tmp_path: Path) -> None:
     model = cv.MajorityVote().fit(cv.encode(toy, "hashing"))
     assert model.fitted.encoder_spec is None
     assert model.fitted.standardizer is None
@@ -258,7 +258,7 @@ def test_a_model_that_reads_no_features_saves_none(toy: cv.Dataset, tmp_path: Pa
     assert cv.load_model(tmp_path / "m").fitted.standardizer is None
 
 
-def test_features_that_are_there_are_used(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_existing_features_are_used(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
     train, valid, test = (cv.encode(part, "hashing", width=32) for part in parts)
     for name in ("get_encoder", "encode", "restore_encoder"):
         monkeypatch.delattr(sys.modules["convener.encoders"], name)
@@ -271,7 +271,7 @@ def test_features_that_are_there_are_used(parts: Parts, monkeypatch: pytest.Monk
     assert model.fitted.encoder_spec == get_encoder("hashing", width=32).spec
 
 
-def test_data_without_features_is_encoded_as_train_was(
+def test_data_without_features_is_encoded_like_train(
     parts: Parts,
 ) -> None:
     train, valid, test = parts
@@ -311,17 +311,17 @@ def test_features_of_another_width_are_refused(
         model.predict(test.with_features(narrow))
 
 
-def test_an_encoder_that_changed_since_is_refused(parts: Parts, tmp_path: Path) -> None:
+def test_a_changed_encoder_is_refused(parts: Parts, tmp_path: Path) -> None:
     train, _, test = parts
     Reader(encoder="hashing").fit(train).save(tmp_path / "m")
-    facts = storage.read_metadata(tmp_path / "m")
-    old = facts | {"encoder": facts["encoder"] | {"digest": "0" * 64}}
+    metadata = storage.read_metadata(tmp_path / "m")
+    old = metadata | {"encoder": metadata["encoder"] | {"digest": "0" * 64}}
     model = Reader().load_files(tmp_path / "m", old)
     with pytest.raises(cv.ConfigError, match=r"'hashing' has changed since fitting: expected hashing \(0{12}\)"):
         model.predict(test)
 
 
-def test_a_fit_that_goes_on_keeps_the_encoder_and_the_scaling(
+def test_a_second_fit_keeps_encoder_and_standardizer(
     parts: Parts,
 ) -> None:
     train, valid, _ = parts
@@ -331,7 +331,7 @@ def test_a_fit_that_goes_on_keeps_the_encoder_and_the_scaling(
     assert model.start is before.params
     assert model.fitted.standardizer is before.standardizer
     assert model.train is not None
-    np.testing.assert_allclose(model.train.token_vectors(), standard(hashed(valid)[0], hashed(train)[0]), atol=2e-3)
+    np.testing.assert_allclose(model.train.token_vectors(), standardized(hashed(valid)[0], hashed(train)[0]), atol=2e-3)
 
 
 def test_the_encoder_of_a_model_is_a_setting(toy: cv.Dataset) -> None:

@@ -1,4 +1,4 @@
-"""BERT-NER: a tagger trained on gold, in the clothes of a label model."""
+"""BERT-NER: a tagger trained on gold, with the interface of a label model."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.taggers import toys
 QUICK: dict[str, Any] = {"max_epochs": 5, "learning_rate": 0.01}
 
 
-def voted(count: int, seed: int = 0) -> cv.Dataset:
-    """Text that decides its labels, and a source that says nothing of use."""
+def text_data(count: int, seed: int = 0) -> cv.Dataset:
+    """Sentences whose words determine the labels, and a source that marks nothing."""
     data = toys.sentences(count, seed, longest=1)
     return data.with_sources(("dumb",), np.zeros((len(data.tokens), 1), np.int16), ("abstain",))
 
@@ -35,59 +35,59 @@ def f1(model: cv.LabelModel, data: cv.Dataset) -> float:
     return found
 
 
-def test_it_learns_from_gold_what_no_source_says() -> None:
-    model = BertNER(encoder="hashing", **QUICK).fit(voted(120), voted(30, seed=1))
-    test = voted(60, seed=2)
+def test_it_learns_from_gold_entities_that_no_source_marks() -> None:
+    model = BertNER(encoder="hashing", **QUICK).fit(text_data(120), text_data(30, seed=1))
+    test = text_data(60, seed=2)
     assert f1(model, test) > 0.97
     assert not model.fine_tunes
     assert model.predict(test).uses_gold == "train"
 
 
-def test_in_prediction_it_reads_text_alone() -> None:
-    model = BertNER(encoder="hashing", **QUICK).fit(voted(60))
-    data = voted(20, seed=2)
+def test_predictions_depend_on_the_text_only() -> None:
+    model = BertNER(encoder="hashing", **QUICK).fit(text_data(60))
+    data = text_data(20, seed=2)
     other = data.with_gold(np.zeros(len(data.tokens), np.int16))
-    loud = data.with_sources(("dumb",), np.ones((len(data.tokens), 1), np.int16), ("abstain",))
+    other_votes = data.with_sources(("dumb",), np.ones((len(data.tokens), 1), np.int16), ("abstain",))
     expected = model.predict(data).labels.tobytes()
     assert model.predict(other).labels.tobytes() == expected
-    assert model.predict(loud).labels.tobytes() == expected
+    assert model.predict(other_votes).labels.tobytes() == expected
 
 
-def test_a_whole_encoder_is_trained_saved_and_loaded(folder: Path, tmp_path: Path) -> None:
+def test_a_fine_tuned_encoder_is_trained_saved_and_loaded(folder: Path, tmp_path: Path) -> None:
     model = BertNER(encoder=str(folder), max_epochs=5, learning_rate=5e-3)
     assert model.fine_tunes
-    data = cv.encode(voted(120), "hashing", cache=False)  # features that it has no use for
-    model.fit(data, voted(30, seed=1)).save(tmp_path / "m")
-    test = voted(60, seed=2)
+    data = cv.encode(text_data(120), "hashing", cache=False)  # unused features
+    model.fit(data, text_data(30, seed=1)).save(tmp_path / "m")
+    test = text_data(60, seed=2)
     assert f1(model, test) > 0.9
     assert model.fitted.encoder_spec is None
     loaded = cv.load_model(tmp_path / "m")
     np.testing.assert_array_equal(loaded.predict(test).probabilities, model.predict(test).probabilities)
 
 
-def test_frozen_features_of_an_encoder_that_could_be_trained(folder: Path) -> None:
-    model = BertNER(encoder=str(folder), fine_tune=False, **QUICK).fit(voted(40))
+def test_an_encoder_may_be_frozen(folder: Path) -> None:
+    model = BertNER(encoder=str(folder), fine_tune=False, **QUICK).fit(text_data(40))
     assert model.fitted.encoder_spec is not None
-    assert model.predict(voted(5)).probabilities is not None
+    assert model.predict(text_data(5)).probabilities is not None
 
 
-def test_hashing_cannot_be_trained() -> None:
+def test_hashing_cannot_be_fine_tuned() -> None:
     with pytest.raises(cv.ConfigError, match="has no weights to train"):
-        BertNER(encoder="hashing", fine_tune=True).fit(voted(10))
+        BertNER(encoder="hashing", fine_tune=True).fit(text_data(10))
 
 
-def test_fit_on_a_fitted_model_goes_on() -> None:
-    model = BertNER(encoder="hashing", **QUICK).fit(voted(120))
-    before = f1(model, voted(60, seed=2))
-    model.fit(voted(20, seed=7))
-    assert f1(model, voted(60, seed=2)) > before - 0.05
+def test_a_second_fit_continues_from_the_first() -> None:
+    model = BertNER(encoder="hashing", **QUICK).fit(text_data(120))
+    before = f1(model, text_data(60, seed=2))
+    model.fit(text_data(20, seed=7))
+    assert f1(model, text_data(60, seed=2)) > before - 0.05
 
 
-def test_a_kill_costs_nothing(tmp_path: Path) -> None:
-    whole = BertNER(encoder="hashing", **QUICK).fit(voted(60)).fitted.params
+def test_a_killed_fit_resumes_with_the_same_result(tmp_path: Path) -> None:
+    whole = BertNER(encoder="hashing", **QUICK).fit(text_data(60)).fitted.params
     with killed_at(12):
-        BertNER(encoder="hashing", **QUICK).fit(voted(60), checkpoint_dir=tmp_path)
-    again = BertNER(encoder="hashing", **QUICK).fit(voted(60), checkpoint_dir=tmp_path).fitted.params
+        BertNER(encoder="hashing", **QUICK).fit(text_data(60), checkpoint_dir=tmp_path)
+    again = BertNER(encoder="hashing", **QUICK).fit(text_data(60), checkpoint_dir=tmp_path).fitted.params
     weights = [weights_to_arrays(tagger.fitted.state.network) for tagger in (again, whole)]
     assert {name: array.tobytes() for name, array in weights[0].items()} == {
         name: array.tobytes() for name, array in weights[1].items()

@@ -1,4 +1,4 @@
-"""Best consensus: an oracle with the paper's figures."""
+"""Best consensus: an oracle; its scores equal those of the paper."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ import convener as cv
         ("CoNLL", (98.62, 77.39, 86.73)),
     ],
 )
-def test_the_papers_row(real_data: Path, name: str, expected: tuple[float, float, float]) -> None:
+def test_scores_equal_those_of_the_paper(real_data: Path, name: str, expected: tuple[float, float, float]) -> None:
     test = cv.read(real_data / name, "test")
     result = cv.evaluate(cv.BestConsensus().fit(test).predict(test), test)
     found = tuple(round(100 * v, 2) for v in (result.precision, result.recall, result.f1))
     assert found == expected
 
 
-def test_it_is_declared() -> None:
+def test_it_is_declared_supervised() -> None:
     assert cv.BestConsensus.supervised
     assert not cv.MajorityVote.supervised

@@ -1,4 +1,4 @@
-"""Bayesian sequence combination against enumeration, and on crowds of known workers."""
+"""Bayesian sequence combination, compared with enumeration and on crowds of known workers."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ SIZE = 3
 
 
 def counts_of(model: cv.LabelModel) -> BSCCounts:
-    """What it has counted."""
+    """The counts of a fitted model."""
     params = model.fitted.params
     return BSCCounts(params["transition"], params["emission"])
 
 
 def true_worker(hit: float, false: float, overrun: float) -> np.ndarray:
-    """P(said | true, last) of a worker that marks spans as units.  [true, last, said]"""
+    """P(vote | true label, last vote) of a worker that marks spans as units.  [true, last, vote]"""
     worker = np.zeros((SIZE, SIZE, SIZE))
     worker[0, 0] = 1 - false, false, 0  # invents a span
-    worker[0, 1:] = 1 - overrun, 0, overrun  # goes on where the span has ended
+    worker[0, 1:] = 1 - overrun, 0, overrun  # continues after the end of the span
     worker[1, 0] = 1 - hit, hit, 0
     worker[1, 1:] = 0.1, 0.8, 0.1
-    worker[2, 0] = 0.95, 0.05, 0  # wakes up inside a span
+    worker[2, 0] = 0.95, 0.05, 0  # starts inside a span
     worker[2, 1:] = 0.05, 0.05, 0.9
     return worker
 
@@ -47,16 +47,16 @@ WORKERS = np.stack(
         true_worker(0.3, 0.1, 0.6),
     ]
 )
-MOVES = np.array([[0.85, 0.15, 0.0], [0.4, 0.05, 0.55], [0.6, 0.05, 0.35]])
+TRANSITION = np.array([[0.85, 0.15, 0.0], [0.4, 0.05, 0.55], [0.6, 0.05, 0.35]])
 
 
 def generated_chain(sentences: int, seed: int, length: int = 20) -> cv.Dataset:
-    """Truth from `MOVES`, votes from `WORKERS`; each worker skips a fifth of the sentences."""
+    """Gold drawn from `TRANSITION`, votes from `WORKERS`; each worker skips a fifth of the sentences."""
     rng = np.random.default_rng(seed)
     truth = np.zeros((sentences, length), np.int16)
     votes = np.zeros((sentences, length, len(WORKERS)), np.int16)
     for m, t in product(range(sentences), range(length)):
-        truth[m, t] = rng.choice(SIZE, p=MOVES[truth[m, t - 1] if t else 0])
+        truth[m, t] = rng.choice(SIZE, p=TRANSITION[truth[m, t - 1] if t else 0])
         for k, worker in enumerate(WORKERS):
             last = votes[m, t - 1, k] if t else 0
             votes[m, t, k] = rng.choice(SIZE, p=worker[truth[m, t], last])
@@ -78,14 +78,14 @@ def chain() -> cv.Dataset:
 
 
 def by_enumeration(counts: BSCCounts, votes: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-    """Marginals (T, L), expected moves (L, L) and log p(x) of one sentence, all paths summed."""
-    moves, worker = (np.exp(logs) for logs in counts.log_probs())
-    begin, length = np.exp(default_log_initial(SIZE)), len(votes)
+    """Marginals (T, L), expected transitions (L, L) and log p(x) of one sentence, all paths summed."""
+    transition, worker = (np.exp(logs) for logs in counts.log_probs())
+    init, length = np.exp(default_log_initial(SIZE)), len(votes)
     marginals, expected, total = np.zeros((length, SIZE)), np.zeros((SIZE, SIZE)), 0.0
     for path in product(range(SIZE), repeat=length + 1):
-        weight = begin[path[0]]
+        weight = init[path[0]]
         for t in range(length):
-            weight *= moves[path[t], path[t + 1]]
+            weight *= transition[path[t], path[t + 1]]
             for k in range(votes.shape[1]):
                 if votes[t, k] >= 0:
                     last = max(votes[t - 1, k], 0) if t else 0
@@ -103,7 +103,7 @@ def test_pairs_begin_with_o_and_skip_abstentions() -> None:
     assert pairs.tolist() == [[1, -1], [5, 1], [1, -1], [3, 2]]
 
 
-def test_evidence_and_counts_are_those_of_plain_loops() -> None:
+def test_evidence_and_counts_equal_plain_loops() -> None:
     rng = np.random.default_rng(2)
     votes = rng.integers(-1, 5, size=(40, 3)).astype(np.int16)
     votes[:, 1] = np.where(rng.random(40) < 0.8, 0, votes[:, 1])
@@ -112,15 +112,15 @@ def test_evidence_and_counts_are_those_of_plain_loops() -> None:
     marginals = rng.dirichlet(np.ones(5), size=40)
     evidence, counts = np.zeros((40, 5)), np.zeros((3, 5, 5, 5))
     for n, k in zip(*np.nonzero(pairs >= 0), strict=True):
-        last, said = divmod(int(pairs[n, k]), 5)
-        evidence[n] += log_votes[k, :, last, said]
-        counts[k, :, last, said] += marginals[n]
+        last, vote = divmod(int(pairs[n, k]), 5)
+        evidence[n] += log_votes[k, :, last, vote]
+        counts[k, :, last, vote] += marginals[n]
     sparse = sparsify_votes(pairs)
     np.testing.assert_allclose(history_evidence(sparse, log_votes), evidence, atol=1e-12)
     np.testing.assert_allclose(history_counts(sparse, marginals), counts, atol=1e-12)
 
 
-def test_what_is_presumed_leaves_no_row_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prior_counts_are_positive_in_every_row(monkeypatch: pytest.MonkeyPatch) -> None:
     counts = np.zeros((2, 5, 5, 5))
     counts[0, 0, 0, 0] = 100
     monkeypatch.setattr(bsc, "POOLED_VOTES", 0.0)
@@ -131,7 +131,7 @@ def test_what_is_presumed_leaves_no_row_empty(monkeypatch: pytest.MonkeyPatch) -
     np.testing.assert_allclose(prior[1, 0, 0, 1:].sum(), 10, atol=0.5)
 
 
-def test_the_posterior_is_that_of_enumeration() -> None:
+def test_the_posterior_equals_an_enumeration() -> None:
     data = generated_chain(12, seed=3, length=5)
     model = BSC(max_iter=3).fit(data)
     counts = counts_of(model)
@@ -141,39 +141,39 @@ def test_the_posterior_is_that_of_enumeration() -> None:
         np.testing.assert_allclose(found[number], expected, atol=1e-5)
 
 
-def test_a_step_is_that_of_enumeration(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_em_step_equals_an_enumeration(monkeypatch: pytest.MonkeyPatch) -> None:
     data, model = generated_chain(12, seed=4, length=4), BSC(max_iter=1)
     pairs = model._vote_pairs(data)
     first = model._initial_counts(data, pairs)
     prior = model._prior_counts(data, first)
     each = [by_enumeration(prior.add(first), sentence.votes) for sentence in data]
-    moves = prior.transition + sum(expected for _, expected, _ in each)
+    transition = prior.transition + sum(expected for _, expected, _ in each)
     votes = prior.emission + history_counts(pairs, np.concatenate([m for m, _, _ in each]))
-    traces = watched(monkeypatch)
+    traces = record_traces(monkeypatch)
     params = model.fit(data).fitted.params
-    np.testing.assert_allclose(params["transition"], np.where(data.tags.legal_transitions, moves, 0), atol=1e-9)
+    np.testing.assert_allclose(params["transition"], np.where(data.tags.legal_transitions, transition, 0), atol=1e-9)
     np.testing.assert_allclose(params["emission"], votes, atol=1e-9)
     logs = prior.add(first).log_probs()
-    beforehand = (prior.emission * logs.emission).sum() + logs.transition[data.tags.legal_transitions].sum()
-    value = (sum(score for *_, score in each) + beforehand) / len(data.tokens)
+    log_prior = (prior.emission * logs.emission).sum() + logs.transition[data.tags.legal_transitions].sum()
+    value = (sum(score for *_, score in each) + log_prior) / len(data.tokens)
     np.testing.assert_allclose(traces[0].objective[0], value, atol=1e-12)
 
 
-def watched(monkeypatch: pytest.MonkeyPatch) -> list[EMTrace]:
-    """Traces of all fits from here on."""
+def record_traces(monkeypatch: pytest.MonkeyPatch) -> list[EMTrace]:
+    """Record the EM traces of all later fits in the returned list."""
     traces: list[EMTrace] = []
 
-    def watch(*args: object, **settings: object) -> object:
+    def recorded(*args: object, **settings: object) -> object:
         found, trace = run_em(*args, **settings)
         traces.append(trace)
         return found, trace
 
-    monkeypatch.setattr(bsc, "run_em", watch)
+    monkeypatch.setattr(bsc, "run_em", recorded)
     return traces
 
 
 def worker_errors(model: cv.LabelModel) -> np.ndarray:
-    """How far the rows that matter are from the truth: known workers, last label O or B."""
+    """Absolute errors of the emissions, for last votes O and B."""
     found = np.exp(counts_of(model).log_probs().emission)
     return np.abs(found - WORKERS)[:, [0, 0, 1, 2], [0, 1, 0, 1]]
 
@@ -185,11 +185,11 @@ def test_known_workers_are_recovered(chain: cv.Dataset, monkeypatch: pytest.Monk
     errors = worker_errors(model)
     assert errors.mean() < 0.03
     assert errors.max() < 0.15
-    moves = np.exp(counts_of(model).log_probs().transition)
-    np.testing.assert_allclose(moves, MOVES, atol=0.07)
+    transition = np.exp(counts_of(model).log_probs().transition)
+    np.testing.assert_allclose(transition, TRANSITION, atol=0.07)
 
 
-def test_it_beats_majority_vote_and_dawid_skene_on_its_own_data(chain: cv.Dataset) -> None:
+def test_it_beats_majority_vote_and_dawid_skene_on_generated_data(chain: cv.Dataset) -> None:
     f1 = {
         name: cv.evaluate(cv.get_model(name)().fit(chain).predict(chain), chain).f1
         for name in ("bsc", "dawid-skene", "majority-vote")
@@ -199,8 +199,8 @@ def test_it_beats_majority_vote_and_dawid_skene_on_its_own_data(chain: cv.Datase
 
 
 @pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
-def test_the_objective_never_falls(toy: cv.Dataset, chain: cv.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    traces = watched(monkeypatch)
+def test_the_objective_never_decreases(toy: cv.Dataset, chain: cv.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    traces = record_traces(monkeypatch)
     model = BSC(tol=0.0).fit(toy)
     model.fit(toy)
     BSC(tol=0.0).fit(chain[:100])
@@ -222,7 +222,7 @@ def test_order_and_threads_do_not_matter() -> None:
     assert two.probabilities.tobytes() == expected.probabilities.tobytes()
 
 
-def test_fitting_goes_on_from_what_was_counted(chain: cv.Dataset) -> None:
+def test_a_second_fit_continues_from_the_counts(chain: cv.Dataset) -> None:
     model = BSC().fit(chain[:60])
     before = worker_errors(model).mean()
     model.fit(chain[60:])
@@ -237,7 +237,7 @@ def test_fitting_goes_on_from_what_was_counted(chain: cv.Dataset) -> None:
 
 @pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
 @pytest.mark.parametrize("unmarked", ["abstain", "outside"])
-def test_hundreds_of_sources_that_hardly_ever_speak(unmarked: str) -> None:
+def test_hundreds_of_sources_with_few_votes(unmarked: str) -> None:
     rng = np.random.default_rng(8)
     gold = generated_chain(30, seed=8)
     sees = (rng.random((30, 1, 300)) < 0.05).repeat(20, axis=1).reshape(600, 300)

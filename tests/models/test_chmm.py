@@ -1,4 +1,4 @@
-"""CHMM as a model: its start, its settings, and what it learns."""
+"""CHMM as a model: initialization, settings, quality."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from convener.models.neural_chain import InitialMatrices
 from convener.neural.batch import PackedDataset
 from tests.models.networks import (
     QUICK,
-    assert_gold_decides_only_if_allowed,
-    assert_killed_fit_goes_on,
-    assert_second_fit_goes_on,
+    assert_killed_fit_resumes,
+    assert_second_fit_continues,
     assert_setting_matters,
+    assert_valid_gold_is_used_only_if_allowed,
 )
-from tests.models.test_hmm import drawn
+from tests.models.test_hmm import generated_chain
 
 pytestmark = pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
 VOCABULARY = (("the", "of", "goes", "with"), ("Ada", "Bo", "Cy"), ("Smith", "Jones", "Lee"))
 
 
 def planted(seed: int = 0, sentences: int = 300) -> tuple[cv.Dataset, np.ndarray]:
-    """A chain with three sources of known emissions, and words that give the truth away mostly."""
-    data, emissions = drawn(seed, sentences)
+    """A chain with three sources of known emissions; nine of ten words are typical of their label."""
+    data, emissions = generated_chain(seed, sentences)
     rng = np.random.default_rng(seed)
     assert data.gold is not None
     shown = np.where(rng.random(len(data.gold)) < 0.9, data.gold, 0)
@@ -46,21 +46,21 @@ def f1(model: cv.LabelModel, data: cv.Dataset) -> float:
 
 
 @pytest.mark.parametrize("init", ["votes", "paper"])
-def test_it_starts_exactly_from_the_initial_matrices(toy: cv.Dataset, init: str) -> None:
+def test_initialization_reproduces_the_initial_matrices(toy: cv.Dataset, init: str) -> None:
     model = CHMM(encoder="hashing", init=init)
     data = model.encode(toy)
     wanted, net = getattr(InitialMatrices, f"from_{init}")(data), model._build_network(data)
     model._initialize(net, data)
     batch = PackedDataset.from_dataset(data).batch()
     with torch.no_grad():
-        moves = net.transition_logits(batch).softmax(-1).numpy()
+        transitions = net.transition_logits(batch).softmax(-1).numpy()
         emissions = net.emission_logits(batch.tokens).softmax(-1).numpy()
-    for found, expected in ((moves, wanted.transition), (emissions, wanted.emission)):
+    for found, expected in ((transitions, wanted.transition), (emissions, wanted.emission)):
         np.testing.assert_allclose(expected.sum(axis=-1), 1)
         np.testing.assert_allclose(found, np.broadcast_to(expected, found.shape), atol=1e-5)
 
 
-def test_a_fit_that_may_not_move_stays_at_the_start(toy: cv.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_learning_rate_zero_emissions_do_not_change(toy: cv.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(neural_chain, "INITIAL_LEARNING_RATE", 0.0)
     monkeypatch.setattr(neural_chain, "WEIGHT_DECAY", 0.0)
     model = CHMM(**QUICK, learning_rate=0, emission_learning_rate=0, init="paper").fit(toy, toy)
@@ -68,11 +68,11 @@ def test_a_fit_that_may_not_move_stays_at_the_start(toy: cv.Dataset, monkeypatch
     np.testing.assert_allclose(model.diagnostics().emission, expected, atol=1e-5)
 
 
-def test_the_estimated_start_leaves_few_marks_to_be_false(toy: cv.Dataset) -> None:
+def test_the_estimated_initialization_presumes_few_false_marks(toy: cv.Dataset) -> None:
     start = InitialMatrices.from_votes(toy)
     for k in range(len(toy.sources)):
-        heard = toy.votes[:, k] >= 0
-        marks = np.mean(toy.votes[heard, k] > 0)
+        voted = toy.votes[:, k] >= 0
+        marks = np.mean(toy.votes[voted, k] > 0)
         np.testing.assert_allclose(start.emission[k, 0, 1:].sum(), (1 - PRESUMED_PRECISION) * marks)
     counts = emission_counts(toy, [(1.0, initial_labels(toy))], default_precision=PRESUMED_PRECISION)
     shares = counts[0, 1] / counts[0, 1].sum()
@@ -87,7 +87,7 @@ def test_it_recovers_planted_emissions_and_beats_majority_vote() -> None:
     assert f1(model, data) > f1(cv.MajorityVote().fit(data), data) + 0.2
 
 
-def test_words_help_where_no_source_speaks() -> None:
+def test_features_find_entities_where_all_sources_abstain() -> None:
     data, _ = planted(1)
     model = CHMM(encoder="hashing", learning_rate=1e-2, emission_learning_rate=1e-3, max_epochs=10).fit(data, data)
     rng = np.random.default_rng(0)
@@ -95,8 +95,8 @@ def test_words_help_where_no_source_speaks() -> None:
     votes[rng.random(len(votes)) < 0.3] = -1
     fewer = data.with_sources(data.sources, votes, data.unmarked)
     labels = model.predict(fewer).labels
-    unheard = (votes == -1).all(axis=1) & (data.gold > 0)
-    assert np.mean(labels[unheard] > 0) > 0.5
+    without_votes = (votes == -1).all(axis=1) & (data.gold > 0)
+    assert np.mean(labels[without_votes] > 0) > 0.5
 
 
 @pytest.mark.parametrize(
@@ -123,15 +123,15 @@ def test_the_same_seed_gives_the_same_weights(toy: cv.Dataset) -> None:
     assert all(first[name].tobytes() == second[name].tobytes() for name in first)
 
 
-def test_abstaining_is_no_evidence(toy: cv.Dataset) -> None:
+def test_probabilities_are_finite_and_change_if_sources_abstain(toy: cv.Dataset) -> None:
     model = CHMM(**QUICK).fit(toy, toy)
     mute = toy.votes.copy()
     mute[:, toy.sources.index("poor")] = -1
-    without_votes = toy.with_sources(toy.sources, mute, toy.unmarked)
-    with_all, without = (model.predict(data).probabilities for data in (toy, without_votes))
+    without_poor = toy.with_sources(toy.sources, mute, toy.unmarked)
+    with_all, without = (model.predict(data).probabilities for data in (toy, without_poor))
     assert not np.array_equal(with_all, without)
-    nobody = toy.with_sources(toy.sources, np.full_like(toy.votes, -1), toy.unmarked)
-    guessed = model.predict(nobody).probabilities
+    all_abstain = toy.with_sources(toy.sources, np.full_like(toy.votes, -1), toy.unmarked)
+    guessed = model.predict(all_abstain).probabilities
     assert guessed is not None
     assert np.isfinite(guessed).all()
 
@@ -143,7 +143,7 @@ def test_a_single_source_and_tiny_data_work(toy: cv.Dataset) -> None:
     assert CHMM(**QUICK).fit(one).predict(one).tags() == [["B-PER", "O"]]
 
 
-def test_silence_may_weigh_less(toy: cv.Dataset) -> None:
+def test_unmarked_weight_zero_lowers_the_probability_of_o(toy: cv.Dataset) -> None:
     some = toy.select_sources(["fair", "poor", "silent"])
     full, none = (
         CHMM(**QUICK, unmarked_weight=weight).fit(some, some).predict(some).probabilities for weight in (1.0, 0.0)
@@ -163,16 +163,16 @@ def test_emissions_and_reliability_are_tables(toy: cv.Dataset) -> None:
     assert recall["good"] > recall["fair"] > recall["poor"]
 
 
-def test_gold_of_valid_decides_only_if_allowed(toy: cv.Dataset) -> None:
-    assert_gold_decides_only_if_allowed(CHMM, toy, "transition_layer.weight")
+def test_gold_of_valid_is_used_only_if_allowed(toy: cv.Dataset) -> None:
+    assert_valid_gold_is_used_only_if_allowed(CHMM, toy, "transition_layer.weight")
 
 
-def test_a_second_fit_goes_on(toy: cv.Dataset) -> None:
-    assert_second_fit_goes_on(CHMM, toy, "transition_layer.weight")
+def test_a_second_fit_continues_from_the_first(toy: cv.Dataset) -> None:
+    assert_second_fit_continues(CHMM, toy, "transition_layer.weight")
 
 
-def test_a_killed_fit_goes_on_from_its_journal(toy: cv.Dataset, tmp_path: Path) -> None:
-    assert_killed_fit_goes_on(CHMM, toy, tmp_path, step=5)
+def test_a_killed_fit_resumes_from_its_checkpoint(toy: cv.Dataset, tmp_path: Path) -> None:
+    assert_killed_fit_resumes(CHMM, toy, tmp_path, step=5)
 
 
 @pytest.mark.parametrize(

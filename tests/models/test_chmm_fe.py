@@ -1,4 +1,4 @@
-"""CHMM-FE: true emissions, fixed; gold is needed and said to be."""
+"""CHMM-FE: emissions counted from gold and fixed."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ pytestmark = pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning
 QUICK: dict[str, Any] = {"encoder": "hashing", "max_epochs": 2}
 
 
-def counted(data: cv.Dataset) -> np.ndarray:
-    """Shares of the votes of each source by gold label, by loops; half a vote is added to each row."""
+def counted_emission(data: cv.Dataset) -> np.ndarray:
+    """Shares of the votes of each source by gold label, counted in loops; half a vote is added to each row."""
     size = len(data.tags)
     counts = np.zeros((len(data.sources), size, size))
     assert data.gold is not None
     for gold, votes in zip(data.gold, data.votes, strict=True):
-        for k, said in enumerate(votes):
-            if said >= 0:
-                counts[k, gold, said] += 1
+        for k, vote in enumerate(votes):
+            if vote >= 0:
+                counts[k, gold, vote] += 1
     votes_of_source = counts.sum(axis=1, keepdims=True) + 1e-3
     counts += 0.5 * votes_of_source / votes_of_source.sum(axis=2, keepdims=True)
     return counts / counts.sum(axis=2, keepdims=True)
 
 
-def test_emissions_are_those_of_gold_and_stay_so(toy: cv.Dataset) -> None:
+def test_emissions_are_counted_from_gold_and_not_trained(toy: cv.Dataset) -> None:
     model = CHMMFE(**QUICK, learning_rate=0.1).fit(toy, toy)
-    np.testing.assert_allclose(model.diagnostics().emission, counted(toy), atol=2e-5)
+    np.testing.assert_allclose(model.diagnostics().emission, counted_emission(toy), atol=2e-5)
 
 
 def test_smoothing_leaves_no_row_empty(toy: cv.Dataset) -> None:
@@ -43,11 +43,11 @@ def test_smoothing_leaves_no_row_empty(toy: cv.Dataset) -> None:
     np.testing.assert_allclose(emission[:, 3], emission[:, 4])  # labels without gold: the votes of the source
 
 
-def test_only_moves_and_the_start_are_trained(toy: cv.Dataset) -> None:
+def test_only_initial_and_transition_parameters_are_trained(toy: cv.Dataset) -> None:
     model = CHMMFE(**QUICK).fit(toy, toy)
     names = set(model.fitted.params)
-    moves = {"initial_logits", "transition_layer.weight", "transition_layer.bias", "context_weight", "illegal_logits"}
-    assert names == moves | {"log_emission"}
+    trained = {"initial_logits", "transition_layer.weight", "transition_layer.bias", "context_weight", "illegal_logits"}
+    assert names == trained | {"log_emission"}
 
 
 def test_it_is_better_than_majority_vote_on_planted_data() -> None:
@@ -58,7 +58,7 @@ def test_it_is_better_than_majority_vote_on_planted_data() -> None:
     assert f1(model, data) > f1(cv.MajorityVote().fit(data), data) + 0.05
 
 
-def test_it_needs_gold_and_says_so_everywhere(toy: cv.Dataset) -> None:
+def test_gold_is_required_and_its_use_is_reported(toy: cv.Dataset) -> None:
     with pytest.raises(cv.DataError, match="chmm-fe needs gold labels; train"):
         CHMMFE(**QUICK).fit(toy.without_gold())
     with pytest.raises(cv.DataError, match="emissions from gold need gold labels"):
@@ -84,6 +84,6 @@ def test_bad_settings_are_refused(bad: dict[str, Any]) -> None:
         CHMMFE(**bad)
 
 
-def test_it_has_no_settings_that_do_nothing() -> None:
+def test_settings_without_effect_do_not_exist() -> None:
     with pytest.raises(cv.ConfigError, match="no setting of chmm-fe 'emission_learning_rate'"):
         CHMMFE(emission_learning_rate=1)

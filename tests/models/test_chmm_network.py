@@ -1,4 +1,4 @@
-"""The networks of CHMM against their definitions, written out."""
+"""The networks of CHMM, compared with loops over their definitions."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from convener.models import chmm
 from convener.models.chmm import CHMMNetwork
 from convener.models.chmm_fe import FixedEmissionNetwork
 from convener.neural.batch import Batch, PackedDataset
-from tests.neural.gradients import assert_loss_is_that_of_the_twin, gradient_is_right
+from tests.neural.gradients import assert_loss_equals_the_reference, gradient_is_right
 
 KINDS = [CHMMNetwork, FixedEmissionNetwork]
 
 
 def net_for(data: cv.Dataset, kind: Any = CHMMNetwork, width: int = 24) -> Any:
-    """A network that knows something: random weights and emissions, in float64."""
+    """A network with random weights and emissions, in float64."""
     torch.manual_seed(1)
     net = kind(width, len(data.sources), len(data.tags))
     shape = len(data.sources), len(data.tags), len(data.tags)
@@ -41,7 +41,7 @@ def batch_of(data: cv.Dataset, width: int = 24) -> Batch:
 
 
 def emission_of(net: Any, token: torch.Tensor, k: int, i: int, j: int) -> float:
-    """Phi[t, k, i, j] from the definition, with plain numbers."""
+    """Phi[t, k, i, j] by its definition, computed with scalars."""
     if isinstance(net, FixedEmissionNetwork):
         return float(net.log_emission[k, j + 1, i].exp())
     size, layer = net.num_labels, net.emission_layer
@@ -51,7 +51,7 @@ def emission_of(net: Any, token: torch.Tensor, k: int, i: int, j: int) -> float:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_evidence_is_the_product_over_sources_that_speak(
+def test_evidence_is_the_product_over_sources_that_do_not_abstain(
     encoded: cv.Dataset,
     kind: Any,
 ) -> None:
@@ -65,7 +65,7 @@ def test_evidence_is_the_product_over_sources_that_speak(
         for t, row in enumerate(data.votes):
             for label in range(len(data.tags)):
                 expected = sum(
-                    np.log(emission_of(net, batch.tokens[t], k, label, said)) for k, said in enumerate(row) if said >= 0
+                    np.log(emission_of(net, batch.tokens[t], k, label, vote)) for k, vote in enumerate(row) if vote >= 0
                 )
                 assert abs(float(found[t, label]) - expected) < 1e-6  # sums of float32 logs
 
@@ -87,7 +87,7 @@ def test_no_tokens_give_no_rows(encoded: cv.Dataset, kind: Any) -> None:
     assert torch.isfinite(net.mean_emission(torch.zeros(0, 24).double())).all()
 
 
-def test_pieces_change_nothing(encoded: cv.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_do_not_depend_on_the_chunk_size(encoded: cv.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     net, batch = net_for(encoded), batch_of(encoded)
     whole, mean = net.log_evidence(batch), net.mean_emission(batch.tokens)
     monkeypatch.setattr(chmm, "CHUNK_PARAMETERS", 7 * net.emission_layer.out_features)
@@ -107,11 +107,11 @@ def test_the_whole_gradient_is_right(encoded: cv.Dataset, kind: Any, tau: float)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_loss_is_that_of_the_twin(encoded: cv.Dataset, kind: Any) -> None:
-    assert_loss_is_that_of_the_twin(net_for(encoded, kind), batch_of(encoded))
+def test_the_loss_equals_the_reference(encoded: cv.Dataset, kind: Any) -> None:
+    assert_loss_equals_the_reference(net_for(encoded, kind), batch_of(encoded))
 
 
-def test_known_emissions_come_back(encoded: cv.Dataset) -> None:
+def test_mean_emission_returns_the_emission_that_was_set(encoded: cv.Dataset) -> None:
     known = torch.rand(5, 5, 5).double().log_softmax(2)
     for kind in KINDS:
         net = kind(24, 5, 5).double()

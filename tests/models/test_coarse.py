@@ -1,4 +1,4 @@
-"""Coarse votes in label models: heard by chains, overlooked by the others."""
+"""Coarse votes: used by models that support them, abstentions to the others."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ import pytest
 import convener as cv
 from convener.evaluation.metrics import Score, score_labels
 from convener.models import em, hmm
-from tests.models.test_contract import bytes_of, fresh, seen
+from tests.models.test_contract import bytes_of, new_model, prediction_data
 
 pytestmark = pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
-HEARING = {"alt", "auto", "hmm", "linked-hmm", "chmm", "chmm-fe", "sparse-chmm", "dws", "connet"}
+SUPPORTING = {"alt", "auto", "hmm", "linked-hmm", "chmm", "chmm-fe", "sparse-chmm", "dws", "connet"}
 Marks = list[list[tuple[int, int, str]]]
 
 
-def test_who_hears_coarse_votes() -> None:
-    assert {name for name in cv.list_models() if cv.get_model(name).supports_coarse} == HEARING
+def test_which_models_support_coarse_votes() -> None:
+    assert {name for name in cv.list_models() if cv.get_model(name).supports_coarse} == SUPPORTING
 
 
-class Town:
+class CueCorpus:
     """Sentences with persons after "says" and places after "in", and sources that mark them."""
 
     def __init__(self, seed: int, sentences: int = 160) -> None:
@@ -48,7 +48,7 @@ class Town:
         }
 
     def marks(self, kinds: list[str], share: float, wrong: float = 0.0) -> Marks:
-        """A share of the entities of some kinds, and of all other words as the first of them."""
+        """Marks of a share of the entities of these types, and of a share of all other words as the first type."""
         found = []
         for words, spans in zip(self.words, self.gold, strict=True):
             inside = {at for start, end, _ in spans for at in range(start, end)}
@@ -59,47 +59,47 @@ class Town:
         return found
 
     def data(self, **more: Marks) -> cv.Dataset:
-        """The votes and more of them."""
+        """The corpus with the votes of three sources and these additional ones."""
         types = ["PER", "LOC", "ENT", "NOT-PER"]
         data = cv.Dataset.from_spans(types, self.words, self.votes | more, gold=self.gold)
         return data.with_coarse({"ENT": "any", "NOT-PER": "not PER"})
 
     def bounds(self) -> Marks:
-        """Every entity, of no type."""
+        """Marks of all entities, without their type."""
         return [[(start, end, "ENT") for start, end, _ in spans] for spans in self.gold]
 
     def denials(self) -> Marks:
-        """Ordinary words, which are no persons."""
+        """Marks of ordinary words as not being persons."""
         return [
             [(at, at + 1, "NOT-PER") for at, word in enumerate(words) if word.startswith("w")] for words in self.words
         ]
 
 
 def score_of(name: str, data: cv.Dataset) -> dict[str, Score]:
-    labels = fresh(name).fit(data).predict(data).labels
+    labels = new_model(name).fit(data).predict(data).labels
     assert data.gold is not None
     found = score_labels(labels, data.gold, data.offsets, data.fine_tags)
     return {**found.per_type, "all": found.micro}
 
 
 @pytest.mark.parametrize("name", ["hmm", "linked-hmm", "chmm", "sparse-chmm", "dws", "connet"])
-def test_boundaries_of_an_unknown_type_find_more(name: str) -> None:
-    town = Town(0)
-    without = score_of(name, town.data())["all"]
-    with_bounds = score_of(name, town.data(bounds=town.bounds()))["all"]
+def test_boundaries_without_types_raise_recall(name: str) -> None:
+    corpus = CueCorpus(0)
+    without = score_of(name, corpus.data())["all"]
+    with_bounds = score_of(name, corpus.data(bounds=corpus.bounds()))["all"]
     assert with_bounds.recall > without.recall + 0.2
     assert with_bounds.f1 > without.f1 + 0.1
 
 
 @pytest.mark.parametrize("name", ["hmm", "linked-hmm", "chmm", "sparse-chmm", "dws", "connet"])
-def test_denials_remove_false_persons(name: str) -> None:
-    town = Town(1)
-    loud = town.marks(["PER"], 0.6, wrong=0.1)
+def test_votes_against_a_type_remove_false_spans(name: str) -> None:
+    corpus = CueCorpus(1)
+    loud = corpus.marks(["PER"], 0.6, wrong=0.1)
     before, after = (
         replace(data, prior_precision=(*[None] * 3, 0.5, *[None] * (len(data.sources) - 4)))
-        for data in (town.data(loud=loud), town.data(loud=loud, denials=town.denials()))
+        for data in (corpus.data(loud=loud), corpus.data(loud=loud, denials=corpus.denials()))
     )
-    if name != "chmm":  # elsewhere the precision alone would remove them, or is not needed
+    if name != "chmm":  # for other models the precision alone would remove them, or is not needed
         before, after = replace(before, prior_precision=()), replace(after, prior_precision=())
     without, denied = score_of(name, before)["PER"], score_of(name, after)["PER"]
     false = [score.predicted - score.correct for score in (without, denied)]
@@ -110,7 +110,7 @@ def test_denials_remove_false_persons(name: str) -> None:
 
 @pytest.fixture(scope="module")
 def coarse(toy: cv.Dataset) -> cv.Dataset:
-    """The toy data; of one source half of the votes are coarse, one more gives coarse ones only."""
+    """The toy data with coarse votes: half of those of one source, and all those of an additional source."""
     rng = np.random.default_rng(0)
     data = toy.with_coarse({"ENT": "any", "NOT-PER": "not PER"})
     votes = data.votes.copy()
@@ -123,7 +123,7 @@ def coarse(toy: cv.Dataset) -> cv.Dataset:
 
 @pytest.mark.parametrize("name", cv.list_models())
 def test_the_contract_holds_with_coarse_votes(name: str, coarse: cv.Dataset, tmp_path: Path) -> None:
-    model = fresh(name).fit(coarse, coarse[:9])
+    model = new_model(name).fit(coarse, coarse[:9])
     labels = model.predict(coarse)
     assert labels.probabilities is not None
     assert labels.probabilities.shape == (len(coarse.tokens), 5)
@@ -141,26 +141,26 @@ def test_the_contract_holds_with_coarse_votes(name: str, coarse: cv.Dataset, tmp
     unknown = [row["F1"] is row["recall"] is None for row in rows if row["source"] == "only"]
     assert unknown == [True, True]
     again = copy.copy(model).fit(coarse)
-    assert len(again.predict(seen(model, coarse[:3])).labels) == len(coarse[:3].tokens)
+    assert len(again.predict(prediction_data(model, coarse[:3])).labels) == len(coarse[:3].tokens)
 
 
-@pytest.mark.parametrize("name", sorted(set(cv.list_models()) - HEARING))
-def test_the_others_take_coarse_votes_for_abstentions(name: str, coarse: cv.Dataset) -> None:
-    found = fresh(name).fit(coarse).predict(coarse)
-    expected = fresh(name).fit(coarse.without_coarse()).predict(coarse.without_coarse())
+@pytest.mark.parametrize("name", sorted(set(cv.list_models()) - SUPPORTING))
+def test_other_models_treat_coarse_votes_as_abstentions(name: str, coarse: cv.Dataset) -> None:
+    found = new_model(name).fit(coarse).predict(coarse)
+    expected = new_model(name).fit(coarse.without_coarse()).predict(coarse.without_coarse())
     assert bytes_of(found) == bytes_of(expected)
 
 
-@pytest.mark.parametrize("name", sorted(HEARING))
-def test_labels_that_nobody_says_change_nothing(name: str, toy: cv.Dataset) -> None:
+@pytest.mark.parametrize("name", sorted(SUPPORTING))
+def test_coarse_labels_without_votes_change_nothing(name: str, toy: cv.Dataset) -> None:
     data = toy.with_coarse({"ENT": "any", "NOT-PER": "not PER"})
-    found, expected = (fresh(name).fit(some).predict(some) for some in (data, toy))
+    found, expected = (new_model(name).fit(some).predict(some) for some in (data, toy))
     np.testing.assert_array_equal(found.labels, expected.labels)
     np.testing.assert_allclose(found.probabilities, expected.probabilities, atol=1e-5)
 
 
-def test_coarse_labels_may_be_others_when_predicting(coarse: cv.Dataset) -> None:
-    model = fresh("hmm").fit(coarse)
+def test_coarse_labels_at_prediction_may_differ_from_those_of_train(coarse: cv.Dataset) -> None:
+    model = new_model("hmm").fit(coarse)
     renamed = coarse.without_coarse().with_coarse({"SOMETHING": "any"})
     votes = np.where((coarse.votes == 5) | (coarse.votes == 6), coarse.votes, renamed.votes)
     fine_votes = np.where(coarse.votes > 6, np.int16(-1), coarse.votes)
@@ -169,8 +169,8 @@ def test_coarse_labels_may_be_others_when_predicting(coarse: cv.Dataset) -> None
     assert bytes_of(found) == bytes_of(same)
 
 
-def test_what_a_source_denies_it_says(coarse: cv.Dataset) -> None:
-    model = fresh("hmm").fit(coarse)
+def test_unmarked_tokens_of_a_source_with_votes_against_types_have_no_effect(coarse: cv.Dataset) -> None:
+    model = new_model("hmm").fit(coarse)
     assert model.fitted.selection.negative_sources == ("only",)
     votes = coarse.votes.copy()
     votes[votes[:, -1] == 0, -1] = -1
@@ -178,7 +178,7 @@ def test_what_a_source_denies_it_says(coarse: cv.Dataset) -> None:
     assert bytes_of(model.predict(coarse)) == bytes_of(model.predict(without_o))
 
 
-def test_the_objective_of_hmm_never_falls(coarse: cv.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_objective_of_hmm_never_decreases(coarse: cv.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     traces, loop = [], em.run_em
     monkeypatch.setattr(hmm, "run_em", lambda *given, **how: traces.append(loop(*given, **how)) or traces[-1])
     for unmarked in ("abstain", "outside"):
@@ -189,9 +189,9 @@ def test_the_objective_of_hmm_never_falls(coarse: cv.Dataset, monkeypatch: pytes
         assert (np.diff(trace.objective) > -1e-7).all()
 
 
-def test_a_type_that_only_coarse_votes_know_is_possible() -> None:
+def test_a_type_with_only_coarse_votes_is_predicted() -> None:
     words = [["a", "b", "c"]] * 30
     data = cv.Dataset.from_spans(
         ["X", "ENT"], words, {"s": [[(1, 2, "ENT")]] * 25 + [[]] * 5, "t": [[(1, 2, "ENT")]] * 30}
     ).with_coarse({"ENT": "any"})
-    assert fresh("hmm").fit(data).predict(data).tags()[0] == ["O", "B-X", "O"]
+    assert new_model("hmm").fit(data).predict(data).tags()[0] == ["O", "B-X", "O"]

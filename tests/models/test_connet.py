@@ -1,4 +1,4 @@
-"""ConNet as a model: its phases, its settings, and what it learns."""
+"""ConNet as a model: training votes, stages, settings, quality."""
 
 from __future__ import annotations
 
@@ -14,43 +14,43 @@ from convener.models.connet import ConNet
 from convener.models.majority_vote import initial_labels
 from tests.models.networks import (
     QUICK,
-    assert_gold_decides_only_if_allowed,
-    assert_killed_fit_goes_on,
-    assert_second_fit_goes_on,
+    assert_killed_fit_resumes,
+    assert_second_fit_continues,
     assert_setting_matters,
+    assert_valid_gold_is_used_only_if_allowed,
 )
 from tests.models.test_chmm import f1, planted
 
 pytestmark = pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
 
 
-def test_unmarked_tokens_are_open_where_another_source_marks() -> None:
+def test_unmarked_tokens_are_abstentions_where_another_source_marks() -> None:
     words = [["Ada", "Lovelace", "sang", "here"]]
     votes = {"a": [[(0, 1, "PER")]], "b": [[(0, 2, "PER")]], "c": [[]]}
     data = cv.Dataset.from_spans(["PER"], words, votes)
-    told = ConNet()._training_votes(data)
-    assert told.votes.tolist() == [[1, 1, -1, 1], [-1, 2, -1, 2], [0, 0, 0, 0], [0, 0, 0, 0]]
-    as_said = ConNet(ignore_unmarked=False)._training_votes(data)
-    assert as_said.votes[:, :3].tolist() == data.votes.tolist()
+    training_data = ConNet()._training_votes(data)
+    assert training_data.votes.tolist() == [[1, 1, -1, 1], [-1, 2, -1, 2], [0, 0, 0, 0], [0, 0, 0, 0]]
+    unchanged = ConNet(ignore_unmarked=False)._training_votes(data)
+    assert unchanged.votes[:, :3].tolist() == data.votes.tolist()
     explicit = replace(data, unmarked=("outside",) * 3)
     assert ConNet()._training_votes(explicit).votes[:, :3].tolist() == data.votes.tolist()
 
 
-def test_the_consensus_is_that_of_a_simple_vote(toy: cv.Dataset) -> None:
+def test_the_consensus_is_the_simple_vote(toy: cv.Dataset) -> None:
     np.testing.assert_array_equal(ConNet()._training_votes(toy).votes[:, -1], initial_labels(toy))
 
 
-def test_there_is_no_consensus_where_only_coarse_votes_speak() -> None:
+def test_there_is_no_consensus_where_all_votes_are_coarse() -> None:
     data = cv.Dataset.from_spans(
         ["PER", "LOC", "ENT"],
         [["Ada", "in", "Rome"]],
         {"a": [[(0, 1, "PER")]], "b": [[(0, 1, "ENT"), (2, 3, "ENT")]]},
     ).with_coarse({"ENT": "any"})
-    told = ConNet()._training_votes(data)
-    assert told.votes[:, -1].tolist() == [1, 0, -1]
+    training_data = ConNet()._training_votes(data)
+    assert training_data.votes[:, -1].tolist() == [1, 0, -1]
 
 
-def test_attention_alone_is_trained_in_aggregation(toy: cv.Dataset) -> None:
+def test_aggregation_trains_only_the_attention(toy: cv.Dataset) -> None:
     model = ConNet(**QUICK)
     data = model.encode(toy)
     stages = model._stages(model._build_network(data), model._pack(data))
@@ -60,16 +60,16 @@ def test_attention_alone_is_trained_in_aggregation(toy: cv.Dataset) -> None:
     }
 
 
-def test_features_find_what_sources_taught_without_hearing_votes() -> None:
+def test_without_use_votes_predictions_depend_on_features_only() -> None:
     data, _ = planted()
     model = ConNet(encoder="hashing", learning_rate=1e-2, use_votes=False).fit(data, data)
-    nobody = data.with_sources(data.sources, np.full_like(data.votes, -1), data.unmarked)
-    heard, unheard = (model.predict(part) for part in (data, nobody))
-    np.testing.assert_array_equal(heard.labels, unheard.labels)
-    assert cv.evaluate(unheard, data).f1 > 0.5
+    all_abstain = data.with_sources(data.sources, np.full_like(data.votes, -1), data.unmarked)
+    with_votes, without_votes = (model.predict(part) for part in (data, all_abstain))
+    np.testing.assert_array_equal(with_votes.labels, without_votes.labels)
+    assert cv.evaluate(without_votes, data).f1 > 0.5
 
 
-def test_votes_help_when_they_are_heard() -> None:
+def test_use_votes_raises_f1() -> None:
     data, _ = planted()
     without, with_votes = (
         f1(ConNet(encoder="hashing", learning_rate=1e-2, use_votes=used).fit(data, data), data)
@@ -80,7 +80,7 @@ def test_votes_help_when_they_are_heard() -> None:
 
 
 def test_a_source_that_names_types_wrongly_gets_a_matrix_of_its_own() -> None:
-    """One source calls every PER a LOC: only its matrix can say so."""
+    """One source marks every PER as LOC, which only its own matrix can represent."""
     rng = np.random.default_rng(0)
     words, right, wrong = [], [], []
     for _ in range(150):
@@ -122,11 +122,11 @@ def test_every_setting_changes_the_result(toy: cv.Dataset, setting: dict[str, An
     assert_setting_matters(ConNet, toy, setting)
 
 
-def test_gold_of_valid_decides_only_if_allowed(toy: cv.Dataset) -> None:
-    assert_gold_decides_only_if_allowed(ConNet, toy, "scorer.linear.weight", use_votes=False)
+def test_gold_of_valid_is_used_only_if_allowed(toy: cv.Dataset) -> None:
+    assert_valid_gold_is_used_only_if_allowed(ConNet, toy, "scorer.linear.weight", use_votes=False)
 
 
-def test_coarse_votes_are_labels_that_may_be_any_of_several() -> None:
+def test_coarse_votes_are_resolved_to_types_they_allow() -> None:
     data = cv.Dataset.from_spans(
         ["PER", "LOC", "ENT"],
         [["Ada", "saw", "Rome"]] * 30,
@@ -141,12 +141,12 @@ def test_coarse_votes_are_labels_that_may_be_any_of_several() -> None:
 
 
 @pytest.mark.parametrize("step", [5, 8], ids=["decoupling", "aggregation"])
-def test_a_killed_fit_goes_on_from_its_journal(toy: cv.Dataset, tmp_path: Path, step: int) -> None:
-    assert_killed_fit_goes_on(ConNet, toy, tmp_path, step)
+def test_a_killed_fit_resumes_from_its_checkpoint(toy: cv.Dataset, tmp_path: Path, step: int) -> None:
+    assert_killed_fit_resumes(ConNet, toy, tmp_path, step)
 
 
-def test_a_second_fit_goes_on(toy: cv.Dataset) -> None:
-    assert_second_fit_goes_on(ConNet, toy, "scorer.linear.weight")
+def test_a_second_fit_continues_from_the_first(toy: cv.Dataset) -> None:
+    assert_second_fit_continues(ConNet, toy, "scorer.linear.weight")
 
 
 @pytest.mark.parametrize("bad", [{"unmarked_weight": -1}, {"tau": 1.0}, {"max_epochs": 0}, {"probability_scale": 2}])

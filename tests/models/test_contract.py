@@ -13,17 +13,17 @@ import convener as cv
 
 # The toy data hold a source without votes, of which some models rightly warn.
 pytestmark = pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
-# Of models that learn nothing of toys in three epochs.
+# Models that learn too little from the toy data in three epochs.
 ENOUGH: dict[str, dict[str, Any]] = {"bert-ner": {"max_epochs": 20, "learning_rate": 0.01}}
 
 
 @pytest.fixture(params=cv.list_models())
 def model(request: pytest.FixtureRequest) -> cv.LabelModel:
-    return fresh(request.param)
+    return new_model(request.param)
 
 
-def fresh(name: str) -> cv.LabelModel:
-    """A new model; one that reads features gets cheap ones, and little time to train."""
+def new_model(name: str) -> cv.LabelModel:
+    """A new model; with hashing features and few epochs if it needs features."""
     kind = cv.get_model(name)
     if not kind.needs_features:
         return kind()
@@ -33,13 +33,13 @@ def fresh(name: str) -> cv.LabelModel:
     return kind(encoder="hashing", **({"max_epochs": 3} if "max_epochs" in known else {}))
 
 
-def taught(model: cv.LabelModel, data: cv.Dataset) -> cv.LabelModel:
-    """Fitted; one that reads text alone learns by heart, as that of toys tells nothing else."""
+def fit_model(model: cv.LabelModel, data: cv.Dataset) -> cv.LabelModel:
+    """Fit the model; taggers also get train as validation data, because only memorizing helps on random words."""
     return model.fit(data, data if model.name in ENOUGH else None)
 
 
-def seen(model: cv.LabelModel, data: cv.Dataset) -> cv.Dataset:
-    """The data as the model may have it for prediction."""
+def prediction_data(model: cv.LabelModel, data: cv.Dataset) -> cv.Dataset:
+    """The data without gold, unless the model needs it at prediction."""
     return data if model.supervised else data.without_gold()
 
 
@@ -56,7 +56,7 @@ def test_rows_sum_to_one(model: cv.LabelModel, toy: cv.Dataset) -> None:
 
 
 def test_labels_are_legal_and_spans_are_scored(model: cv.LabelModel, toy: cv.Dataset) -> None:
-    labels = taught(model, toy).predict(toy)
+    labels = fit_model(model, toy).predict(toy)
     assert toy.tags.repair(labels.labels, toy.offsets)[1] == 0
     assert labels.spans.score is not None
     assert len(labels.spans)
@@ -68,7 +68,7 @@ def test_gold_of_train_is_never_read(model: cv.LabelModel, toy: cv.Dataset) -> N
         pytest.skip("declared supervised")
     nonsense = toy.with_gold(np.zeros_like(toy.gold))
     assert bytes_of(model.fit(toy, toy).predict(toy)) == bytes_of(
-        fresh(model.name).fit(nonsense, nonsense).predict(toy)
+        new_model(model.name).fit(nonsense, nonsense).predict(toy)
     )
 
 
@@ -88,7 +88,7 @@ def test_a_supervised_model_asks_for_gold(model: cv.LabelModel, toy: cv.Dataset)
         model.fit(toy.without_gold())
 
 
-def test_a_sentence_is_judged_alone(model: cv.LabelModel, toy: cv.Dataset) -> None:
+def test_sentences_are_labeled_independently(model: cv.LabelModel, toy: cv.Dataset) -> None:
     model.fit(toy)
     together = model.predict_proba(toy)
     for number in (0, 7, len(toy) - 1):
@@ -105,7 +105,7 @@ def test_order_of_sentences_does_not_matter(model: cv.LabelModel, toy: cv.Datase
 
 
 def test_the_same_seed_repeats_byte_for_byte(model: cv.LabelModel, toy: cv.Dataset) -> None:
-    again = fresh(model.name)
+    again = new_model(model.name)
     assert bytes_of(model.fit(toy).predict(toy)) == bytes_of(again.fit(toy).predict(toy))
 
 
@@ -120,7 +120,7 @@ def test_save_and_load_give_the_same(model: cv.LabelModel, toy: cv.Dataset, tmp_
 
 def test_saving_the_same_fit_twice_gives_the_same_bytes(model: cv.LabelModel, toy: cv.Dataset, tmp_path: Path) -> None:
     model.fit(toy).save(tmp_path / "a")
-    fresh(model.name).fit(toy).save(tmp_path / "b")
+    new_model(model.name).fit(toy).save(tmp_path / "b")
     for file in ("model.json", "params.safetensors"):
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
 
@@ -129,7 +129,7 @@ def test_empty_and_all_abstain_sentences_work(model: cv.LabelModel, toy: cv.Data
     model.fit(toy)
     mute = toy.with_sources(toy.sources, np.full_like(toy.votes, -1), toy.unmarked)
     for data in (mute, toy[:0], toy.take([5])):
-        labels = model.predict(seen(model, data))
+        labels = model.predict(prediction_data(model, data))
         assert labels.probabilities is not None
         assert np.isfinite(labels.probabilities).all()
         assert len(labels.labels) == len(data.tokens)
@@ -157,7 +157,7 @@ def test_order_of_sources_in_the_data_does_not_matter(model: cv.LabelModel, toy:
     assert bytes_of(model.predict(turned)) == bytes_of(model.predict(toy))
 
 
-def test_asked_before_fit(model: cv.LabelModel, toy: cv.Dataset) -> None:
+def test_predicting_before_fit_is_an_error(model: cv.LabelModel, toy: cv.Dataset) -> None:
     with pytest.raises(cv.NotFittedError, match="call fit"):
         model.predict(toy)
 
@@ -190,7 +190,7 @@ def test_a_good_source_is_rated_above_a_poor_one(model: cv.LabelModel, toy: cv.D
 
 def test_one_source_only(model: cv.LabelModel, toy: cv.Dataset) -> None:
     alone = toy.select_sources(["good"])
-    labels = taught(model, alone).predict(alone)
+    labels = fit_model(model, alone).predict(alone)
     assert len(labels.spans)
 
 
@@ -207,9 +207,9 @@ def test_duplicate_sources(model: cv.LabelModel, toy: cv.Dataset) -> None:
 
 def test_order_of_the_training_data_does_not_change_labels(model: cv.LabelModel, toy: cv.Dataset) -> None:
     order = np.random.default_rng(1).permutation(len(toy))
-    straight = taught(model, toy).predict(toy)
+    straight = fit_model(model, toy).predict(toy)
     for data in (toy.take(order), toy.select_sources(reversed(toy.sources))):
-        other = taught(fresh(model.name), data).predict(toy)
+        other = fit_model(new_model(model.name), data).predict(toy)
         if model.needs_features:  # trained by batches, and what is in them depends on the order
             assert np.mean(other.labels == straight.labels) > 0.95
             continue

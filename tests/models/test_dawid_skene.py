@@ -1,4 +1,4 @@
-"""Dawid-Skene against a plain loop, against crowd-kit, and on crowds of known workers."""
+"""Dawid-Skene, compared with a plain loop and with crowd-kit, and on crowds of known workers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from convener.models.dawid_skene import DawidSkene
 from convener.models.em import EMTrace, run_em
 from tests.helpers.crowd import make_crowd, score_model
 
-# [source, true, said]: careful, fair, mistakes one type for the other, says anything.
+# [source, true class, vote]: careful, fair, one that confuses the types, one that votes at random.
 TRUE = np.array(
     [
         [[0.97, 0.02, 0.01], [0.05, 0.90, 0.05], [0.05, 0.05, 0.90]],
@@ -32,8 +32,8 @@ def independent_tokens(tokens: int, seed: int, abstains: float = 0.2) -> cv.Data
     rng = np.random.default_rng(seed)
     truth = rng.choice(3, size=tokens, p=BALANCE)
     drawn = rng.random((tokens, len(TRUE), 1)) > TRUE[:, truth].swapaxes(0, 1).cumsum(axis=2)
-    said = drawn.sum(axis=2)
-    votes = np.where(rng.random(said.shape) < abstains, -1, np.maximum(2 * said - 1, 0))
+    classes = drawn.sum(axis=2)
+    votes = np.where(rng.random(classes.shape) < abstains, -1, np.maximum(2 * classes - 1, 0))
     return cv.Dataset(
         tags=cv.TagSet(("PER", "LOC")),
         tokens=StringArray.from_list(["w"] * tokens),
@@ -51,14 +51,14 @@ def confusion(model: cv.LabelModel) -> np.ndarray:
 
 
 def plain_loop(data: cv.Dataset, steps: int, diagonal: float, rest: float) -> np.ndarray:
-    """Posterior of the types after some steps, written as the textbook has it."""
+    """Posterior of the classes after some EM steps, as in textbooks."""
     votes = [[(int(v) + 1) // 2 if v >= 0 else None for v in row] for row in data.votes]
     tokens, sources, size = len(votes), len(data.sources), 1 + len(data.tags.types)
     posterior = np.zeros((tokens, size))
     for t, row in enumerate(votes):
-        for said in row:
-            if said is not None:
-                posterior[t, said] += 1
+        for vote in row:
+            if vote is not None:
+                posterior[t, vote] += 1
         if not posterior[t].any():
             posterior[t, 0] = 1
         posterior[t] /= posterior[t].sum()
@@ -76,9 +76,9 @@ def plain_loop(data: cv.Dataset, steps: int, diagonal: float, rest: float) -> np
         for t, row in enumerate(votes):
             for i in range(size):
                 posterior[t, i] = balance[i]
-                for k, said in enumerate(row):
-                    if said is not None:
-                        posterior[t, i] *= table[k, i, said]
+                for k, vote in enumerate(row):
+                    if vote is not None:
+                        posterior[t, i] *= table[k, i, vote]
             posterior[t] /= posterior[t].sum()
     return posterior
 
@@ -91,25 +91,25 @@ def by_type(labels: cv.Predictions) -> np.ndarray:
 
 
 @pytest.fixture
-def trace(monkeypatch: pytest.MonkeyPatch) -> Callable[[object], list[EMTrace]]:
-    """Makes a model's module leave the traces of its fits."""
+def record_traces(monkeypatch: pytest.MonkeyPatch) -> Callable[[object], list[EMTrace]]:
+    """A function that records the EM traces of all later fits of a module in the returned list."""
 
-    def watch(module: object) -> list[EMTrace]:
-        left: list[EMTrace] = []
+    def record(module: object) -> list[EMTrace]:
+        traces: list[EMTrace] = []
 
-        def watched(*args: object, **settings: object) -> object:
+        def recorded(*args: object, **settings: object) -> object:
             found, trace = run_em(*args, **settings)
-            left.append(trace)
+            traces.append(trace)
             return found, trace
 
-        monkeypatch.setattr(module, "run_em", watched)
-        return left
+        monkeypatch.setattr(module, "run_em", recorded)
+        return traces
 
-    return watch
+    return record
 
 
 @pytest.mark.parametrize("steps", [1, 7])
-def test_the_posterior_is_that_of_a_plain_loop(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_posterior_equals_a_plain_loop(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
     data = independent_tokens(120, seed=1)
     monkeypatch.setattr(dawid_skene, "DIAGONAL_VOTES", 1.5)
     monkeypatch.setattr(dawid_skene, "UNIFORM_VOTES", 0.3)
@@ -119,19 +119,19 @@ def test_the_posterior_is_that_of_a_plain_loop(steps: int, monkeypatch: pytest.M
     np.testing.assert_allclose(by_type(model.predict(data)), expected, atol=1e-6)
 
 
-def test_the_posterior_is_that_of_crowd_kit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_posterior_equals_that_of_crowd_kit(monkeypatch: pytest.MonkeyPatch) -> None:
     crowdkit = pytest.importorskip("crowdkit.aggregation", reason="crowd-kit is not installed")
     import pandas as pd
 
     data = independent_tokens(1500, seed=2)
     token, source = np.nonzero(data.votes >= 0)
-    said = (data.votes[token, source] + 1) // 2
-    frame = pd.DataFrame({"task": token, "worker": source, "label": said})
+    label = (data.votes[token, source] + 1) // 2
+    frame = pd.DataFrame({"task": token, "worker": source, "label": label})
     theirs = crowdkit.DawidSkene(n_iter=16, tol=-1.0).fit(frame).probas_
     monkeypatch.setattr(dawid_skene, "DIAGONAL_VOTES", 0.0)
     monkeypatch.setattr(dawid_skene, "UNIFORM_VOTES", 1e-6)
     ours = DawidSkene(max_iter=15, tol=0.0).fit(data).predict(data)
-    # They have no prior for the classes, ours is one token each; nor tokens without votes.
+    # crowd-kit has no prior for the classes, ours is one token for each, and no tokens without votes.
     np.testing.assert_allclose(by_type(ours)[theirs.index], theirs.to_numpy(), atol=1e-2)
 
 
@@ -142,7 +142,7 @@ def test_known_confusion_matrices_are_recovered() -> None:
     np.testing.assert_allclose(classes / classes.sum(), BALANCE, atol=0.02)
 
 
-def test_a_muddled_source_is_read_right() -> None:
+def test_it_beats_majority_vote_if_a_source_confuses_types() -> None:
     data = independent_tokens(5000, seed=4)
     right = [(model.fit(data).predict(data).labels == data.gold).mean() for model in (DawidSkene(), cv.MajorityVote())]
     assert right[0] > right[1] + 0.03
@@ -150,8 +150,10 @@ def test_a_muddled_source_is_read_right() -> None:
 
 @pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
 @pytest.mark.parametrize("scheme", ["io", "bio"])
-def test_the_objective_never_falls(toy: cv.Dataset, trace: Callable[[object], list[EMTrace]], scheme: str) -> None:
-    traces = trace(dawid_skene)
+def test_the_objective_never_decreases(
+    toy: cv.Dataset, record_traces: Callable[[object], list[EMTrace]], scheme: str
+) -> None:
+    traces = record_traces(dawid_skene)
     DawidSkene(scheme=scheme, tol=0.0).fit(toy)
     DawidSkene(scheme=scheme, tol=0.0).fit(independent_tokens(300, seed=5))
     assert len(traces) == 2
@@ -169,14 +171,14 @@ def test_the_order_of_sources_and_sentences_does_not_matter() -> None:
     assert (DawidSkene().fit(mixed).predict(people).labels == expected).all()
 
 
-def test_fitting_goes_on_from_what_was_counted() -> None:
+def test_a_second_fit_continues_from_the_counts() -> None:
     data = independent_tokens(20_000, seed=6)
     model = DawidSkene().fit(data[:3000])
     half = confusion(model)
     whole = confusion(model.fit(data[3000:]))
     assert abs(whole - TRUE).mean() < abs(half - TRUE).mean()
     np.testing.assert_allclose(whole, TRUE, atol=0.06)
-    # A source that is absent from the new data keeps what was learned of it.
+    # A source without votes in the new data keeps its estimates.
     votes = data.votes[:100].copy()
     votes[:, 2] = -1
     absent = data[:100].with_sources(data.sources, votes, data.unmarked)
@@ -194,7 +196,7 @@ def test_a_source_without_votes_is_named() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
-def test_hundreds_of_sources_that_hardly_ever_speak() -> None:
+def test_hundreds_of_sources_with_few_votes() -> None:
     rng = np.random.default_rng(8)
     data = independent_tokens(400, seed=8)
     votes = np.where(rng.random((400, 300)) < 0.01, data.gold[:, None], np.int16(0))
@@ -204,8 +206,8 @@ def test_hundreds_of_sources_that_hardly_ever_speak() -> None:
         labels = DawidSkene().fit(many).predict(many)
         assert labels.probabilities is not None
         assert np.isfinite(labels.probabilities).all()
-        heard = (votes > 0).sum(axis=1) > 1
-        assert unmarked == "outside" or (labels.labels == data.gold)[heard].all()
+        marked_twice = (votes > 0).sum(axis=1) > 1
+        assert unmarked == "outside" or (labels.labels == data.gold)[marked_twice].all()
 
 
 def test_spammers_are_found_and_majority_vote_is_beaten() -> None:

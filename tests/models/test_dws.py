@@ -1,4 +1,4 @@
-"""DWS as a model: its start, its settings, and what it learns."""
+"""DWS as a model: initialization, settings, quality."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from convener.models.neural_chain import InitialMatrices
 from convener.neural.batch import PackedDataset
 from tests.models.networks import (
     QUICK,
-    assert_gold_decides_only_if_allowed,
-    assert_killed_fit_goes_on,
-    assert_second_fit_goes_on,
+    assert_killed_fit_resumes,
+    assert_second_fit_continues,
     assert_setting_matters,
+    assert_valid_gold_is_used_only_if_allowed,
 )
 from tests.models.test_chmm import f1, planted
 
@@ -33,7 +33,7 @@ PLAIN = {
 }
 
 
-def test_it_starts_from_the_initial_matrices(toy: cv.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_initialization_reproduces_the_initial_matrices(toy: cv.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(neural_chain, "INITIAL_LEARNING_RATE", 0.0)
     monkeypatch.setattr(neural_chain, "WEIGHT_DECAY", 0.0)
     model = DWS(**QUICK, learning_rate=0)
@@ -53,11 +53,11 @@ def test_it_recovers_planted_emissions_and_beats_majority_vote() -> None:
     assert f1(model, data) > f1(cv.MajorityVote().fit(data), data) + 0.2
 
 
-def test_words_help_where_no_source_speaks() -> None:
+def test_features_find_entities_where_all_sources_abstain() -> None:
     data, _ = planted(1)
     model = DWS(encoder="hashing", learning_rate=1e-2, max_epochs=10).fit(data, data)
-    nobody = data.with_sources(data.sources, np.full_like(data.votes, -1), data.unmarked)
-    labels = model.predict(nobody).labels
+    all_abstain = data.with_sources(data.sources, np.full_like(data.votes, -1), data.unmarked)
+    labels = model.predict(all_abstain).labels
     assert data.gold is not None
     assert np.mean(labels[data.gold > 0] > 0) > 0.5
     assert np.mean(labels[data.gold == 0] > 0) < 0.2
@@ -83,10 +83,10 @@ def test_every_setting_changes_the_result(toy: cv.Dataset, setting: dict[str, An
     assert_setting_matters(DWS, toy, setting)
 
 
-def test_it_is_judged_by_the_likelihood_of_held_out_votes_without_dropout(
+def test_the_validation_loss_is_computed_without_dropout(
     toy: cv.Dataset,
 ) -> None:
-    def unexplained(dropout: float, spread: float) -> float:
+    def held_out_loss(dropout: float, spread: float) -> float:
         model = DWS(**QUICK, dropout=dropout)
         data = model.encode(toy)
         net = model._build_network(data)
@@ -96,20 +96,20 @@ def test_it_is_judged_by_the_likelihood_of_held_out_votes_without_dropout(
         with torch.no_grad():
             return float(model._held_out_loss(net)(PackedDataset.from_dataset(data).batch()))
 
-    assert unexplained(0.0, 0.3) == unexplained(0.5, 0.3)
-    assert unexplained(0.0, 0.3) > unexplained(0.0, 0.0)  # noise explains no votes
+    assert held_out_loss(0.0, 0.3) == held_out_loss(0.5, 0.3)
+    assert held_out_loss(0.0, 0.3) > held_out_loss(0.0, 0.0)  # random weights do not explain votes
 
 
-def test_gold_of_valid_decides_only_if_allowed(toy: cv.Dataset) -> None:
-    assert_gold_decides_only_if_allowed(DWS, toy, "scorer.linear.weight")
+def test_gold_of_valid_is_used_only_if_allowed(toy: cv.Dataset) -> None:
+    assert_valid_gold_is_used_only_if_allowed(DWS, toy, "scorer.linear.weight")
 
 
-def test_a_second_fit_goes_on(toy: cv.Dataset) -> None:
-    assert_second_fit_goes_on(DWS, toy, "scorer.linear.weight")
+def test_a_second_fit_continues_from_the_first(toy: cv.Dataset) -> None:
+    assert_second_fit_continues(DWS, toy, "scorer.linear.weight")
 
 
-def test_a_killed_fit_goes_on_from_its_journal(toy: cv.Dataset, tmp_path: Path) -> None:
-    assert_killed_fit_goes_on(DWS, toy, tmp_path, step=5)
+def test_a_killed_fit_resumes_from_its_checkpoint(toy: cv.Dataset, tmp_path: Path) -> None:
+    assert_killed_fit_resumes(DWS, toy, tmp_path, step=5)
 
 
 @pytest.mark.parametrize(

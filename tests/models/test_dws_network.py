@@ -1,4 +1,4 @@
-"""The network of DWS against all paths, written out."""
+"""The network of DWS, compared with enumeration of all paths."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from convener.models.dws import DWSNetwork, votes_loss
 from convener.neural.batch import Batch
 from convener.neural.crf import CRF, build_crf, set_transitions
 from convener.neural.transition import ContextConfig
-from tests.neural.crf_oracle import WIDTH, batch_of, paths_of, score_of, shaken, short_sentences
+from tests.neural.crf_oracle import WIDTH, batch_of, paths_of, randomized, score_of, short_sentences
 from tests.neural.gradients import gradient_by_weights_is_right
 
 
@@ -25,20 +25,20 @@ def short(encoded: cv.Dataset) -> cv.Dataset:
 
 def net_for(data: cv.Dataset) -> DWSNetwork:
     context = ContextConfig(context_window=1)
-    net: DWSNetwork = shaken(DWSNetwork(WIDTH, len(data.sources), build_crf(data), context))
+    net: DWSNetwork = randomized(DWSNetwork(WIDTH, len(data.sources), build_crf(data), context))
     return net
 
 
 def log_votes(net: DWSNetwork, data: cv.Dataset, batch: Batch, m: int) -> tuple[np.ndarray, np.ndarray]:
-    """Of each path of sentence m: log p(z | features), and log p(votes | z)."""
+    """log p(z | features) and log p(votes | z) of each path of sentence m."""
     size, rows = len(data.fine_tags), slice(*data.offsets[m : m + 2])
     paths = paths_of(size, rows.stop - rows.start)
     with torch.no_grad():
         scores = net.scorer(batch)[rows].numpy()
         start = (net.crf.start_transitions + net.crf.illegal_start_logits).numpy()
-        moves = (net.crf.transitions + net.crf.illegal_logits).numpy()
+        transitions = (net.crf.transitions + net.crf.illegal_logits).numpy()
         emissions = net.emission_logits.softmax(2).numpy()
-    prior = np.array([score_of(path, scores, start, moves) for path in paths])
+    prior = np.array([score_of(path, scores, start, transitions) for path in paths])
     allowed = data.allowed_labels()
     like = np.zeros(len(paths))
     for number, path in enumerate(paths):
@@ -57,7 +57,7 @@ def test_the_loss_is_minus_the_marginal_likelihood_of_the_votes(short: cv.Datase
     np.testing.assert_allclose(found.item(), -np.mean(expected), rtol=1e-9)
 
 
-def test_coarse_votes_are_any_of_what_they_allow(short: cv.Dataset) -> None:
+def test_a_coarse_vote_has_the_probability_of_all_labels_it_allows(short: cv.Dataset) -> None:
     votes = short.votes.copy()
     votes[votes == 3] = 5  # B-ANY
     tags = cv.TagSet((*short.tags.types, "ANY"))
@@ -69,7 +69,7 @@ def test_coarse_votes_are_any_of_what_they_allow(short: cv.Dataset) -> None:
     np.testing.assert_allclose(votes_loss(net, batch, None).item(), -np.mean(expected))
 
 
-def test_the_chain_it_gives_has_the_posterior_of_all_paths(short: cv.Dataset) -> None:
+def test_the_chain_has_the_posterior_of_all_paths(short: cv.Dataset) -> None:
     net, batch = net_for(short), batch_of(short)
     with torch.no_grad():
         chain = net.log_initial(), net.transition_logits(batch), net.log_evidence(batch)
@@ -89,11 +89,11 @@ def test_the_gradient_by_every_weight_is_right(short: cv.Dataset) -> None:
     assert gradient_by_weights_is_right(net, lambda: votes_loss(net, batch, None), atol=1e-6)
 
 
-def test_it_starts_as_the_markov_chain_of_its_moves(encoded: cv.Dataset) -> None:
+def test_the_initial_prior_is_the_markov_chain_of_its_transitions(encoded: cv.Dataset) -> None:
     data = encoded.select_sources(["good"])
-    moves = np.random.default_rng(0).dirichlet(np.ones(5), 5)
+    transitions = np.random.default_rng(0).dirichlet(np.ones(5), 5)
     net = DWSNetwork(WIDTH, 1, CRF(5)).double()
-    set_transitions(net.crf, moves)
+    set_transitions(net.crf, transitions)
     batch = batch_of(data)
     with torch.no_grad():
         prior = net.log_evidence(batch) - net.vote_log_evidence(batch)
@@ -103,5 +103,5 @@ def test_it_starts_as_the_markov_chain_of_its_moves(encoded: cv.Dataset) -> None
     expected = np.array([1.0, 0, 0, 0, 0])
     longest = int(data.lengths.argmax())
     for row in found.marginals[slice(*data.offsets[longest : longest + 2])]:
-        expected = expected @ moves
+        expected = expected @ transitions
         np.testing.assert_allclose(row, expected, atol=1e-9)

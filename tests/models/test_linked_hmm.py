@@ -6,26 +6,26 @@ import numpy as np
 import pytest
 
 import convener as cv
-from tests.models.test_hmm import drawn
+from tests.models.test_hmm import generated_chain
 
 LinkedHMM = cv.get_model("linked-hmm")
 
 
 def linked(accuracy: float, seed: int = 0) -> cv.Dataset:
-    """Data with a fourth source that links tokens of one span, right so often."""
-    data, _ = drawn(seed)
+    """Data with a fourth source that links adjacent tokens with this accuracy."""
+    data, _ = generated_chain(seed)
     rng = np.random.default_rng(seed)
     together = np.zeros(len(data.tokens), bool)
     together[1:] = (data.gold[1:] == 2) | ((data.gold[1:] == 0) & (data.gold[:-1] == 0))
-    said = rng.random(len(together)) < 0.5
+    voted = rng.random(len(together)) < 0.5
     right = rng.random(len(together)) < accuracy
-    column = np.where(said & (together == right), 2, -1).astype(np.int16)
+    column = np.where(voted & (together == right), 2, -1).astype(np.int16)
     votes = np.concatenate([data.votes, column[:, None]], axis=1)
     return data.with_sources((*data.sources, "link-phrase"), votes, ("outside",) * 4)
 
 
 def phrases() -> cv.Dataset:
-    """A tagger that sees only the first word of each name, and one that links whole names."""
+    """A tagger that marks only the first word of each name, and a source that links whole names."""
     rng = np.random.default_rng(0)
     gold = [[(at, at + int(rng.integers(2, 4)), "PER")] for at in rng.integers(0, 5, size=200)]
     first = [[(s, s + 1, "PER")] if rng.random() < 0.8 else [] for ((s, _, _),) in gold]
@@ -35,7 +35,7 @@ def phrases() -> cv.Dataset:
 
 
 @pytest.mark.filterwarnings("ignore:.*the fit is probably wrong:convener.errors.ConvenerWarning")
-def test_links_join_what_a_tagger_began() -> None:
+def test_links_extend_the_spans_of_a_tagger() -> None:
     data = phrases()
     with_links = cv.evaluate(LinkedHMM().fit(data).predict(data), data).f1
     plain = data.select_sources(["first"])
@@ -44,7 +44,7 @@ def test_links_join_what_a_tagger_began() -> None:
     assert with_links > 0.7
 
 
-def test_it_learns_how_good_links_are() -> None:
+def test_the_accuracy_of_links_is_estimated() -> None:
     good, bad = (
         LinkedHMM(link_prior_votes=10).fit(linked(accuracy)).fitted.params["link_accuracy"][0]
         for accuracy in (0.98, 0.6)
@@ -52,8 +52,8 @@ def test_it_learns_how_good_links_are() -> None:
     assert good > bad + 0.05
 
 
-def test_without_links_it_is_the_plain_model() -> None:
-    data, _ = drawn(3)
+def test_without_links_it_equals_the_hmm() -> None:
+    data, _ = generated_chain(3)
     plain = cv.get_model("hmm")(max_iter=200, tol=1e-9).fit(data).predict(data)
     with pytest.warns(cv.ConvenerWarning, match="links any tokens"):
         linked = LinkedHMM(max_iter=200, tol=1e-9).fit(data).predict(data)
@@ -72,13 +72,13 @@ def test_the_type_of_a_link_is_ignored() -> None:
     assert LinkedHMM().fit(data).predict(data).tags()[0] == ["B-PER", "I-PER", "O"]
 
 
-def test_only_links_is_an_error() -> None:
+def test_data_with_links_only_is_an_error() -> None:
     data = cv.Dataset.from_spans(["PER"], [["a", "b"]], {"link-x": [[(0, 2, "PER")]]})
     with pytest.raises(cv.DataError, match="one must vote for types"):
         LinkedHMM().fit(data)
 
 
-def test_another_prefix_may_mark_links() -> None:
+def test_the_prefix_of_links_is_a_setting() -> None:
     data = linked(0.95)
     renamed = data.with_sources((*data.sources[:3], "chunk"), data.votes, data.unmarked)
     labels = LinkedHMM(link_prefix="chunk").fit(renamed).predict(renamed)

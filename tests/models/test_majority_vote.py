@@ -1,4 +1,4 @@
-"""Majority vote: its rules, and the paper's own row."""
+"""Majority vote: its rules, ties, and scores of the paper."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import convener as cv
 
 
-def figures(real_data: Path, name: str, model: cv.LabelModel) -> tuple[float, float, float]:
+def scores(real_data: Path, name: str, model: cv.LabelModel) -> tuple[float, float, float]:
     test = cv.read(real_data / name, "test")
     result = cv.evaluate(model.fit(test).predict(test), test)
     return tuple(round(100 * value, 2) for value in (result.precision, result.recall, result.f1))
@@ -25,24 +25,26 @@ def figures(real_data: Path, name: str, model: cv.LabelModel) -> tuple[float, fl
         ("CoNLL", (60.45, 62.62, 61.52)),
     ],
 )
-def test_the_io_scheme_gives_the_papers_row(real_data: Path, name: str, expected: tuple[float, float, float]) -> None:
-    assert figures(real_data, name, cv.MajorityVote()) == expected
+def test_scores_of_the_io_scheme_equal_the_paper(
+    real_data: Path, name: str, expected: tuple[float, float, float]
+) -> None:
+    assert scores(real_data, name, cv.MajorityVote()) == expected
 
 
 @pytest.mark.parametrize(("name", "f1"), [("LaptopReview", 73.45), ("NCBI-Disease", 78.85), ("BC5CDR", 83.82)])
-def test_by_span_longest_first(real_data: Path, name: str, f1: float) -> None:
-    assert figures(real_data, name, cv.MajorityVote(scheme="span"))[2] == f1
+def test_scores_of_the_span_scheme(real_data: Path, name: str, f1: float) -> None:
+    assert scores(real_data, name, cv.MajorityVote(scheme="span"))[2] == f1
 
 
 def vote(votes: dict[str, list[tuple[int, int, str]] | None], **settings: object) -> list[str]:
     """Tags of one sentence of four tokens."""
-    data = cv.Dataset.from_spans(["PER", "LOC"], [["a", "b", "c", "d"]], {name: [said] for name, said in votes.items()})
+    data = cv.Dataset.from_spans(["PER", "LOC"], [["a", "b", "c", "d"]], {name: [row] for name, row in votes.items()})
     return cv.MajorityVote(**settings).fit(data).predict(data).tags()[0]
 
 
-def test_types_are_counted_whether_they_begin_or_go_on() -> None:
-    said = {"x": [(0, 2, "PER")], "y": [(1, 2, "PER")], "z": [(1, 2, "LOC")]}
-    assert vote(said) == ["B-PER", "I-PER", "O", "O"]
+def test_b_and_i_votes_count_for_the_same_type() -> None:
+    votes = {"x": [(0, 2, "PER")], "y": [(1, 2, "PER")], "z": [(1, 2, "LOC")]}
+    assert vote(votes) == ["B-PER", "I-PER", "O", "O"]
 
 
 def test_o_does_not_vote_where_unmarked_is_abstain() -> None:
@@ -73,23 +75,23 @@ def test_ties_of_spans(ties: str | None, expected: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["io", "bio", "span"])
 def test_random_ties_take_either_side(scheme: str) -> None:
-    said = {"x": [(0, 1, "PER")], "y": [(0, 1, "LOC")]}
-    found = {vote(said, tie_break="random", scheme=scheme, seed=seed)[0] for seed in range(20)}
+    votes = {"x": [(0, 1, "PER")], "y": [(0, 1, "LOC")]}
+    found = {vote(votes, tie_break="random", scheme=scheme, seed=seed)[0] for seed in range(20)}
     assert found == {"B-PER", "B-LOC"}
 
 
 def test_longest_span_wins_then_leftmost() -> None:
-    said = {"x": [(0, 2, "PER")], "y": [(1, 4, "LOC")], "z": [(0, 1, "LOC")]}
-    assert vote(said, scheme="span") == ["B-LOC", "B-LOC", "I-LOC", "I-LOC"]
-    said = {"x": [(0, 2, "PER")], "y": [(1, 3, "LOC")]}
-    assert vote(said, scheme="span") == ["B-PER", "I-PER", "O", "O"]
+    votes = {"x": [(0, 2, "PER")], "y": [(1, 4, "LOC")], "z": [(0, 1, "LOC")]}
+    assert vote(votes, scheme="span") == ["B-LOC", "B-LOC", "I-LOC", "I-LOC"]
+    votes = {"x": [(0, 2, "PER")], "y": [(1, 3, "LOC")]}
+    assert vote(votes, scheme="span") == ["B-PER", "I-PER", "O", "O"]
 
 
 def test_bio_votes_by_label_and_repairs() -> None:
-    said = {"x": [(0, 2, "PER")], "y": [(1, 2, "LOC")], "z": [(0, 2, "PER")]}
-    assert vote(said, scheme="bio") == ["B-PER", "I-PER", "O", "O"]
-    said = {"x": [(0, 2, "PER")], "y": [(0, 1, "LOC")], "z": [(0, 1, "LOC")]}
-    assert vote(said, scheme="bio") == ["B-LOC", "B-PER", "O", "O"]
+    votes = {"x": [(0, 2, "PER")], "y": [(1, 2, "LOC")], "z": [(0, 2, "PER")]}
+    assert vote(votes, scheme="bio") == ["B-PER", "I-PER", "O", "O"]
+    votes = {"x": [(0, 2, "PER")], "y": [(0, 1, "LOC")], "z": [(0, 1, "LOC")]}
+    assert vote(votes, scheme="bio") == ["B-LOC", "B-PER", "O", "O"]
 
 
 def test_probabilities_are_shares_of_the_votes() -> None:

@@ -1,4 +1,4 @@
-"""What users know of a source's precision is where models start."""
+"""The prior precision of sources, stated by the user, and its effect on labels."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning
 
 
 def contradictions(precision: tuple[float | None, float | None], unmarked: Unmarked = "abstain") -> cv.Dataset:
-    """Sentences that only a marks, that both mark, with different types, and that only b marks."""
+    """Sentences marked by neither source, by a, by both with different types, and by b."""
     rng = np.random.default_rng(0)
     words = [[f"w{rng.integers(150)}" for _ in range(10)] for _ in range(160)]
     at = rng.integers(0, 8, size=160).tolist()
@@ -42,7 +42,7 @@ def contradictions(precision: tuple[float | None, float | None], unmarked: Unmar
     return replace(data, prior_precision=precision)
 
 
-def fresh(name: str) -> cv.LabelModel:
+def new_model(name: str) -> cv.LabelModel:
     kind = cv.get_model(name)
     return kind(**({"encoder": "hashing", "max_epochs": 2} if kind.needs_features else {}))
 
@@ -52,14 +52,14 @@ def fresh(name: str) -> cv.LabelModel:
 def test_labels_follow_the_source_that_is_declared_precise(name: str, precise: str) -> None:
     data = contradictions((0.95, 0.3) if precise == "a" else (0.3, 0.95))
     both = (data.votes > 0).all(axis=1)
-    labels = fresh(name).fit(data).predict(data).labels[both]
+    labels = new_model(name).fit(data).predict(data).labels[both]
     expected = data.tags.encode(["B-PER" if precise == "a" else "B-LOC"])[0]
     assert (labels == expected).mean() > 0.95
 
 
 @pytest.mark.parametrize("kind", ["union", "majority"])
 @pytest.mark.parametrize(("precision", "expected"), [((0.6, None), 3), ((None, 0.6), 1)])
-def test_the_start_prefers_the_more_precise(
+def test_initial_labels_follow_the_more_precise_source(
     kind: str, precision: tuple[float | None, float | None], expected: int
 ) -> None:
     data = contradictions(precision)
@@ -69,7 +69,7 @@ def test_the_start_prefers_the_more_precise(
     assert set(baseline_labels(data, kind)[only_a].tolist()) == {1}  # type: ignore[arg-type]
 
 
-def test_precision_known_of_none_changes_nothing() -> None:
+def test_equal_precision_has_the_effect_of_unknown_precision() -> None:
     plain = contradictions((None, None), "outside")
     alike = contradictions((0.95, 0.95), "outside")
     for kind in ("union", "majority"):
@@ -77,9 +77,9 @@ def test_precision_known_of_none_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_precision_matters_when_fitting_only(name: str, tmp_path: Path) -> None:
+def test_prior_precision_has_no_effect_at_prediction(name: str, tmp_path: Path) -> None:
     data = contradictions((0.95, 0.3))
-    fresh(name).fit(data).save(tmp_path / "model")
+    new_model(name).fit(data).save(tmp_path / "model")
     model = cv.load_model(tmp_path / "model")
     same = model.predict(data)
     other = model.predict(replace(data, prior_precision=(None, 0.9)))

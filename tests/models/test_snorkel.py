@@ -1,4 +1,4 @@
-"""Snorkel's label model: accuracies from agreement, and votes that the weights do not hurt."""
+"""Snorkel's label model: accuracies estimated from agreement, and labels."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from convener.models.snorkel import Snorkel
 ACCURACY = np.array([0.95, 0.85, 0.7, 0.55, 0.4])
 
 
-def one_coin(tokens: int, seed: int, accuracy: np.ndarray = ACCURACY, speaks: float = 0.6) -> cv.Dataset:
-    """Sentences of one token; each source is right with its accuracy, else says any other class."""
+def one_coin(tokens: int, seed: int, accuracy: np.ndarray = ACCURACY, coverage: float = 0.6) -> cv.Dataset:
+    """Sentences of one token; a source votes for the true class with its accuracy, otherwise for a random other."""
     rng = np.random.default_rng(seed)
     truth = rng.integers(4, size=tokens)
     shape = (tokens, len(accuracy))
     wrong = (truth[:, None] + rng.integers(1, 4, size=shape)) % 4
-    said = np.where(rng.random(shape) < accuracy, truth[:, None], wrong)
-    votes = np.where(rng.random(shape) < speaks, np.maximum(2 * said - 1, 0), -1)
+    classes = np.where(rng.random(shape) < accuracy, truth[:, None], wrong)
+    votes = np.where(rng.random(shape) < coverage, np.maximum(2 * classes - 1, 0), -1)
     return cv.Dataset(
         tags=cv.TagSet(("PER", "LOC", "ORG")),
         tokens=StringArray.from_list(["w"] * tokens),
@@ -40,22 +40,22 @@ def accuracies(model: cv.LabelModel) -> np.ndarray:
     return params["correct"] / (params["correct"] + params["incorrect"])
 
 
-def by_moments(data: cv.Dataset, classes: int) -> np.ndarray:
+def by_moments(data: cv.Dataset, num_classes: int) -> np.ndarray:
     """Accuracies of three sources in closed form: agreement of two, rescaled, is a product."""
 
     def agreement(i: int, j: int) -> float:
         both = (data.votes[:, i] >= 0) & (data.votes[:, j] >= 0)
         share = (data.votes[both, i] == data.votes[both, j]).mean()
-        return float((classes * share - 1) / (classes - 1))
+        return float((num_classes * share - 1) / (num_classes - 1))
 
     a, b, c = agreement(0, 1), agreement(1, 2), agreement(0, 2)
     scaled = np.sqrt([a * c / b, a * b / c, b * c / a])
-    return (1 + (classes - 1) * scaled) / classes
+    return (1 + (num_classes - 1) * scaled) / num_classes
 
 
-def right(model: cv.LabelModel, data: cv.Dataset) -> float:
-    heard = (data.votes >= 0).any(axis=1)
-    return float((model.predict(data).labels == data.gold)[heard].mean())
+def label_accuracy(model: cv.LabelModel, data: cv.Dataset) -> float:
+    voted = (data.votes >= 0).any(axis=1)
+    return float((model.predict(data).labels == data.gold)[voted].mean())
 
 
 def test_known_accuracies_are_recovered() -> None:
@@ -64,7 +64,7 @@ def test_known_accuracies_are_recovered() -> None:
 
 
 def test_three_sources_agree_with_the_closed_form() -> None:
-    data = one_coin(40_000, seed=2, accuracy=ACCURACY[:3], speaks=0.9)
+    data = one_coin(40_000, seed=2, accuracy=ACCURACY[:3], coverage=0.9)
     model = Snorkel(prior_votes=1.0, max_iter=500, tol=1e-9).fit(data)
     np.testing.assert_allclose(accuracies(model), by_moments(data, 4), atol=0.02)
 
@@ -74,10 +74,10 @@ def test_the_posterior_is_the_weighted_vote() -> None:
     model = Snorkel().fit(data)
     accuracy = accuracies(model)
     weight = np.log(accuracy * 3 / (1 - accuracy))
-    said = np.where(data.votes < 0, -1, (data.votes + 1) // 2)
-    score = np.stack([((said == c) * weight).sum(axis=1) for c in range(4)], axis=1)
+    classes = np.where(data.votes < 0, -1, (data.votes + 1) // 2)
+    score = np.stack([((classes == c) * weight).sum(axis=1) for c in range(4)], axis=1)
     expected = np.exp(score) / np.exp(score).sum(axis=1, keepdims=True)
-    expected[(said < 0).all(axis=1)] = 1, 0, 0, 0
+    expected[(classes < 0).all(axis=1)] = 1, 0, 0, 0
     p = model.predict(data).probabilities
     assert p is not None
     found = np.concatenate([p[:, :1], p[:, 1::2] + p[:, 2::2]], axis=1)
@@ -86,20 +86,20 @@ def test_the_posterior_is_the_weighted_vote() -> None:
 
 def test_it_beats_majority_vote_where_sources_differ() -> None:
     data = one_coin(5000, seed=4)
-    assert right(Snorkel().fit(data), data) > right(cv.MajorityVote().fit(data), data) + 0.05
+    assert label_accuracy(Snorkel().fit(data), data) > label_accuracy(cv.MajorityVote().fit(data), data) + 0.05
 
 
 @pytest.mark.parametrize("balance", ["uniform", "learned"])
 @pytest.mark.parametrize("scheme", ["io", "bio"])
-def test_the_objective_never_falls(monkeypatch: pytest.MonkeyPatch, scheme: str, balance: str) -> None:
+def test_the_objective_never_decreases(monkeypatch: pytest.MonkeyPatch, scheme: str, balance: str) -> None:
     traces: list[EMTrace] = []
 
-    def watched(*args: object, **settings: object) -> object:
+    def recorded(*args: object, **settings: object) -> object:
         found, trace = run_em(*args, **settings)
         traces.append(trace)
         return found, trace
 
-    monkeypatch.setattr(snorkel, "run_em", watched)
+    monkeypatch.setattr(snorkel, "run_em", recorded)
     Snorkel(scheme=scheme, class_balance=balance, tol=0.0).fit(one_coin(300, seed=5))
     assert np.diff(traces[0].objective).min() > -1e-9
 
@@ -109,10 +109,10 @@ def test_fewer_than_three_sources(sources: int) -> None:
     data = one_coin(500, seed=6, accuracy=ACCURACY[:sources])
     model = Snorkel().fit(data)
     assert np.isfinite(accuracies(model)).all()
-    assert right(model, data) > 0.8
+    assert label_accuracy(model, data) > 0.8
 
 
-def test_where_one_type_is_voted_it_wins() -> None:
+def test_a_type_without_competing_votes_is_predicted() -> None:
     rng = np.random.default_rng(7)
     data = one_coin(2000, seed=7)
     votes = np.where(rng.random(data.votes.shape) < 0.3, np.maximum(data.votes, 0), 0)
@@ -124,12 +124,12 @@ def test_where_one_type_is_voted_it_wins() -> None:
     assert (labels[~votes.any(axis=1)] == 0).all()
 
 
-def test_a_source_worse_than_chance_does_not_count_against_what_it_says() -> None:
+def test_votes_of_a_source_worse_than_chance_are_not_inverted() -> None:
     data = one_coin(5000, seed=8, accuracy=np.array([0.9, 0.9, 0.9, 0.02]))
     model = Snorkel().fit(data)
     only = data.with_sources(data.sources, np.where([[0, 0, 0, 1]], data.votes, -1).astype(np.int16), data.unmarked)
-    said = only.votes[:, 3]
-    assert (model.predict(only).labels[said >= 0] == said[said >= 0]).all()
+    votes = only.votes[:, 3]
+    assert (model.predict(only).labels[votes >= 0] == votes[votes >= 0]).all()
 
 
 def test_sources_that_cannot_disagree_are_named() -> None:
@@ -140,8 +140,8 @@ def test_sources_that_cannot_disagree_are_named() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
-def test_hundreds_of_sources_that_hardly_ever_speak() -> None:
-    data = one_coin(400, seed=9, accuracy=np.full(300, 0.8), speaks=0.02)
+def test_hundreds_of_sources_with_few_votes() -> None:
+    data = one_coin(400, seed=9, accuracy=np.full(300, 0.8), coverage=0.02)
     mute = data.votes.copy()
     mute[:, ::10] = -1
     data = data.with_sources(data.sources, mute, data.unmarked)
@@ -157,13 +157,13 @@ def test_the_order_of_sources_and_sentences_does_not_matter() -> None:
     turned = data.select_sources(data.sources[::-1])
     mixed = data.take(np.random.default_rng(0).permutation(len(data)))
     assert p is not None
-    for model, asked in ((Snorkel().fit(turned), turned), (Snorkel().fit(mixed), data)):
-        again = model.predict(asked).probabilities
+    for model, evaluated in ((Snorkel().fit(turned), turned), (Snorkel().fit(mixed), data)):
+        again = model.predict(evaluated).probabilities
         assert again is not None
         np.testing.assert_allclose(again, p, atol=1e-6)
 
 
-def test_fitting_goes_on_from_what_was_counted() -> None:
+def test_a_second_fit_continues_from_the_counts() -> None:
     data = one_coin(20_000, seed=11)
     model = Snorkel().fit(data[:2000])
     np.testing.assert_allclose(accuracies(model.fit(data[2000:])), ACCURACY, atol=0.02)
@@ -172,7 +172,7 @@ def test_fitting_goes_on_from_what_was_counted() -> None:
 @pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize(("name", "least"), [("LaptopReview", 73.27), ("NCBI-Disease", 78.44), ("BC5CDR", 83.45)])
-def test_figures_on_real_data(real_data: Path, name: str, least: float, seed: int) -> None:
+def test_f1_on_real_data(real_data: Path, name: str, least: float, seed: int) -> None:
     corpus = cv.read_corpus(real_data / name)
     model = Snorkel(seed=seed).fit(corpus.train)
     assert round(100 * cv.evaluate(model.predict(corpus.test), corpus.test).f1, 2) >= least

@@ -1,4 +1,4 @@
-"""What models hear of coarse votes, against the definitions written out."""
+"""Coarse votes: selected votes and initial counts, compared with their definitions."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from tests.generators import datasets
 def test_marks_negations_and_unmarked_tokens(data: cv.Dataset) -> None:
     vague = {name for name, allowed in data.coarse.items() if "O" in allowed}
     found, negates = entity_votes(data), negative_sources(data)
-    heard = o_to_abstain(data, negates)
+    selected = o_to_abstain(data, negates)
     for k, name in enumerate(data.sources):
         kinds = [data.tags.types[(vote - 1) // 2] if vote > 0 else "" for vote in data.votes[:, k]]
         assert found[:, k].tolist() == [bool(kind) and kind not in vague for kind in kinds]
-        says_not = data.unmarked[k] == "abstain" and bool(vague & set(kinds))
-        assert (name in negates) == says_not
+        is_negative = data.unmarked[k] == "abstain" and bool(vague & set(kinds))
+        assert (name in negates) == is_negative
         without_o = np.where(data.votes[:, k] == 0, -1, data.votes[:, k])
-        expected = without_o if says_not else data.votes[:, k]
-        np.testing.assert_array_equal(heard.votes[:, k], expected)
+        expected = without_o if is_negative else data.votes[:, k]
+        np.testing.assert_array_equal(selected.votes[:, k], expected)
 
 
 def example() -> cv.Dataset:
-    """One source finds a person; another knows where entities are, and a third where none is."""
+    """Sources that mark a person, a place, entities without their type, and a token that is O or ORG."""
     data = cv.Dataset.from_spans(
         ["PER", "LOC", "ORG", "ENT", "NAME", "NO"],
         [["Ada", "Lovelace", "saw", "Oslo"], ["in", "Rome"]],
@@ -47,7 +47,7 @@ def example() -> cv.Dataset:
     return data.with_coarse({"ENT": "any", "NAME": ("ORG",), "NO": ("O", "ORG")})
 
 
-def test_types_that_somebody_says() -> None:
+def test_voted_types_include_those_that_coarse_votes_allow() -> None:
     data = example()
     assert voted_types(data).tolist() == [True, True, False]
     assert voted_types(data.select_sources(["bounds", "doubts"])).tolist() == [True] * 3
@@ -59,23 +59,23 @@ def test_types_that_somebody_says() -> None:
     ]
 
 
-def test_counts_by_labels_of_which_some_are_open() -> None:
+def test_counts_average_over_completions_of_coarse_spans() -> None:
     data = example()
     found = complete_coarse_spans(data, np.array([1, 0, 0, 0, 0, 3], np.int16))
-    # The person grows over its coarse span; Oslo is as probably a person as a place.
+    # The person is extended over its coarse span; Oslo is a person or a place with equal probability.
     assert [(w, x.tolist()) for w, x in found] == [
         (0.5, [1, 2, 0, 1, 0, 3]),
         (0.5, [1, 2, 0, 3, 0, 3]),
     ]
     np.testing.assert_allclose(mean_label_probabilities(data, found)[3], [0, 0.5, 0, 0.5, 0, 0, 0])
-    moves = mean_transition_counts(data, found)
-    assert moves.sum() == 6
-    assert (moves[0, 1], moves[0, 3], moves[1, 2]) == (1.5, 1.5, 1)
+    transitions = mean_transition_counts(data, found)
+    assert transitions.sum() == 6
+    assert (transitions[0, 1], transitions[0, 3], transitions[1, 2]) == (1.5, 1.5, 1)
     counts = emission_counts(data, found, default_precision=0.8, unmarked_weight=np.array([1, 1, 0.5, 1]))
     bounds = counts[2]
     np.testing.assert_allclose(np.diag(bounds), [2 * 0.5, 1.5, 1, 0.5, 0, 0, 0], atol=1e-5)
     assert bounds[3, 0] == 0.5  # it misses Rome, and its O counts half
-    # Where the truth is a person, the third source would have said so four times in five.
+    # Where the truth is a person, the third source would have voted so in four of five cases.
     doubts = counts[3]
     assert doubts[1, 1] == pytest.approx(4)
     assert doubts[2, 2] == pytest.approx(4)

@@ -26,7 +26,7 @@ def batch_of(data: cv.Dataset, width: int = WIDTH) -> Batch:
     )
 
 
-def shaken(net: Any) -> Any:
+def randomized(net: Any) -> Any:
     """The network in float64 with random weights, so that every parameter has an influence."""
     torch.manual_seed(1)
     for parameter in net.parameters():

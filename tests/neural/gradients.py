@@ -44,7 +44,7 @@ def gradient_is_right(net: Any, batch: Batch, tau: float, **options: Any) -> boo
     return gradient_by_weights_is_right(net, lambda: loss(batch, torch.Generator()), **options)
 
 
-def assert_loss_is_that_of_the_twin(net: Any, batch: Batch) -> None:
+def assert_loss_equals_the_reference(net: Any, batch: Batch) -> None:
     for tau in (0.0, 1.0):
         with torch.no_grad():
             ours = chain_loss(net, tau, sample=False)(batch, torch.Generator())

@@ -72,7 +72,7 @@ def test_large_scores_are_exact(dtype: Any, data: st.DataObject) -> None:
     inputs = scores.requires_grad_(), transitions.requires_grad_()
     value = log_partition(*inputs, offsets)
     tolerance = {"rtol": 1e-5, "atol": 2e-3} if dtype == torch.float32 else {"rtol": 1e-9}
-    by_scores, by_moves = torch.autograd.grad(value.sum(), inputs)
+    by_scores, by_transitions = torch.autograd.grad(value.sum(), inputs)
     wanted_scores, expected_transitions = (torch.zeros_like(x).double().numpy() for x in inputs)
     for m, (paths, energy) in enumerate(sentences(field)):
         total = np.logaddexp.reduce(energy)
@@ -85,7 +85,7 @@ def test_large_scores_are_exact(dtype: Any, data: st.DataObject) -> None:
                 np.add.at(target, (paths[:, t - 1], paths[:, t]), p)
     near = 2e-3 if dtype == torch.float32 else 1e-9
     np.testing.assert_allclose(by_scores, wanted_scores, atol=near)
-    np.testing.assert_allclose(by_moves, expected_transitions, atol=near)
+    np.testing.assert_allclose(by_transitions, expected_transitions, atol=near)
 
 
 @pytest.mark.parametrize("by_token", [False, True])

@@ -51,12 +51,12 @@ def test_context_weights_have_a_gradient() -> None:
 
     def value(context_weight: torch.Tensor) -> torch.Tensor:
         given = {"context_weight": context_weight}
-        return torch.func.functional_call(_Moves(net, batch), _named(given), ())
+        return torch.func.functional_call(_TransitionModule(net, batch), _named(given), ())
 
     assert torch.autograd.gradcheck(value, (net.context_weight.detach().clone().requires_grad_(),))
 
 
-class _Moves(torch.nn.Module):
+class _TransitionModule(torch.nn.Module):
     def __init__(self, net: TransitionNetwork, batch: Any) -> None:
         super().__init__()
         self.net, self.batch = net, batch

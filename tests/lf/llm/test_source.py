@@ -76,10 +76,10 @@ def test_the_request_contains_all_settings() -> None:
         )
         assert function("Oslo") == []
     (body,) = server.bodies
-    said = [(message["role"], message["content"]) for message in body.pop("messages")]
-    assert [role for role, _ in said] == ["system", "user", "assistant", "user"]
-    assert "- PER: people\n- LOC: places" in said[0][1]
-    assert said[1:] == [
+    messages = [(message["role"], message["content"]) for message in body.pop("messages")]
+    assert [role for role, _ in messages] == ["system", "user", "assistant", "user"]
+    assert "- PER: people\n- LOC: places" in messages[0][1]
+    assert messages[1:] == [
         ("user", "Text:\nBo is in Rome"),
         ("assistant", '[{"text": "Bo", "type": "PER"}]'),
         ("user", "Text:\nOslo"),
@@ -446,12 +446,12 @@ def test_the_key_appears_only_in_the_request(
     written = [file.read_text() for file in cache.rglob("*") if file.is_file()]
     places = [str(file) for file in cache.rglob("*")]
     assert written
-    said = [
+    printed = [
         *(issue.detail for doc in seen for issue in doc.issues),
         *(repr(thing) for thing in (function, function.annotator.client.config, function.usage)),
         *(str(function.usage), caplog.text, *capsys.readouterr()),
     ]
-    assert not [text for text in (*written, *places, *said) if KEY in text or "secret" in text]
+    assert not [text for text in (*written, *places, *printed) if KEY in text or "secret" in text]
 
 
 def test_the_key_is_read_from_the_named_variable(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,7 @@ def boundary(span: Span, mark: Span) -> int:
 
 
 def looked(data: cv.Dataset, source: int, span: Span) -> bool:
-    """Whether the source sees all of the span, or marks any of it."""
+    """Whether the source votes on all tokens of the span, or marks one of them."""
     first = int(data.offsets[span[0]])
     votes = data.votes[first + span[1] : first + span[2], source]
     return bool((votes >= 0).all() or (votes > 0).any())

@@ -31,14 +31,14 @@ def test_marks_are_the_spans_of_the_votes(data: cv.Dataset) -> None:
 
 
 @given(datasets(kind=ANYTHING, gold=False))
-def test_sentences_do_not_touch(data: cv.Dataset) -> None:
+def test_positions_leave_a_gap_between_sentences(data: cv.Dataset) -> None:
     at = token_positions(data)
     sentence = data.sentence_of_token()
     assert (np.diff(at) == 1 + np.diff(sentence)).all()
 
 
 @given(datasets(kind=ANYTHING, gold=False))
-def test_without_copies_the_majority_is_that_of_the_plain_vote(data: cv.Dataset) -> None:
+def test_without_copies_majority_labels_equal_majority_vote(data: cv.Dataset) -> None:
     data = data.without_coarse()
     legal = [data.tags.repair(np.maximum(column, 0), data.offsets)[0] for column in data.votes.T]
     labels = majority_labels(data, Marks.from_dataset(data), ~data.unmarked_is_abstain())
@@ -83,7 +83,7 @@ def test_a_family_has_the_marks_of_its_head_and_those_of_copies_beside_them() ->
     assert rows(folded) == [(0, 2, 0, 1), (1, 2, 0, 2), (3, 4, 0, 1), (5, 6, 0, 1), (7, 8, 0, 1)]
 
 
-def test_a_copy_does_not_look() -> None:
+def test_copies_of_a_source_have_no_exposure() -> None:
     data = copies({"near": 0.9})
     observed = SpanObservations.from_dataset(data, Marks.from_dataset(data), np.array([0, 0, 2]))
     assert not observed.looked[:, 1].any()

@@ -1,4 +1,4 @@
-"""What the segment model learns."""
+"""The segment model: estimates, quality, refits."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def worlds(seed: int, *, precision: float = 0.9, sources: int = 6) -> cv.Dataset
     return cv.Dataset.from_spans(["X"], tokens, votes, gold=gold)
 
 
-def test_lone_marks_of_a_bad_source_are_dropped() -> None:
+def test_single_source_marks_of_a_bad_source_are_dropped() -> None:
     data = worlds(0)
     model = cv.Segment()
     assert f1(model, data) > f1(cv.MajorityVote(scheme="span"), data) + 0.1
@@ -83,7 +83,7 @@ def test_a_near_copy_does_not_count_twice() -> None:
         assert f1(cv.Segment(), copied) == pytest.approx(f1(cv.Segment(), data), abs=0.01)
 
 
-def test_what_was_estimated_is_explained() -> None:
+def test_explain_states_presumed_precision_and_near_copies() -> None:
     data = worlds(2)
     votes = np.where(np.repeat(np.arange(len(data)) % 8 > 0, data.lengths)[:, None], data.votes[:, :1], np.int16(0))
     data = data.with_sources((*data.sources, "copy"), np.concatenate([data.votes, votes], 1), ("abstain",) * 7)
@@ -104,13 +104,13 @@ def test_probabilities_of_tokens_are_sums_over_spans() -> None:
         assert (rows[1:, 2 * kind + 2] >= score - 1e-6).all()
 
 
-def test_a_crowd_is_above_the_vote() -> None:
+def test_it_beats_majority_vote_on_a_crowd() -> None:
     data = make_crowd(0, CrowdConfig(documents=150)).data
     assert f1(cv.Segment(), data) > f1(cv.MajorityVote(), data) + 0.03
 
 
-def test_a_worker_is_not_blamed_for_types_it_does_not_know() -> None:
-    """Half of the workers mark one type only, the others the other one; each text has one of either."""
+def test_unknown_types_do_not_lower_the_reliability_of_workers() -> None:
+    """Half of the workers mark only one type, the others only the other; each text has a worker of each kind."""
     rng = np.random.default_rng(0)
     gold = [[(1, 2, "A"), (4, 5, "B")] for _ in range(200)]
     votes: dict[str, list[list[tuple[int, int, str]] | None]] = {f"w{number}": [] for number in range(10)}
@@ -143,7 +143,7 @@ def test_sources_without_votes_are_named(toy: cv.Dataset) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
-def test_votes_of_nobody_give_no_spans() -> None:
+def test_data_without_marks_has_no_spans() -> None:
     data = cv.Dataset.from_spans(["X"], [["a", "b"], []], {"s": [[], []], "t": [None, []]})
     predictions = cv.Segment().fit(data).predict(data)
     assert not len(predictions.spans)

@@ -118,7 +118,7 @@ def test_threads_do_not_change_a_bit(toy: cv.Dataset) -> None:
     assert one.log_likelihood == two.log_likelihood
 
 
-def test_a_source_that_did_not_look_misses_nothing() -> None:
+def test_a_source_misses_nothing_in_sentences_on_which_it_abstains() -> None:
     votes = {"a": [[(0, 1, "PER")], [(0, 1, "PER")]], "b": [[], None]}
     data = cv.Dataset.from_spans(TAGS.types, [["x"], ["y"]], votes, unmarked="outside")
     counts = expected_counts(observe(data), np.ones(2), np.ones(2))

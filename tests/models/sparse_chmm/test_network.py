@@ -14,7 +14,7 @@ from convener.models.sparse_chmm import network
 from convener.models.sparse_chmm.network import SparseCHMMNetwork
 from convener.models.sparse_chmm.prior import SparsePrior
 from convener.neural.batch import PackedDataset
-from tests.neural.gradients import assert_loss_is_that_of_the_twin, gradient_is_right
+from tests.neural.gradients import assert_loss_equals_the_reference, gradient_is_right
 
 PRIOR = SparsePrior(h_n=1.2, h_s=1.5, g_n=4, g_r=0.05, nu_base=2, nu_expan=100)
 
@@ -111,8 +111,8 @@ def test_the_gradient_with_respect_to_all_weights_is_right(encoded: cv.Dataset) 
         assert gradient_is_right(net, batch, tau, atol=1e-4, fast_mode=True)
 
 
-def test_the_loss_is_that_of_the_twin(encoded: cv.Dataset) -> None:
-    assert_loss_is_that_of_the_twin(net_for(encoded), batch_of(encoded))
+def test_the_loss_equals_the_reference(encoded: cv.Dataset) -> None:
+    assert_loss_equals_the_reference(net_for(encoded), batch_of(encoded))
 
 
 def test_mean_emissions_are_averaged_over_sentences(encoded: cv.Dataset, monkeypatch: pytest.MonkeyPatch) -> None:

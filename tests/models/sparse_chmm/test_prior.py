@@ -204,17 +204,17 @@ def test_rows_are_distributions(seed: int, how: tuple[int, float, float]) -> Non
 
 @given(crowds, st.booleans())
 def test_priors_at_cells_are_entries_of_the_dense_priors(crowd: tuple[int, list[int], int, int], naive: bool) -> None:
-    votes, offsets, said = random_crowd(*crowd)
+    votes, offsets, cells = random_crowd(*crowd)
     sources, labels = votes.shape[1], crowd[3]
     shape = len(offsets) - 1, sources, labels
     scores = random_scores(crowd[0], *shape)
     rows = uniform_prior_rows(scores) if naive else base_prior_rows(scores, g_n=4, g_r=0.1)
     scales, table = random_scores(1, *shape), random_scores(2, sources, labels, labels)
     addon = addon_prior(scales, table)
-    pair, label = torch.tensor(said.source_row), torch.tensor(said.label).long()
+    pair, label = torch.tensor(cells.source_row), torch.tensor(cells.label).long()
     for whole, columns in (
-        (rows.dense(), rows.at_cells(said)),
-        (addon, addon_prior_at(scales, table, said)),
+        (rows.dense(), rows.at_cells(cells)),
+        (addon, addon_prior_at(scales, table, cells)),
     ):
         flat = whole.reshape(-1, labels, labels)
         torch.testing.assert_close(columns, flat[pair, :, label].reshape(-1, labels))
@@ -222,13 +222,13 @@ def test_priors_at_cells_are_entries_of_the_dense_priors(crowd: tuple[int, list[
 
 
 def test_gradients_of_priors_at_cells() -> None:
-    _, _, said = random_crowd(2, [4, 6, 2], 3, 5)
+    _, _, cells = random_crowd(2, [4, 6, 2], 3, 5)
     scores = torch.rand(3, 3, 5, dtype=double) * 0.8 + 0.1
     scales, table = torch.rand(3, 3, 5, dtype=double), torch.rand(3, 5, 5, dtype=double)
 
     def columns(a: Tensor, c: Tensor) -> tuple[Tensor, ...]:
-        prior = base_prior_rows(a, g_n=4, g_r=0.15).at_cells(said)
-        return prior + addon_prior_at(c, table, said), addon_row_sums(c, table)
+        prior = base_prior_rows(a, g_n=4, g_r=0.15).at_cells(cells)
+        return prior + addon_prior_at(c, table, cells), addon_row_sums(c, table)
 
     assert torch.autograd.gradcheck(columns, (scores.requires_grad_(), scales.requires_grad_()))
 

@@ -38,53 +38,53 @@ def test_values_and_gradients_equal_the_reference(
 ) -> None:
     seed, lengths, sources, labels = crowd
     sources = max(sources, 1)
-    _, _, said = random_crowd(seed, lengths, sources, labels)
+    _, _, cells = random_crowd(seed, lengths, sources, labels)
     g_r = share / (labels - 1)
     size = labels // 2 + 1 if by_type else labels
     chance = torch.Generator().manual_seed(seed)
     logits = torch.randn(len(lengths), sources, size, generator=chance, dtype=torch.float64).mul_(spread)
     for dtype, near in ((torch.float64, 1e-9), (torch.float32, 1e-4)):
         given = logits.to(dtype).requires_grad_()
-        weights = torch.randn(len(said.label), labels, dtype=dtype)
+        weights = torch.randn(len(cells.label), labels, dtype=dtype)
         results = []
         for found in (
-            base_prior_at(given, labels, said, prior, g_r),
-            prior_rows(given, labels, prior, g_r).at_cells(said),
+            base_prior_at(given, labels, cells, prior, g_r),
+            prior_rows(given, labels, prior, g_r).at_cells(cells),
         ):
             assert found.dtype == dtype
             (slope,) = torch.autograd.grad((found * weights).sum(), given)
             results.append((found, slope))
-        (ours, slope), (twin, slope_twin) = results
-        torch.testing.assert_close(ours, twin, rtol=near, atol=near)
+        (ours, slope), (reference, reference_slope) = results
+        torch.testing.assert_close(ours, reference, rtol=near, atol=near)
         assert torch.isfinite(slope).all()
         if dtype == torch.float64:
-            torch.testing.assert_close(slope, slope_twin, rtol=1e-6, atol=1e-8)
+            torch.testing.assert_close(slope, reference_slope, rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize("size", [3, 5])
 @pytest.mark.parametrize("sources", [1, 4])
 @pytest.mark.parametrize(("softmax", "expansion"), [(True, True), (False, True), (True, False)])
 def test_gradcheck(size: int, sources: int, softmax: bool, expansion: bool) -> None:
-    _, _, said = random_crowd(2, [4, 0, 6, 2], sources, 5)
+    _, _, cells = random_crowd(2, [4, 0, 6, 2], sources, 5)
     prior = replace(PRIOR, softmax=softmax, expansion=expansion)
     logits = torch.randn(4, sources, size, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda x: base_prior_at(x, 5, said, prior, 0.2), logits)
+    assert torch.autograd.gradcheck(lambda x: base_prior_at(x, 5, cells, prior, 0.2), logits)
 
 
 def test_a_slice_of_sentences_has_the_same_values() -> None:
-    _, _, said = random_crowd(6, [4, 0, 5, 7, 3], 3, 5)
+    _, _, cells = random_crowd(6, [4, 0, 5, 7, 3], 3, 5)
     logits = torch.randn(5, 3, 3)
-    whole = base_prior_at(logits, 5, said, PRIOR, 0.1)
-    first, last = said.cell_offsets[2 * 3], said.cell_offsets[4 * 3]
-    assert torch.equal(base_prior_at(logits[2:4], 5, said[2:4], PRIOR, 0.1), whole[first:last])
+    whole = base_prior_at(logits, 5, cells, PRIOR, 0.1)
+    first, last = cells.cell_offsets[2 * 3], cells.cell_offsets[4 * 3]
+    assert torch.equal(base_prior_at(logits[2:4], 5, cells[2:4], PRIOR, 0.1), whole[first:last])
 
 
 def test_invalid_parameters_raise_an_error() -> None:
-    _, _, said = random_crowd(6, [4], 3, 5)
+    _, _, cells = random_crowd(6, [4], 3, 5)
     logits = torch.randn(1, 3, 5)
     with pytest.raises(ValueError, match=r"g_r=0\.9 makes g negative"):
-        base_prior_at(logits, 5, said, PRIOR, 0.9)
+        base_prior_at(logits, 5, cells, PRIOR, 0.9)
     with pytest.raises(ConfigError, match="h_n must be in"):
         SparsePrior(h_n=0.0)
     with pytest.raises(ValueError, match=r"expected 5 scores \(by label\) or 3 \(by entity type\), got 4"):
-        base_prior_at(logits[..., :4], 5, said, PRIOR, 0.1)
+        base_prior_at(logits[..., :4], 5, cells, PRIOR, 0.1)
