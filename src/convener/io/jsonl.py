@@ -172,7 +172,9 @@ class _Reader(RecordReader):
 
     def file_content(self, content: LabeledData) -> FileContent:
         """Return the content of all records, and what they leave open."""
-        missing_entries = {name: np.array(sentences, np.int64) for name, sentences in self._missing_entries.items()}
+        missing_entries = {
+            name: np.frombuffer(sentences, np.int64) for name, sentences in self._missing_entries.items()
+        }
         return replace(super().file_content(content), missing_entries=missing_entries)
 
     def _add_external_gold(self, record: dict[str, Any], num_tokens: int, where: str) -> None:
