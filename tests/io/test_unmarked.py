@@ -153,17 +153,33 @@ def test_a_source_missing_from_records_has_marked_nothing_if_its_entries_are_nev
 
 
 def test_at_most_half_of_the_sources_do_not_decide_for_the_others(tmp_path: Path) -> None:
-    sources = {"crowd": CROWD["both"], "names": FUNCTIONS["names"]}
+    sources = {"worker": CROWD["both"], "llm": FUNCTIONS["llm"]}
     issues = cv.Issues()
     data = cv.read(write_spans(tmp_path, sources), issues=issues)
     assert data.unmarked == ("outside", "abstain")
-    assert [issue.source for issue in issues] == ["crowd"]
+    assert [issue.source for issue in issues] == ["worker"]
 
 
-def test_more_than_half_of_the_sources_decide_for_all(tmp_path: Path) -> None:
-    sources = {**CROWD, "third": CROWD["both"], "always marks": FUNCTIONS["names"]}
-    with pytest.warns(cv.ConvenerWarning, match=r"unmarked \(5 of 5 sources\): read as votes for O"):
-        assert cv.read(write_spans(tmp_path, sources)).unmarked == ("outside",) * 5
+def test_a_crowd_decides_for_workers_who_have_read_or_marked_everything(tmp_path: Path) -> None:
+    sources = {**CROWD, "always marks": FUNCTIONS["names"]}
+    with pytest.warns(cv.ConvenerWarning, match=r"unmarked \(4 of 4 sources\): read as votes for O"):
+        assert cv.read(write_spans(tmp_path, sources)).unmarked == ("outside",) * 4
+
+
+def test_empty_entries_of_few_sources_do_not_decide_for_the_others(tmp_path: Path) -> None:
+    """An LLM that failed once beside dictionaries, for which null means that they found nothing."""
+    dictionary = [MARK] * 10 + [None] * 30
+    sources = {"llm": [MARK] * 20 + [EMPTY] * 19 + [None]} | dict.fromkeys(("a", "b", "c", "d"), dictionary)
+    data = cv.read(write_spans(tmp_path, sources), issues=cv.Issues())
+    assert data.unmarked == ("outside", *("abstain",) * 4)
+
+
+@pytest.mark.parametrize("annotated", [0.02, 0.08])
+def test_a_crowd_of_long_documents_with_few_empty_entries_is_recognised(annotated: float, tmp_path: Path) -> None:
+    data = make_crowd(0, CrowdConfig(annotated=annotated)).data
+    cv.write(data, tmp_path / "x.json")
+    strip(tmp_path, ".json")
+    assert cv.read(tmp_path / "x.json", issues=cv.Issues()) == data
 
 
 def test_empty_sentences_tell_nothing(tmp_path: Path) -> None:
@@ -274,15 +290,22 @@ def strip(folder: Path, suffix: str) -> None:
 def naive_outside(data: cv.Dataset) -> list[bool]:
     """Which sources make the distinction, sentence by sentence."""
     kinds = [
-        {
+        [
             "none" if set(votes) == {-1} else "marks" if max(votes) > 0 else "empty"
             for sentence in data
             if (votes := sentence.votes[:, column].tolist())
-        }
+        ]
         for column in range(len(data.sources))
     ]
-    found = [{"none", "empty"} <= kind for kind in kinds]
-    return [True] * len(found) if 2 * sum(found) > len(found) else found
+    found = ["none" in kind and "empty" in kind for kind in kinds]
+    abstaining = [kind for kind in kinds if "none" in kind]
+    entries = [[kind for kind in source if kind != "none"] for source in abstaining]
+    total = sum(map(len, entries))
+    empty = sum(source.count("empty") for source in entries)
+    expected = sum(1 - (1 - empty / total) ** len(source) for source in entries if source)
+    if 2 * len(abstaining) > len(kinds) and any(found) and 2 * sum(found) >= expected:
+        return [True] * len(found)
+    return found
 
 
 @pytest.mark.parametrize("suffix", [".json", ".jsonl"])

@@ -6,9 +6,10 @@ look" from "looked and marked nothing". The source has then read the text, and i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from convener.data.issues import Issues
 from convener.data.tags import ABSTAIN
@@ -33,7 +34,7 @@ def resolve_unmarked(files: Sequence[FileContent], where: str, issues: Issues) -
     for name, unmarked in contradictory.items():
         detail = f"one split states {meanings[name]}, a later one {unmarked}; all are read as {meanings[name]}"
         issues.add("unmarked", where, name, detail)
-    undecided = dict.fromkeys(name for file in files for name in file.undecided if name not in meanings)
+    undecided = list(dict.fromkeys(name for file in files for name in file.undecided if name not in meanings))
     outside = infer_outside(files, undecided)
     if outside:
         sources = outside[0] if len(outside) == 1 else f"{len(outside)} of {len(undecided)} sources"
@@ -44,27 +45,37 @@ def resolve_unmarked(files: Sequence[FileContent], where: str, issues: Issues) -
     return [_with_meanings(file, meanings) for file in files]
 
 
-def infer_outside(files: Sequence[FileContent], names: Collection[str]) -> list[str]:
+def infer_outside(files: Sequence[FileContent], names: Sequence[str]) -> list[str]:
     """Return the sources among `names` whose unmarked tokens are votes for O, as far as the files show it.
 
-    These are the sources that abstain on some sentences and have an entry without a span for others. If this holds
-    for more than half of the sources, the files make the distinction, and it holds for all of them.
+    These are the sources that abstain on some sentences and have an empty entry, one without a span, for others. All
+    sources are returned if more than half of them abstain on some sentences and the empty entries are not confined to
+    few of these: at least half as many have one as if each entry were empty with the same probability.
     """
-    abstaining: set[str] = set()
-    without_mark: set[str] = set()
+    abstentions, entries, empty = _count_sentences(files, names)
+    abstains = abstentions > 0
+    distinguished = abstains & (empty > 0)
+    share_empty = empty[abstains].sum() / max(entries[abstains].sum(), 1)
+    expected = (1 - (1 - share_empty) ** entries[abstains]).sum()
+    if distinguished.any() and 2 * abstains.sum() > len(names) and 2 * distinguished.sum() >= expected:
+        return list(names)
+    return [names[source] for source in np.flatnonzero(distinguished).tolist()]
+
+
+def _count_sentences(files: Sequence[FileContent], names: Sequence[str]) -> NDArray[np.int64]:
+    """Count the sentences where each source abstains, has an entry, and has one without a span.  -> (3, K)"""
+    counts = np.zeros((3, len(names)), np.int64)
     for file in files:
         data = get_dataset(file.content)
         non_empty = data.lengths > 0
-        columns = [column for column, name in enumerate(data.sources) if name in names]
-        if not columns or not non_empty.any():
+        indices = [index for index, name in enumerate(names) if name in data.sources]
+        if not indices or not non_empty.any():
             continue
-        largest = np.maximum.reduceat(data.votes, data.offsets[:-1][non_empty], axis=0)
-        abstaining |= {data.sources[column] for column in columns if (largest[:, column] == ABSTAIN).any()}
-        without_mark |= {data.sources[column] for column in columns if (largest[:, column] == 0).any()}
-    distinguished = abstaining & without_mark
-    if 2 * len(distinguished) > len(names):
-        return list(names)
-    return [name for name in names if name in distinguished]
+        largest_votes = np.maximum.reduceat(data.votes, data.offsets[:-1][non_empty], axis=0)
+        largest_votes = largest_votes[:, [data.source_index(names[index]) for index in indices]]
+        for row, selected in enumerate((largest_votes == ABSTAIN, largest_votes >= 0, largest_votes == 0)):
+            counts[row, indices] += selected.sum(axis=0)
+    return counts
 
 
 def _with_meanings(file: FileContent, meanings: dict[str, Unmarked]) -> LabeledData:
