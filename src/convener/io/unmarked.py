@@ -21,7 +21,7 @@ from convener.io.metadata import replace_dataset_fields
 def resolve_unmarked(files: Sequence[FileContent], where: str, issues: Issues) -> list[LabeledData]:
     """Return the contents of the splits of a folder, or of one file, with one meaning of unmarked tokens per source.
 
-    The first split that states a meaning decides; otherwise it is inferred from all splits, see `infer_outside`.
+    The first split that states a meaning decides; otherwise it is inferred from all splits, see `_infer_outside`.
     Contradictions and inferred meanings are added to the issues.
     """
     meanings: dict[str, Unmarked] = {}
@@ -35,7 +35,7 @@ def resolve_unmarked(files: Sequence[FileContent], where: str, issues: Issues) -
         detail = f"one split states {meanings[name]}, a later one {unmarked}; all are read as {meanings[name]}"
         issues.add("unmarked", where, name, detail)
     undecided = list(dict.fromkeys(name for file in files for name in file.undecided if name not in meanings))
-    outside = infer_outside(files, undecided)
+    outside = _infer_outside(files, undecided)
     if outside:
         sources = outside[0] if len(outside) == 1 else f"{len(outside)} of {len(undecided)} sources"
         detail = "read as votes for O, because the data has sentences without an entry and entries without a span"
@@ -45,7 +45,7 @@ def resolve_unmarked(files: Sequence[FileContent], where: str, issues: Issues) -
     return [_with_meanings(file, meanings) for file in files]
 
 
-def infer_outside(files: Sequence[FileContent], names: Sequence[str]) -> list[str]:
+def _infer_outside(files: Sequence[FileContent], names: Sequence[str]) -> list[str]:
     """Return the sources among `names` whose unmarked tokens are votes for O, as far as the files show it.
 
     These are the sources that abstain on some sentences and have an empty entry, one without a span, for others. All
