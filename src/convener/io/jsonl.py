@@ -163,7 +163,7 @@ class _Reader(RecordReader):
                 self._add_missing(name, [num_previous])
 
     def _add_missing(self, name: str, sentences: Sequence[int]) -> None:
-        """Add sentences whose records do not mention a source: abstentions, unless its unmarked tokens are."""
+        """Add sentences whose records do not mention a source: it abstains there, unless it is read as "abstain"."""
         is_undecided = bool(self._metadata.undecided_sources([name], self._options))
         if is_undecided:
             self._missing_entries.setdefault(name, array("q")).extend(sentences)
