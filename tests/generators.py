@@ -244,7 +244,7 @@ def returned(
     """The content, written and read again."""
     form.write(content, path, WriteOptions())
     noted = Issues() if report is None else report
-    result = form.read(path, ReadOptions(**options), noted)
+    result = form.read(path, ReadOptions(**options), noted).content
     if report is None:
         assert not noted.items, noted.summary()
     return result

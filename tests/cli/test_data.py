@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,20 @@ def test_analyze_prints_tables(convener: Command, news: Path) -> None:
     output = convener("analyze", news, "--split", "test", "--pairwise", "overlap").out
     assert "place_list" in output
     assert "coverage" in output
+
+
+def test_an_inferred_meaning_of_unmarked_tokens_is_printed_and_can_be_overridden(
+    convener: Command, tmp_path: Path
+) -> None:
+    path = tmp_path / "crowd.jsonl"
+    rows = [{"a": [[0, 1, "PER"]]}, {"a": []}, {"a": None}]
+    path.write_text("".join(json.dumps({"tokens": ["Ada"], "votes": votes}) + "\n" for votes in rows))
+    inferred = convener("analyze", path)
+    assert "crowd.jsonl: unmarked (a): read as votes for O" in " ".join(inferred.err.split())
+    assert "outside" in inferred.out
+    overridden = convener("analyze", path, "--unmarked", "abstain")
+    assert overridden.err == ""
+    assert "abstain" in overridden.out
 
 
 def test_a_misspelt_reading_option_is_named(convener: Command, news: Path) -> None:

@@ -27,7 +27,7 @@ def read_arrays(tmp_path: Path, issues: Issues | None = None, **arrays: Any) -> 
     path = tmp_path / "m.npz"
     with path.open("wb") as file:
         np.savez(file, **arrays)
-    return npz.read(path, ReadOptions(**options), Issues() if issues is None else issues)
+    return npz.read(path, ReadOptions(**options), Issues() if issues is None else issues).content
 
 
 @settings(max_examples=60, deadline=None)

@@ -121,7 +121,7 @@ def test_external_groups_are_sources_and_entities_are_gold(tmp_path: Path) -> No
     second = make_doc("Nobody", groups={"sc": []})
     issues = Issues()
     path = save(tmp_path, first, second)
-    data = spacy_format.read(path, ReadOptions(), issues)
+    data = spacy_format.read(path, ReadOptions(), issues).content
     assert isinstance(data, Dataset)
     assert data.sources == ("sc", "b")
     assert data.votes.tolist() == [[1, 0], [2, 0], [0, 0], [0, -1]]
@@ -139,7 +139,7 @@ def test_overlaps_scores_and_options_of_external_files(tmp_path: Path) -> None:
     doc = make_doc("a", "b", "c", groups={"sc": [(0, 1, "X"), (0, 3, "Y")], "t": []})
     doc.spans["sc"].attrs["scores"] = np.array([0.5, 0.6])
     path, issues = save(tmp_path, doc), Issues()
-    data = spacy_format.read(path, ReadOptions(types=("Y", "X"), sources=("sc",)), issues)
+    data = spacy_format.read(path, ReadOptions(types=("Y", "X"), sources=("sc",)), issues).content
     assert isinstance(data, Dataset)
     assert data.votes[:, 0].tolist() == [1, 2, 2]
     assert data.gold is None
@@ -152,8 +152,8 @@ def test_overlaps_scores_and_options_of_external_files(tmp_path: Path) -> None:
 
 def test_a_missing_group_is_o_if_unmarked_is_abstain(tmp_path: Path) -> None:
     path = save(tmp_path, make_doc("a", groups={"s": [(0, 1, "X")]}), make_doc("b"))
-    default = spacy_format.read(path, ReadOptions(), Issues())
-    unmarked_abstains = spacy_format.read(path, ReadOptions(unmarked="abstain"), Issues())
+    default = spacy_format.read(path, ReadOptions(), Issues()).content
+    unmarked_abstains = spacy_format.read(path, ReadOptions(unmarked="abstain"), Issues()).content
     assert isinstance(default, Dataset)
     assert isinstance(unmarked_abstains, Dataset)
     assert (default.votes[1, 0], unmarked_abstains.votes[1, 0]) == (-1, 0)

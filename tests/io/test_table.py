@@ -37,13 +37,13 @@ d2,bob,,,,
 def read_text(tmp_path: Path, text: str, issues: Issues | None = None, **options: Any) -> Any:
     path = tmp_path / "t.csv"
     path.write_bytes(text.encode())
-    return table.read(path, ReadOptions(**options), Issues() if issues is None else issues)
+    return table.read(path, ReadOptions(**options), Issues() if issues is None else issues).content
 
 
 def read_columns(tmp_path: Path, columns: dict[str, Any], **options: Any) -> Any:
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table(columns), path)
-    return table.read(path, ReadOptions(**options), Issues())
+    return table.read(path, ReadOptions(**options), Issues()).content
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])

@@ -97,7 +97,7 @@ class ReadingOptions:
     unmarked: Annotated[
         Unmarked | None,
         typer.Option(
-            help="What unmarked tokens mean: no opinion, or a vote for O (default: as the data states).",
+            help="What unmarked tokens mean: no opinion, or a vote for O (default: as the data states or shows).",
             rich_help_panel=READING,
         ),
     ] = None

@@ -117,14 +117,14 @@ class SourceAnalysis:
         """One row per source."""
         has_scores = any(source.score is not None for source in self.sources)
         metrics = ("precision", "recall", "f1") if has_scores else ()
-        keys = ("name", "types", "spans", "sentences", "coverage", "overlap", "conflict", *metrics)
+        shares = ("coverage", "overlap", "conflict")
+        keys = ("name", "types", "unmarked", "spans", "sentences", *shares, *metrics)
         records = [source.to_json() for source in self.sources]
-        percent_columns = (*keys[4:7], *metrics)
         return Table(
             title="Sources" + (" (entity-level scores, conlleval mode)" if has_scores else ""),
             columns=keys,
             rows=[[record[key] for key in keys] for record in records],
-            formats=dict.fromkeys(percent_columns, PERCENT),
+            formats=dict.fromkeys((*shares, *metrics), PERCENT),
             notes=self._notes(),
         )
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from convener.data.alignment import MisalignmentPolicy, OverlapPolicy
@@ -14,10 +15,18 @@ from convener.data.issues import Issues
 from convener.data.predictions import Predictions
 from convener.data.schemes import RepairPolicy, Scheme
 from convener.data.validation import Unmarked
-from convener.errors import ConvenerWarning, DataError, FormatError, UnknownNameError, unknown_name_message
+from convener.errors import (
+    ConvenerError,
+    ConvenerWarning,
+    DataError,
+    FormatError,
+    UnknownNameError,
+    unknown_name_message,
+)
 from convener.io import formats
-from convener.io.formats import LabeledData, ReadOptions, WriteOptions, get_dataset
+from convener.io.formats import FileContent, LabeledData, ReadOptions, WriteOptions, get_dataset
 from convener.io.splits import canonical_split, find_split_files, unify_splits
+from convener.io.unmarked import resolve_unmarked
 from convener.storage import atomic_write
 
 
@@ -46,7 +55,7 @@ def read(
     default_types   entity types of a file that names none and contains no spans; by default such a file is an error
     coarse          coarse labels and the types they allow: {"ENT": "any", "NOT-PER": "not PER", "GPE": ("LOC", "ORG")}
     unmarked        what tokens that a source does not mark mean: no opinion ("abstain") or a vote for O ("outside"); by
-                    default what the file or its format says
+                    default what the file states, else what it shows (see the data formats), else by format
     on_overlap      of two overlapping spans of one source keep the "longest" or the "first", or raise an "error"
     on_misaligned   "expand", "contract" or "drop" a character span that starts or ends inside a token, or raise an
                     "error"
@@ -80,7 +89,7 @@ def read_corpus(
     spacy_pipeline: str | None = None,
     issues: Issues | None = None,
 ) -> Corpus:
-    """Read a folder with train, valid and test files; all splits get the same entity types and sources.
+    """Read a folder with train, valid and test files; all splits get the same entity types, sources and `unmarked`.
 
     The keywords are those of `read`.
 
@@ -163,7 +172,7 @@ def load_dataset(
     if not files:
         if split is not None:
             raise DataError(f"{path}: is a single file; split={split!r} applies to folders of splits only")
-        data = get_dataset(_read_file(path, format, options, issues))
+        data = get_dataset(_resolve_file(path, format, options, issues))
         return data.with_coarse(options.coarse or {})
     if split is None:
         raise DataError(
@@ -172,7 +181,9 @@ def load_dataset(
     name = canonical_split(split)
     if name not in files:
         raise UnknownNameError(f"{path}: {unknown_name_message('split', split, files)}")
-    data = get_dataset(_read_file(files[name], format, options, issues))
+    content = _read_file(files.pop(name), format, options, issues)
+    others = _read_other_splits(files.values(), format, options) if content.undecided else []
+    data = get_dataset(resolve_unmarked([content, *others], str(path), issues)[0])
     return unify_splits({name: data}, options.coarse)[name]
 
 
@@ -182,8 +193,9 @@ def load_corpus(path: str | Path, *, format: str | None, options: ReadOptions, i
     files = find_split_files(path)
     if not files:
         raise DataError(f"{path}: is not a folder of splits; read it with read")
-    splits = {name: get_dataset(_read_file(file, format, options, issues)) for name, file in files.items()}
-    return Corpus(splits=unify_splits(splits, options.coarse))
+    contents = [_read_file(file, format, options, issues) for file in files.values()]
+    splits = map(get_dataset, resolve_unmarked(contents, str(path), issues))
+    return Corpus(splits=unify_splits(dict(zip(files, splits, strict=True)), options.coarse))
 
 
 def load_predictions(path: str | Path, *, format: str | None, options: ReadOptions, issues: Issues) -> Predictions:
@@ -198,7 +210,7 @@ def load_predictions(path: str | Path, *, format: str | None, options: ReadOptio
 
 def load_content(path: str | Path, *, format: str | None, options: ReadOptions, issues: Issues) -> LabeledData:
     """Read one file: Predictions if it contains predicted labels, else a Dataset."""
-    content = _read_file(Path(path), format, options, issues)
+    content = _resolve_file(Path(path), format, options, issues)
     return content.with_coarse(options.coarse or {}) if isinstance(content, Dataset) else content
 
 
@@ -219,7 +231,21 @@ def _write_corpus(corpus: Corpus, path: Path, format_name: str | None, options: 
             (temp_path / file).write_text(text, encoding="utf-8")
 
 
-def _read_file(path: Path, format_name: str | None, options: ReadOptions, issues: Issues) -> LabeledData:
+def _resolve_file(path: Path, format_name: str | None, options: ReadOptions, issues: Issues) -> LabeledData:
+    """Read one file, without others that could tell what its unmarked tokens mean."""
+    return resolve_unmarked([_read_file(path, format_name, options, issues)], str(path), issues)[0]
+
+
+def _read_other_splits(files: Iterable[Path], format_name: str | None, options: ReadOptions) -> list[FileContent]:
+    """Read the splits beside the requested one; those that cannot be read are left out."""
+    contents = []
+    for file in files:
+        with suppress(ConvenerError):
+            contents.append(_read_file(file, format_name, options, Issues()))
+    return contents
+
+
+def _read_file(path: Path, format_name: str | None, options: ReadOptions, issues: Issues) -> FileContent:
     if not path.exists():
         raise DataError(f"{path}: no such file or folder")
     file_format = formats.detect_format(path) if format_name is None else formats.get_format(format_name)

@@ -33,7 +33,7 @@ from convener.io.conll_lines import (
     LineParser,
     detect_layout,
 )
-from convener.io.formats import Format, LabeledData, ReadOptions, WriteOptions, get_dataset
+from convener.io.formats import FileContent, Format, LabeledData, ReadOptions, WriteOptions, get_dataset
 from convener.io.json_records import shortest_floats
 from convener.io.json_stream import dump_json
 from convener.io.metadata import Metadata, build_tag_set, select_sources
@@ -45,7 +45,7 @@ UNSUPPORTED_CHARACTERS = re.compile("[\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029\ud800-
 """Characters that a token or a type cannot contain: they end a field or a line, or are not valid Unicode."""
 
 
-def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
+def read(path: Path, options: ReadOptions, issues: Issues) -> FileContent:
     """Read a CoNLL file: Predictions if it has a column `prediction`, else a Dataset."""
     with path.open("rb") as file:
         layout = detect_layout(file, str(path), options)
@@ -66,7 +66,8 @@ def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
     is_external = not layout.is_native or layout.scheme == "io"
     repair = TagRepair(options.on_illegal, issues, detect_scheme=is_external)
     with error_location(str(path)):
-        return _build(layout, parser, tag_rows, sources, options, repair)
+        content = _build(layout, parser, tag_rows, sources, options, repair)
+    return FileContent(content, layout.metadata.undecided_sources(sources, options))
 
 
 def _build(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from convener.config import config_from_dict
 from convener.data.alignment import MisalignmentPolicy, OverlapPolicy
@@ -53,7 +54,7 @@ class ReadOptions:
     """Coarse labels and the types they allow: {"ENT": "any", "NOT-PER": "not PER", "GPE": ("LOC", "ORG")}; as a
     string, "ENT=any; NOT-PER=not PER; GPE=LOC, ORG"."""
     unmarked: Unmarked | None = None
-    """Meaning of unmarked tokens of every source; by default what the file or its format says."""
+    """Meaning of unmarked tokens of every source; by default what the file states or shows, else by format."""
     on_overlap: OverlapPolicy = "longest"
     """Which of two overlapping spans of one source is kept."""
     on_misaligned: MisalignmentPolicy = "expand"
@@ -111,7 +112,20 @@ class WriteOptions:
 
 
 LabeledData = Dataset | Predictions
-Reader = Callable[[Path, ReadOptions, Issues], LabeledData]
+
+
+@dataclass(frozen=True, eq=False)
+class FileContent:
+    """What a reader returns: the content of one file, and what the file leaves open."""
+
+    content: LabeledData
+    undecided: tuple[str, ...] = ()
+    """Sources for which neither the file nor the options state what unmarked tokens mean; read as "abstain"."""
+    missing_entries: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
+    """For undecided sources, the sentences that do not mention the source; it abstains there if it is "outside"."""
+
+
+Reader = Callable[[Path, ReadOptions, Issues], FileContent]
 Writer = Callable[[LabeledData, Path, WriteOptions], None]
 
 

@@ -26,7 +26,16 @@ from convener.data.tags import TagSet
 from convener.errors import DataError, FormatError
 from convener.io import arrow
 from convener.io.arrow import VOTES_PREFIX, HFTable
-from convener.io.formats import CAPABILITIES, Format, LabeledData, ReadOptions, WriteOptions, check_unicode, get_dataset
+from convener.io.formats import (
+    CAPABILITIES,
+    FileContent,
+    Format,
+    LabeledData,
+    ReadOptions,
+    WriteOptions,
+    check_unicode,
+    get_dataset,
+)
 from convener.io.huggingface_import import read_external
 from convener.io.metadata import Metadata, apply_read_options
 from convener.storage import decode_utf8, read_json
@@ -37,21 +46,21 @@ BATCH_BYTES = 2**26
 """Approximate size of a record batch in bytes."""
 
 
-def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
+def read(path: Path, options: ReadOptions, issues: Issues) -> FileContent:
     """Read a native folder, or an external folder or Parquet file."""
     where = str(path)
     if path.is_file():
         with wrap_errors(where, "Parquet file"):
             arrow_table = arrow.import_pyarrow("pyarrow.parquet").ParquetFile(path).read()
-        return read_external(HFTable(arrow_table, where), options, issues)
+        return FileContent(read_external(HFTable(arrow_table, where), options, issues))
     table = HFTable(_read_table(path), where, _read_features(path))
     metadata_path = path / METADATA_FILE
     if not metadata_path.is_file():
-        return read_external(table, options, issues)
+        return FileContent(read_external(table, options, issues))
     metadata = Metadata.from_json(decode_utf8(metadata_path.read_bytes(), str(metadata_path)), str(metadata_path))
     with error_location(where):
         content = metadata.restore(_read_native(table, metadata))
-    return apply_read_options(content, options, where)
+    return FileContent(apply_read_options(content, options, where))
 
 
 def write(content: LabeledData, path: Path, options: WriteOptions) -> None:

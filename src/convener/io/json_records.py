@@ -20,7 +20,7 @@ from convener.data.spans import Spans
 from convener.data.tags import ABSTAIN, TagSet
 from convener.errors import DataError, FormatError
 from convener.io.builder import DISPLAY_NAMES, PREDICTIONS, DatasetBuilder
-from convener.io.formats import LabeledData, ReadOptions, get_dataset
+from convener.io.formats import FileContent, LabeledData, ReadOptions, get_dataset
 from convener.io.metadata import Metadata
 from convener.io.tag_columns import TagRepair, TagRowIndex
 
@@ -183,6 +183,10 @@ class RecordReader:
         """Return the content of all records."""
         probabilities = self._probabilities.matrix(self._metadata, types, str(self._path))
         return self._builder.build(types=types, sources=sources, metadata=self._metadata, probabilities=probabilities)
+
+    def file_content(self, content: LabeledData) -> FileContent:
+        """Return the content of all records, and what they leave open."""
+        return FileContent(content, self._metadata.undecided_sources(get_dataset(content).sources, self._options))
 
     def _tag_labels(
         self,

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import codecs
 from array import array
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,15 @@ from convener.data.ragged import locate
 from convener.data.tokenize import find_token_offsets, word_spans
 from convener.errors import DataError, FormatError
 from convener.io.builder import DISPLAY_NAMES, GOLD, DatasetBuilder
-from convener.io.formats import CAPABILITIES, Format, LabeledData, ReadOptions, WriteOptions, get_dataset
+from convener.io.formats import (
+    CAPABILITIES,
+    FileContent,
+    Format,
+    LabeledData,
+    ReadOptions,
+    WriteOptions,
+    get_dataset,
+)
 from convener.io.json_records import RecordColumns, RecordReader, SentenceSlice, iter_records, parse_token_offsets
 from convener.io.json_stream import dump_json
 from convener.io.metadata import Metadata, build_tag_set, replace_dataset_fields, select_sources
@@ -42,7 +52,7 @@ END_KEYS = ("end", "end_offset")
 LABEL_KEYS = ("label", "tag", "type")
 
 
-def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
+def read(path: Path, options: ReadOptions, issues: Issues) -> FileContent:
     """Read a JSON lines file: Predictions if convener wrote it and it has `predictions`, else a Dataset."""
     reader: _Reader | None = None
     is_version_1 = False
@@ -71,7 +81,7 @@ def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
             reader.add(record, where)
     if reader is None:
         raise DataError(f"{path}: the file is empty: expected one JSON object per line")
-    return reader.build()
+    return reader.file_content(reader.build())
 
 
 def write(content: LabeledData, path: Path, options: WriteOptions) -> None:
@@ -97,6 +107,7 @@ class _Reader(RecordReader):
         super().__init__(path, metadata, options, issues, DatasetBuilder(options, issues))
         self._gold_key: str | None = None
         self._line_numbers = array("q")
+        self._missing_entries: dict[str, array[int]] = {}
         for name in self._metadata.sources or ():
             if self._is_selected(name):
                 self._builder.source_spans(name)
@@ -141,17 +152,30 @@ class _Reader(RecordReader):
         for name in votes:
             if name not in self._source_names:
                 self._source_names[name] = None
-                if self._abstains_when_missing(name) and self._is_selected(name):
-                    self._builder.source_spans(name).abstained_sentences.extend(range(num_previous))
+                if self._is_selected(name):
+                    self._add_missing(name, range(num_previous))
         for name in filter(self._is_selected, self._source_names):
             if votes.get(name) is not None:
                 self._add_spans(name, votes[name], where)
-            elif name in votes or self._abstains_when_missing(name):
+            elif name in votes:
                 self._builder.abstain(name)
+            else:
+                self._add_missing(name, [num_previous])
 
-    def _abstains_when_missing(self, name: str) -> bool:
-        """Whether the source abstains on a record that does not mention it."""
-        return self._metadata.unmarked_by_source([name], self._options) == ("outside",)
+    def _add_missing(self, name: str, sentences: Sequence[int]) -> None:
+        """Add sentences whose records do not mention a source: it abstains there, unless it is read as "abstain"."""
+        is_undecided = bool(self._metadata.undecided_sources([name], self._options))
+        if is_undecided:
+            self._missing_entries.setdefault(name, array("q")).extend(sentences)
+        if is_undecided or self._metadata.unmarked_by_source([name], self._options) == ("outside",):
+            self._builder.source_spans(name).abstained_sentences.extend(sentences)
+
+    def file_content(self, content: LabeledData) -> FileContent:
+        """Return the content of all records, and what they leave open."""
+        missing_entries = {
+            name: np.frombuffer(sentences, np.int64) for name, sentences in self._missing_entries.items()
+        }
+        return replace(super().file_content(content), missing_entries=missing_entries)
 
     def _add_external_gold(self, record: dict[str, Any], num_tokens: int, where: str) -> None:
         """Add the spans or tags of a record that another tool wrote as gold."""

@@ -233,6 +233,10 @@ class Metadata:
         """Return the meaning of unmarked tokens of each of these sources; the default where the file has none."""
         return tuple(options.unmarked or self.unmarked.get(name, default) for name in sources)
 
+    def undecided_sources(self, sources: Sequence[str], options: ReadOptions) -> tuple[str, ...]:
+        """Return the sources for which neither the metadata nor the options state what unmarked tokens mean."""
+        return () if options.unmarked else tuple(name for name in sources if name not in self.unmarked)
+
 
 def _upgrade(values: dict[str, Any], where: str) -> tuple[int, dict[str, Any]]:
     """Return the version of metadata, and the metadata with the keys and values of the current version.

@@ -23,7 +23,7 @@ from convener.data.ragged import Array, StringArray, lengths_to_offsets
 from convener.data.schemes import from_bio
 from convener.data.tags import ABSTAIN, TagSet
 from convener.errors import DataError
-from convener.io.formats import CAPABILITIES, Format, LabeledData, ReadOptions, WriteOptions, get_dataset
+from convener.io.formats import CAPABILITIES, FileContent, Format, LabeledData, ReadOptions, WriteOptions, get_dataset
 from convener.io.metadata import Metadata, apply_read_options
 from convener.io.tag_columns import TagRepair
 from convener.storage import decode_utf8
@@ -35,7 +35,7 @@ EXTERNAL_ARRAYS = ("votes", "L", "offsets", "lengths", "tokens", "gold", "Y", "s
 MAX_LABEL = np.iinfo(np.int16).max
 
 
-def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
+def read(path: Path, options: ReadOptions, issues: Issues) -> FileContent:
     """Read a native archive, or a vote matrix."""
     where = str(path)
     with wrap_errors(where, "NumPy file"), warnings.catch_warnings():
@@ -50,14 +50,14 @@ def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
         if not isinstance(array, np.ndarray):  # NumPy returns members that are not .npy as bytes
             raise DataError(f"{where}: {name}: expected a NumPy array, got {short_repr(array)}")
     if "convener" not in arrays:
-        return _read_vote_matrix(arrays, where, options, issues)
+        return FileContent(_read_vote_matrix(arrays, where, options, issues))
     raw = _typed_array(arrays, "convener", np.uint8, 1, where).tobytes()
     metadata = Metadata.from_json(decode_utf8(raw, where), where)
     if metadata.version == 1:
         arrays = {VERSION_1_ARRAYS.get(name, name): array for name, array in arrays.items()}
     with error_location(where):
         content = metadata.restore(_read_native(arrays, metadata, where))
-    return apply_read_options(content, options, where)
+    return FileContent(apply_read_options(content, options, where))
 
 
 def write(content: LabeledData, path: Path, options: WriteOptions) -> None:

@@ -20,7 +20,7 @@ from convener.data.schemes import parse_tag
 from convener.data.tokenize import sentence_spans, word_spans
 from convener.errors import ConfigError, DataError, FormatError, require
 from convener.io.builder import DatasetBuilder
-from convener.io.formats import Format, LabeledData, ReadOptions, WriteOptions
+from convener.io.formats import FileContent, Format, LabeledData, ReadOptions, WriteOptions
 from convener.storage import decode_utf8
 
 DEFAULT_TYPES = ("ENT",)
@@ -76,7 +76,7 @@ def recognizes(path: Path) -> bool:
     return not (same_width and mostly_uppercase)
 
 
-def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
+def read(path: Path, options: ReadOptions, issues: Issues) -> FileContent:
     """Read the sentences of all documents; the dataset has no sources."""
     text = decode_utf8(path.read_bytes(), str(path))
     blocks = [block for block in _BLANK_LINES.split(text) if block.strip()]
@@ -85,7 +85,7 @@ def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
     builder = DatasetBuilder(options, issues)
     texts_by_id = {f"{path.stem}-{number}": block for number, block in enumerate(blocks, start=1)}
     _add_texts(builder, texts_by_id, spacy_pipeline=options.spacy_pipeline)
-    return builder.build(types=options.types or options.default_types or DEFAULT_TYPES)
+    return FileContent(builder.build(types=options.types or options.default_types or DEFAULT_TYPES))
 
 
 def write(content: LabeledData, path: Path, options: WriteOptions) -> None:

@@ -27,7 +27,16 @@ from convener.data.ragged import locate
 from convener.data.tags import ABSTAIN
 from convener.errors import DataError, FormatError, require
 from convener.io.builder import GOLD, PREDICTIONS, DatasetBuilder
-from convener.io.formats import CAPABILITIES, Format, LabeledData, ReadOptions, WriteOptions, check_unicode, get_dataset
+from convener.io.formats import (
+    CAPABILITIES,
+    FileContent,
+    Format,
+    LabeledData,
+    ReadOptions,
+    WriteOptions,
+    check_unicode,
+    get_dataset,
+)
 from convener.io.metadata import Metadata, apply_read_options, unfiltered
 
 USER_DATA_KEY = "convener"
@@ -38,7 +47,7 @@ PREDICTIONS_GROUP = "convener"
 """Span group of predictions."""
 
 
-def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
+def read(path: Path, options: ReadOptions, issues: Issues) -> FileContent:
     """Read a DocBin: span groups are sources, entities are gold; a native file is restored exactly."""
     docs = _read_docs(path)
     metadata = None
@@ -49,11 +58,12 @@ def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
             break
     if metadata is None:
         with wrap_errors(str(path), "DocBin"):
-            return _Reader(path, None, options, issues).read(docs)
+            content = _Reader(path, None, options, issues).read(docs)
+        return FileContent(content, Metadata().undecided_sources(get_dataset(content).sources, options))
     docs = [doc for doc in docs if not _get_user_data(doc).get("empty")]
     with wrap_errors(str(path), "DocBin"):
         content = _Reader(path, metadata, unfiltered(options), issues).read(docs)
-    return apply_read_options(metadata.restore(content), options, str(path))
+    return FileContent(apply_read_options(metadata.restore(content), options, str(path)))
 
 
 def write(content: LabeledData, path: Path, options: WriteOptions) -> None:

@@ -22,7 +22,15 @@ from convener.data.tags import ABSTAIN
 from convener.errors import DataError, FormatError
 from convener.io import formats
 from convener.io.builder import GOLD, DatasetBuilder, StringArrayBuilder
-from convener.io.formats import CAPABILITIES, Format, LabeledData, ReadOptions, WriteOptions, get_dataset
+from convener.io.formats import (
+    CAPABILITIES,
+    FileContent,
+    Format,
+    LabeledData,
+    ReadOptions,
+    WriteOptions,
+    get_dataset,
+)
 from convener.io.json_records import (
     RecordColumns,
     RecordReader,
@@ -45,12 +53,12 @@ ABSTAIN_TAGS = (ABSTAIN_TAG, "-")
 """Tags that stand for abstain, besides null and -1."""
 
 
-def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
+def read(path: Path, options: ReadOptions, issues: Issues) -> FileContent:
     """Read a split; items are decoded one at a time, to limit memory."""
     reader = _Reader(path, _Meta.for_split(path), options, issues)
     for name, item in iter_json_items(path):
         reader.add(name, item)
-    return reader.build()
+    return reader.file_content(reader.build())
 
 
 def write(content: LabeledData, path: Path, options: WriteOptions) -> None:

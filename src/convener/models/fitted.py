@@ -151,7 +151,10 @@ def match_fitted(
         data = data.select_sources(sources)
     for name, expected, found in zip(sources, unmarked, data.unmarked, strict=True):
         if expected != found:
-            raise MismatchError(f"{model} was fitted with unmarked={expected} for source {name}; the data has {found}")
+            raise MismatchError(
+                f"{model} was fitted with unmarked={expected} for source {name}; the data has {found}; "
+                f"if the data does not state it, read it with the option unmarked={expected}"
+            )
     return data
 
 

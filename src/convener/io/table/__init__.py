@@ -12,18 +12,18 @@ from __future__ import annotations
 from pathlib import Path
 
 from convener.data.issues import Issues
-from convener.io.formats import CAPABILITIES, Format, LabeledData, ReadOptions, WriteOptions
+from convener.io.formats import CAPABILITIES, FileContent, Format, LabeledData, ReadOptions, WriteOptions
 from convener.io.table.convert import dataset_to_rows, rows_to_dataset
 from convener.io.table.csv import read_csv, write_csv
 from convener.io.table.parquet import read_parquet, write_parquet
 
 
-def read(path: Path, options: ReadOptions, issues: Issues) -> LabeledData:
+def read(path: Path, options: ReadOptions, issues: Issues) -> FileContent:
     """Read a table; Parquet is detected by the first bytes or the suffix."""
     with path.open("rb") as file:
         is_parquet = file.read(4) == b"PAR1" or path.suffix.lower() == ".parquet"
     rows = (read_parquet if is_parquet else read_csv)(path, issues)
-    return rows_to_dataset(rows, options, issues)
+    return FileContent(rows_to_dataset(rows, options, issues))
 
 
 def write(content: LabeledData, path: Path, options: WriteOptions) -> None:
