@@ -141,7 +141,7 @@ class NeuralSegment(LabelModel):
             seed=config.seed,
             batch_size=config.batch_size,
             weight_decay=WEIGHT_DECAY,
-            validation_score=updates.feature_gain if len(valid.tokens) else None,
+            validation_score=updates.feature_gain if len(valid) else None,
             checkpoint=checkpoint_for(checkpoint_dir, config, train, valid),
         )
         history = train_network(net, [self._stage(net, updates)], run)
@@ -149,7 +149,9 @@ class NeuralSegment(LabelModel):
         state = state._replace(recall=recall, precision=precision)
         params = {STATE_PREFIX + name: array for name, array in state.to_arrays().items()}
         params |= {NETWORK_PREFIX + name: array for name, array in weights_to_arrays(net).items()}
-        return params | {"log_unseen": log_unseen}, Diagnostics(learning_curves=learning_curves(history))
+        gains = updates.feature_gains()
+        params |= {"log_unseen": log_unseen, "feature_gain": mean_and_error(gains)}
+        return params, Diagnostics(learning_curves=learning_curves(history))
 
     def _segment_state(self, train: Dataset, previous: Params | None) -> SegmentState:
         """What the segment model learns of the sources."""
@@ -235,3 +237,10 @@ class NeuralSegment(LabelModel):
     def _reliability(self, params: Params, train: Dataset, output: LabelOutput) -> RecallPrecision:
         """By span, as found in the fit."""
         return params[STATE_PREFIX + "recall"], params[STATE_PREFIX + "precision"]
+
+
+def mean_and_error(values: Floats) -> Floats:
+    """Mean and its standard error; the error of fewer than two values is infinite.  -> (2,)"""
+    if len(values) < 2:
+        return np.array([values.sum(), np.inf])
+    return np.array([values.mean(), values.std(ddof=1) / np.sqrt(len(values))])

@@ -78,21 +78,25 @@ class SourceUpdates:
         return segment_posterior(potentials, batch.offsets.numpy(), num_threads=self.num_threads).arcs
 
     def feature_gain(self) -> float:
-        """What the features tell of held-out votes: log-likelihood gained over the initial biases, by token."""
+        """What the features tell of held-out votes: log-likelihood gained over the initial biases, by sentence."""
+        return float(self.feature_gains().mean())
+
+    def feature_gains(self) -> Floats:
+        """The gain of each held-out sentence.  -> (M,)"""
         self.set_evidence()
-        packed = self.valid.packed
-        gain = 0.0
+        packed, gains = self.valid.packed, [np.zeros(0)]
         for batch in packed.batches(packed.batch_size):
             potentials = self.net.potentials(batch, batch.evidence)
             without = SegmentPotentials(np.zeros_like(potentials.labels), *self.initial, batch.evidence)
-            gain += self._log_likelihood(potentials, batch) - self._log_likelihood(without, batch)
-        return gain / max(1, len(packed.tokens))
+            gains.append(self._log_likelihood(potentials, batch) - self._log_likelihood(without, batch))
+        return np.concatenate(gains)
 
-    def _log_likelihood(self, potentials: SegmentPotentials, batch: SegmentBatch) -> float:
-        """Log-likelihood of the votes of a batch, up to what does not depend on the prior."""
+    def _log_likelihood(self, potentials: SegmentPotentials, batch: SegmentBatch) -> Floats:
+        """Log-likelihood of the votes of each sentence, up to what does not depend on the prior.  -> (M,)"""
         offsets, num_types = batch.offsets.numpy(), len(potentials.second)
         prior = potentials._replace(evidence=SpanEvidence.none(len(batch.tokens), num_types))
         with_votes, without = (
             segment_posterior(x, offsets, num_threads=self.num_threads).log_partition for x in (potentials, prior)
         )
-        return float((with_votes - without).sum())
+        gained: Floats = with_votes - without
+        return gained
