@@ -36,7 +36,7 @@ from convener.inference.counts import safe_divide
 METRICS = ("recall", "precision", "F1")
 INTERVAL_NOTE = "brackets: interval of about 95 %"
 BOUNDS = tuple(f"{metric} {end}" for metric in METRICS for end in ("low", "high"))
-MAX_EFFECTIVE_SPANS = 200
+MAX_EFFECTIVE_SPANS = 50
 """The number of independent spans that no source exceeds; see `docs/research-notes.md`."""
 MIN_SHARED_SPANS = 5
 """Number of spans of two other sources from which the share that a source finds of them is an estimate of recall."""
