@@ -5,13 +5,13 @@ marks. With n marks of a type, and G true spans of it to expect in the text that
 
     recall = H / G,    precision = H / n,    F1 = 2 H / (n + G), their harmonic mean.
 
-An interval covers what two estimates let expect: that of the model, and the agreement of the sources. Models differ
-most where they contradict what several sources mark alike, so agreement widens an interval on that side:
+An interval covers two estimates: that of the model, and that of the agreement between sources. Models are wrong most
+often where they contradict what several sources mark alike.
 
-- Precision is at least the share of the marks that another source makes, too.
+- Precision may be the share of the marks that another source makes, too, if that is higher.
 - Recall may be the share that a source finds of the spans that two or more others mark.
 
-Both ends are those of a Wilson score interval of 95 %. A source counts as n / (1 + n / MAX_EFFECTIVE_SPANS) independent
+The bounds are those of Wilson score intervals of 95 %. A source counts as n / (1 + n / MAX_EFFECTIVE_SPANS) independent
 spans, since the errors of a model are shared by many spans. Bounds are rounded outward to whole spans.
 """
 
@@ -99,6 +99,7 @@ def estimate_reliability(data: Dataset, predictions: Predictions) -> Reliability
     num_types = len(fine.tags.types)
     marks = _count_by_type([(each, np.ones(len(each))) for each in spans], num_types)
     hits = _count_by_type([(each, span_probabilities(each, predictions)) for each in spans], num_types)
+    hits = np.clip(hits, 0, marks)  # up to rounding
     present = np.maximum(_expected_spans(fine, predictions), hits)
     recall, precision = _ratio(hits, present), _ratio(hits, marks)
     confirmed, found, shared = _agreement(fine, spans)
