@@ -18,7 +18,7 @@ SMOKE = CrowdConfig(documents=50, length=20, workers=8, annotated=0.4, spans=2.0
 NOTE = (
     "F1 by span against the generated gold, fitted and predicted on the same documents, gold hidden. "
     "Rank correlation: Spearman's, over the workers, of the true F1 by span and the F1 that "
-    "reliability() implies (2PR / (P + R), mean over types). Spammers found: share of the true "
+    "reliability() estimates (mean over the types a worker gives). Spammers found: share of the true "
     f"spammers among as many workers with the lowest estimates. Crowd: {STATISTICS}."
 )
 

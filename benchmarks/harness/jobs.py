@@ -279,9 +279,9 @@ def _learned(job: Job, model: Any, train: cv.Dataset) -> dict[str, Any]:
             if name.rpartition(".")[2] in ("weight", "bias")
         },
         "reliability": {
-            "recall": _rounded(fitted.reliability.recall),
-            "precision": _rounded(fitted.reliability.precision),
-            "f1": _rounded(fitted.reliability.f1),
+            "recall": _rounded(fitted.reliability.recall[..., 0]),
+            "precision": _rounded(fitted.reliability.precision[..., 0]),
+            "f1": _rounded(fitted.reliability.f1[..., 0]),
         },
     }
     if hasattr(model, "selected_model"):

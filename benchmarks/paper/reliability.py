@@ -14,14 +14,13 @@ from benchmarks.harness.data import splits
 from benchmarks.harness.jobs import Options, group, run_jobs
 from benchmarks.harness.results import Block, Row, pyplot, save_figure
 from benchmarks.paper import main_results
-from convener.evaluation.source_analysis import source_f1
+from convener.evaluation.metrics import score_labels
 
 MODELS = (main_results.OURS, "chmm")
 POOLED = "all"
 KINDS = {
     "score": "mean A~ over sentences (sparse-chmm), mean diagonal of the emissions (chmm)",
-    "token F1": "2PR / (P + R) of recall and precision in reliability()",
-    "F1": "F1 in reliability(): of the source's spans against the model's labels of train",
+    "F1": "F1 in reliability(): expected for the spans of the source on train",
 }
 Groups = dict[tuple[str, ...], list[Row]]
 
@@ -38,18 +37,22 @@ class TrueQuality(NamedTuple):
         types = range(1, 2 * len(parts.train.tags.types), 2)
         votes = parts.train.votes
         has_votes = [[((column == b) | (column == b + 1)).any() for b in types] for column in votes.T]
-        return cls(source_f1(parts.test, parts.test.gold), np.array(has_votes))
+        return cls(true_f1(parts.test), np.array(has_votes))
+
+
+def true_f1(data: cv.Dataset) -> np.ndarray:
+    """F1 of the spans of every source by type, on the tokens for which it does not abstain.  -> (K, E)"""
+    scores = [
+        score_labels(column * (column >= 0), data.gold * (column >= 0), data.offsets, data.tags).per_type.values()
+        for column in data.votes.T
+    ]
+    return np.array([[score.f1 for score in by_type] for by_type in scores], np.float64)
 
 
 def estimated(row: Row, kind: str) -> np.ndarray:
     """Reliability of every source for every type.  -> (K, E)"""
     if kind == "F1":
-        return np.array(row["reliability"]["f1"], float)
-    if kind == "token F1":
-        recall, precision = (
-            np.nan_to_num(np.array(row["reliability"][name], float)) for name in ("recall", "precision")
-        )
-        return 2 * recall * precision / np.maximum(recall + precision, 1e-12)
+        return np.nan_to_num(np.array(row["reliability"]["f1"], float))
     labels = np.array(row.get("reliability_scores") or row["emission_diagonal"], float)
     return (labels[:, 1::2] + labels[:, 2::2]) / 2
 

@@ -13,7 +13,7 @@ from benchmarks.harness.perturbations import NONE
 from benchmarks.harness.results import MEASURE, Row, mean_of, spread_of
 from benchmarks.paper import main_results, published, reliability
 from benchmarks.quality import stress
-from convener.inference.counts import type_reliability
+from benchmarks.worlds.scoring import measured_quality
 
 Found = list[tuple[Job, Row]]
 LIMIT = 0.05
@@ -103,7 +103,7 @@ def sources_page(options: Options) -> None:
         formats=dict.fromkeys(columns, ".3f"),
         notes=(
             "Spearman, Pearson: F1 of reliability() and true F1 on test, over sources and types; "
-            "error: mean absolute difference of estimated and true precision by token, where a "
+            "error: mean absolute difference of estimated and true precision by span, where a "
             "source marks the type on test; best: the source of highest mean F1 over types",
         ),
     )
@@ -120,8 +120,7 @@ def _errors(
     for name in names:
         test = splits(name).test
         estimated = np.array(fits[name]["reliability"]["precision"], float)
-        kinds = np.eye(len(test.tags.types) + 1, dtype=np.float32)[(test.gold + 1) // 2]
-        _, actual = type_reliability(test.votes, kinds[:, 1:])
+        _, actual = measured_quality(test)
         both = np.isfinite(estimated) & np.isfinite(actual)
         gaps.append(np.abs(estimated - actual)[both])
         guess = reliability.estimated(fits[name], "F1").mean(axis=1)

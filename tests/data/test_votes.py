@@ -29,7 +29,7 @@ def test_without_duplicates_and_coarse_votes_all_votes_are_used(data: cv.Dataset
     assert VoteSelection.from_dataset(data, keep_coarse=False, keep_duplicates=True).apply(data) == fine
 
 
-def test_a_duplicate_is_dropped_and_gets_the_rates_of_its_original(toy: cv.Dataset) -> None:
+def test_a_duplicate_is_dropped(toy: cv.Dataset) -> None:
     votes = toy.votes[:, [0, 1, 0]]
     data = toy.with_sources(["a", "b", "copy"], votes, ["abstain"] * 3)
     selection = VoteSelection.from_dataset(data, keep_coarse=False, keep_duplicates=False)
@@ -37,5 +37,3 @@ def test_a_duplicate_is_dropped_and_gets_the_rates_of_its_original(toy: cv.Datas
     assert selection.duplicates(data.sources) == [("copy", "a")]
     selected = selection.apply(data)
     np.testing.assert_array_equal(selected.votes, votes[:, :2])
-    rates = np.array([[0.1, 0.2], [0.3, 0.4]])
-    assert selection.expand(rates).tolist() == [[0.1, 0.2], [0.3, 0.4], [0.1, 0.2]]

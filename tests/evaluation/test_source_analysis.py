@@ -12,7 +12,7 @@ from convener.data.ragged import StringArray, lengths_to_offsets
 from convener.data.tags import TagSet
 from convener.errors import UnknownNameError
 from convener.evaluation.metrics import score_labels
-from convener.evaluation.source_analysis import analyze, source_f1
+from convener.evaluation.source_analysis import analyze
 
 TAGS = TagSet(("PER", "LOC", "ORG"))
 
@@ -234,11 +234,3 @@ def test_a_coarse_span_is_correct_if_it_allows_the_gold_type() -> None:
     counts = {name: (score.correct, score.predicted, score.gold) for name, score in scores.items() if score is not None}
     assert counts == {"people": (1, 2, 2), "bounds": (2, 3, 2), "names": (1, 2, 2)}
     assert "exclusions" in str(analyze(coarse_data()))
-
-
-def test_source_f1_is_that_of_the_fine_spans() -> None:
-    data = coarse_data()
-    found = source_f1(data, data.gold)
-    assert found.shape == (4, 2)
-    np.testing.assert_allclose(found[0], [2 / 3, 0])
-    assert np.isnan(found[1:]).all()

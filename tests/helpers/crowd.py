@@ -149,13 +149,11 @@ def _f1(tags: cv.TagSet, votes: np.ndarray, gold: np.ndarray, offsets: np.ndarra
 
 
 def estimated_f1(model: cv.LabelModel) -> np.ndarray:
-    """F1 of each worker as the model estimates it, mean over types; 0 where unknown."""
+    """F1 of each worker as the model estimates it, mean over the types it gives; 0 without any."""
     by_worker: dict[str, list[float]] = {}
     for row in model.reliability().to_records():
-        precision, recall = row["precision"] or 0.0, row["recall"] or 0.0
-        f1 = 2 * precision * recall / max(precision + recall, 1e-12)
-        by_worker.setdefault(row["source"], []).append(f1)
-    return np.array([np.mean(values) for values in by_worker.values()])
+        by_worker.setdefault(row["source"], []).append(row["F1"])
+    return np.array([np.mean(by_worker.get(source, 0.0)) for source in model.fitted.sources])
 
 
 def rank_correlation(a: np.ndarray, b: np.ndarray) -> float:

@@ -172,14 +172,22 @@ def test_an_unknown_setting_is_an_error_with_a_suggestion(model: cv.LabelModel) 
         cv.get_model(model.name)(sead=1)
 
 
-def test_reliability_names_every_source_and_type(model: cv.LabelModel, toy: cv.Dataset) -> None:
-    table = model.fit(toy).reliability()
-    records = table.to_records()
-    assert {(row["source"], row["type"]) for row in records} == {
-        (source, kind) for source in toy.sources for kind in toy.tags.types
-    }
-    values = [row[name] for row in records for name in ("recall", "precision")]
-    assert all(value is None or 0 <= value <= 1 for value in values)
+def test_reliability_has_a_consistent_row_for_each_type_that_a_source_gives(
+    model: cv.LabelModel, toy: cv.Dataset
+) -> None:
+    records = model.fit(toy).reliability().to_records()
+    given = [
+        (source, kind)
+        for source, votes in zip(toy.sources, toy.votes.T, strict=True)
+        for e, kind in enumerate(toy.tags.types)
+        if np.isin(votes, (2 * e + 1, 2 * e + 2)).any()
+    ]
+    assert [(row["source"], row["type"]) for row in records] == given
+    for row in records:
+        both = row["recall"] + row["precision"]
+        assert row["F1"] == pytest.approx(2 * row["recall"] * row["precision"] / both if both else 0)
+        for metric in ("recall", "precision", "F1"):
+            assert 0 <= row[f"{metric} low"] <= row[metric] <= row[f"{metric} high"] <= 1
 
 
 def test_a_good_source_is_rated_above_a_poor_one(model: cv.LabelModel, toy: cv.Dataset) -> None:

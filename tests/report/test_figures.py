@@ -15,7 +15,6 @@ import convener as cv
 from convener.data.diagnostics import Diagnostics
 from convener.evaluation.evaluation import evaluate
 from convener.evaluation.metrics import score_spans
-from convener.evaluation.source_analysis import source_f1
 from convener.report import figures
 from convener.report.figures import MAX_LABELS, Axis, ticks
 from convener.report.run_summary import RunSummary, summarize_run
@@ -83,11 +82,8 @@ def test_reliability_without_gold(no_gold: RunSummary) -> None:
 def test_estimated_vs_gold(hmm: RunSummary) -> None:
     figure = figures.estimated_vs_gold(hmm)
     assert figure is not None
-    gold_f1 = source_f1(hmm.data, hmm.data.gold)
-    estimated_f1 = source_f1(hmm.data, hmm.predictions.labels)
     for point, item in zip(figure.points, hmm.estimates, strict=True):
-        at = hmm.data.sources.index(item.source), hmm.data.tags.types.index(item.type)
-        assert (point.x, point.y) == pytest.approx((gold_f1[at], estimated_f1[at]))
+        assert (point.x, point.y) == (item.gold_score.f1, item.f1.value)
         assert point.series == item.type
     pairs = np.array([[point.x, point.y] for point in figure.points])
     found = float(np.corrcoef(pairs.T)[0, 1])

@@ -14,8 +14,8 @@ import convener as cv
 from convener.data.predictions import Predictions
 from convener.data.spans import Spans
 from convener.report.recommendations import MAX_EXAMPLES, NEW_SOURCE, Recommendation, recommend, top_phrases
+from tests.evaluation.test_source_reliability import simulated
 from tests.generators import datasets, legal_labels, probability_rows
-from tests.report.test_source_quality import simulated
 
 
 def single_tokens(

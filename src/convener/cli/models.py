@@ -21,6 +21,7 @@ from convener.data.tables import Table
 from convener.errors import ConfigError
 from convener.evaluation.evaluation import evaluate as evaluate_predictions
 from convener.evaluation.metrics import Mode
+from convener.evaluation.source_reliability import INTERVAL_NOTE, METRICS, interval_of
 from convener.experiment.run import Run, RunConfig, fit_run, is_complete, is_run, select_training_data
 from convener.io.formats import ReadOptions
 from convener.models import get_model, list_models
@@ -81,7 +82,7 @@ def fit(
     if as_json:
         console.print_json(run_info | {"output": str(output)})
         return
-    console.print_result(_voted_types(label_model.reliability()))
+    console.print_result(_with_intervals(label_model.reliability()))
     for line in label_model.explain():
         console.print_note(line)
     console.print_note(
@@ -90,10 +91,15 @@ def fit(
     console.print_note(f"next: convener evaluate {output} {data}; convener report {output}")
 
 
-def _voted_types(reliability: Table) -> Table:
-    """The rows of types that a source votes for: the others have no precision."""
-    precision = reliability.columns.index("precision")
-    return replace(reliability, rows=[row for row in reliability.rows if row[precision] is not None])
+def _with_intervals(reliability: Table) -> Table:
+    """The same rows, with each metric and its bounds in one column."""
+    records = reliability.to_records()
+    return replace(
+        reliability,
+        columns=("source", "type", "marks", *METRICS),
+        rows=[[*list(row.values())[:3], *(str(interval_of(row, metric)) for metric in METRICS)] for row in records],
+        notes=(*reliability.notes, INTERVAL_NOTE),
+    )
 
 
 @with_reading_options

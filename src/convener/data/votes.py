@@ -118,10 +118,6 @@ class VoteSelection:
         pairs = ((name, names[index]) for name, index in zip(names, self.duplicate_of, strict=True))
         return [(name, other) for name, other in pairs if name != other]
 
-    def expand(self, rates: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Rows for all sources from rows for the used ones: a duplicate gets the row of its original."""
-        return rates[np.searchsorted(np.unique(self.duplicate_of), self.duplicate_of)]
-
 
 def negative_sources(data: Dataset) -> tuple[str, ...]:
     """Sources that mark only what they know and vote for coarse labels which allow O ("not PER").

@@ -29,6 +29,15 @@ class Interval(NamedTuple):
     low: float
     high: float
 
+    def __str__(self) -> str:
+        """In percent.
+
+        >>> str(Interval(0.5, 0.42, 0.61))
+        '50 [42, 61]'
+        """
+        value, low, high = (100 * bound for bound in self)
+        return f"{value:.0f} [{low:.0f}, {high:.0f}]"
+
 
 @dataclass(frozen=True)
 class Intervals:

@@ -21,7 +21,6 @@ from convener.data.coarse import OUTSIDE
 from convener.data.dataset import Dataset
 from convener.data.spans import Spans
 from convener.data.tables import PERCENT, Table
-from convener.data.tags import ABSTAIN
 from convener.data.validation import Unmarked
 from convener.data.votes import find_subset_sources
 from convener.errors import UnknownNameError, unknown_name_message
@@ -36,7 +35,7 @@ from convener.evaluation.agreement import (
     pairwise_token_counts,
     token_vote_types,
 )
-from convener.evaluation.metrics import Score, labels_to_spans, ratio, score_labels, score_spans, span_keys
+from convener.evaluation.metrics import Score, labels_to_spans, ratio, score_spans, span_keys
 
 PairwiseMetric = Literal["overlap", "conflict", "agreement", "span_f1", "kappa"]
 PAIRWISE_METRICS: tuple[PairwiseMetric, ...] = get_args(PairwiseMetric)
@@ -234,37 +233,6 @@ def vote_counts_and_conflicts(
         np.copyto(first_vote, column, where=voted & (vote_counts == 0))
         vote_counts += voted
     return vote_counts, conflicted
-
-
-def source_f1(data: Dataset, true_labels: NDArray[np.int16]) -> NDArray[np.float64]:
-    """F1 of the spans of every source per type, taking the given labels (N,) as true.  -> (K, E)
-
-    Tokens where a source abstains or votes for a coarse label are excluded from its score. NaN for a source that
-    votes only for coarse labels.
-
-    >>> data = Dataset.from_spans(
-    ...     ["X"], [["a", "b"], ["c"]], {"s": [[(0, 1, "X")], None], "t": [[], [(0, 1, "X")]]}
-    ... )
-    >>> source_f1(data, np.array([1, 0, 1], np.int16)).round(2).tolist()
-    [[1.0], [0.67]]
-    """
-    rows, fine = [], data.without_coarse()
-    for votes in fine.votes.T:
-        voted = votes != ABSTAIN
-        scores = score_labels(votes * voted, true_labels * voted, data.offsets, fine.tags)
-        rows.append([type_score.f1 for type_score in scores.per_type.values()])
-    f1 = np.array(rows, np.float64).reshape(len(data.sources), len(fine.tags.types))
-    f1[coarse_only_sources(data)] = np.nan
-    return f1
-
-
-def coarse_only_sources(data: Dataset) -> NDArray[np.bool_]:
-    """Sources that vote only for coarse labels.  -> (K,)"""
-    size = len(data.fine_tags)
-    coarse = np.logical_or.reduce(data.votes >= size, axis=0)
-    fine = np.logical_or.reduce((data.votes > 0) & (data.votes < size), axis=0)
-    coarse_only: NDArray[np.bool_] = coarse & ~fine
-    return coarse_only
 
 
 def _summarize_sources(

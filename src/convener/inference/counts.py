@@ -1,4 +1,4 @@
-"""Reliability of sources and transition counts, from votes and posteriors.
+"""Transition counts, and division that allows zeros.
 
 This module needs NumPy only.
 """
@@ -18,56 +18,6 @@ def safe_divide(numerator: NDArray[np.float64], denominator: NDArray[Any]) -> ND
     result = np.full(np.shape(numerator), np.nan)
     np.divide(numerator, denominator, out=result, where=denominator != 0)
     return result
-
-
-def type_probabilities(probabilities: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Probability of each entity type: B- plus I-.  (N, L) -> (N, E)"""
-    summed: NDArray[np.float32] = probabilities[:, 1::2] + probabilities[:, 2::2]
-    return summed
-
-
-def type_reliability(
-    votes: NDArray[np.int16], type_probs: NDArray[np.float32]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Expected token-level recall and precision of each source for each type.
-
-    votes (N, K), type_probs (N, E) probability of each entity type.
-    recall[k, e] = P(vote of type e | true type e) over the tokens where the source does not abstain;
-    precision[k, e] = P(true type e | vote of type e).  NaN where there is nothing to count.
-    -> (K, E), (K, E)
-    """
-    num_sources, num_types = votes.shape[1], type_probs.shape[1]
-    hits, voted, true = np.zeros((3, num_sources, num_types))
-    for source in range(num_sources):
-        column = votes[:, source]
-        marked = np.flatnonzero(column > 0)
-        type_index = (column[marked].astype(np.int64) - 1) // 2
-        voted[source] = np.bincount(type_index, minlength=num_types)
-        hits[source] = np.bincount(type_index, weights=type_probs[marked, type_index], minlength=num_types)
-        true[source] = type_probs[column >= 0].sum(axis=0, dtype=np.float64)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return (
-            np.where(true > 0, np.minimum(hits / true, 1), np.nan),
-            np.where(voted > 0, np.minimum(hits / voted, 1), np.nan),
-        )
-
-
-def emission_reliability(
-    emission: NDArray[np.float64], label_mass: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Recall and precision of each source for each type, implied by an emission matrix.
-
-    emission (K, L, L) P(vote j | true label i), label_mass (L,) frequency of each true label.
-    -> (K, E), (K, E); NaN where a source never votes for the type.
-    """
-    joint = label_mass[:, None] * emission
-    num_types = joint.shape[1] // 2
-    type_joint = joint[:, 1:, 1:].reshape(-1, num_types, 2, num_types, 2).sum(axis=(2, 4))
-    hits = np.einsum("kee->ke", type_joint)
-    true = joint[:, 1:].sum(axis=2).reshape(-1, num_types, 2).sum(axis=2)
-    voted = joint[:, :, 1:].sum(axis=1).reshape(-1, num_types, 2).sum(axis=2)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(true > 0, hits / true, np.nan), np.where(voted > 0, hits / voted, np.nan)
 
 
 def transition_counts(labels: NDArray[np.int16], offsets: NDArray[np.int64], num_labels: int) -> NDArray[np.float64]:

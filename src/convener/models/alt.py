@@ -18,7 +18,7 @@ from convener.data.ragged import hold_out
 from convener.errors import ConfigError
 from convener.evaluation.metrics import score_labels
 from convener.models import get_model
-from convener.models.base import FeatureConfig, LabelModel, LabelOutput, RecallPrecision
+from convener.models.base import FeatureConfig, LabelModel, LabelOutput
 from convener.models.fitted import Params
 from convener.models.initialization import add_source
 from convener.taggers.base import TAGGER_FOLDER, Tagger
@@ -147,10 +147,6 @@ class ALT(LabelModel):
         label_params = self._build_label_model()._load_params(metadata["label_params"], arrays, folder)
         tagger = taggers.load_tagger(folder / TAGGER_FOLDER) if metadata["has_tagger"] else None
         return AltParams(label_params, tagger)
-
-    def _reliability(self, params: AltParams, train: Dataset, output: LabelOutput) -> RecallPrecision:
-        """Count votes against the posterior: the tagger is not a source of the data."""
-        return LabelModel._reliability(self, params, train, output)
 
     def _build_label_model(self) -> LabelModel:
         """An unfitted label model."""

@@ -18,7 +18,7 @@ from convener.data.votes import entity_votes
 from convener.errors import ConvenerWarning
 from convener.evaluation.metrics import is_correct
 from convener.models import get_model
-from convener.models.base import FeatureConfig, LabelModel, LabelOutput, RecallPrecision
+from convener.models.base import FeatureConfig, LabelModel, LabelOutput
 from convener.models.fitted import Params
 from convener.models.initialization import estimate_unmarked_weight
 from convener.models.majority_vote import baseline_labels
@@ -146,10 +146,6 @@ class Auto(LabelModel):
     def _infer(self, params: AutoParams, data: Dataset) -> LabelOutput:
         """The output of the selected model."""
         return self._infer_with(params.model, params.params, data)
-
-    def _reliability(self, params: AutoParams, train: Dataset, output: LabelOutput) -> RecallPrecision:
-        """Recall and precision as the selected model estimates them."""
-        return self._build_model(params.model, train)._reliability(params.params, train, output)
 
     def _save_params(self, params: AutoParams, folder: Path) -> tuple[dict[str, Any], Params]:
         """Name and summary as JSON; arrays of the selected model."""

@@ -7,10 +7,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from convener import storage
 from convener.config import Settings, check_min, config_from_dict, config_to_dict
@@ -19,12 +18,12 @@ from convener.data.diagnostics import Diagnostics
 from convener.data.features import EncoderSpec, Standardizer
 from convener.data.predictions import GOLD_USES, UPPER_BOUND, GoldUse, LabelOutput, Predictions
 from convener.data.ragged import RaggedArray
-from convener.data.tables import PERCENT, Table
+from convener.data.tables import Table
 from convener.data.votes import VoteSelection, negative_sources
 from convener.encoders import AUTO, ensure_features
 from convener.errors import ConvenerWarning, DataError, NotFittedError
-from convener.inference.counts import type_probabilities, type_reliability
-from convener.models.fitted import FittedState, Params, Reliability, match_fitted, source_reliability
+from convener.evaluation.source_reliability import Reliability, estimate_reliability
+from convener.models.fitted import FittedState, Params, match_fitted
 
 __all__ = [
     "FeatureConfig",
@@ -59,10 +58,6 @@ class FeatureConfig(ModelConfig):
     the Hugging Face Hub. To change the settings of an encoder, encode the data first with `convener.encode`."""
 
 
-RecallPrecision = tuple[NDArray[np.float64], NDArray[np.float64]]
-METRICS = ("recall", "precision", "F1")
-
-
 class LabelModel(ABC):
     """Aggregates the votes of many sources into one set of labels.
 
@@ -89,9 +84,6 @@ class LabelModel(ABC):
     keeps_duplicate_sources: ClassVar[bool] = False
     """Whether a source that duplicates another is counted again, as in a plain vote."""
 
-    rated_by: ClassVar[Literal["token", "span"]] = "token"
-    """Whether `_reliability` counts tokens or spans."""
-
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         # A model is a module or a package of convener.models: sparse_chmm, or sparse_chmm.model.
@@ -116,13 +108,6 @@ class LabelModel(ABC):
     @abstractmethod
     def _infer(self, params: Any, data: Dataset) -> LabelOutput:
         """Labels and probabilities; each sentence is labeled independently of the others."""
-
-    def _reliability(self, params: Any, train: Dataset, output: LabelOutput) -> RecallPrecision:
-        """Recall and precision of each source, given the output on train.  -> 2 x (K, E)
-
-        By default counted against the model's own posterior.
-        """
-        return type_reliability(train.votes, type_probabilities(output.require_probabilities()))
 
     def fit(
         self,
@@ -161,15 +146,14 @@ class LabelModel(ABC):
             valid = None if valid is None else _standardize(self._encode_with(valid, encoder_spec), standardizer)
         folder = None if checkpoint_dir is None else Path(checkpoint_dir)
         params, diagnostics = self._fit(train, valid, previous, folder)
-        output = self._infer(params, train)
-        rates = self._reliability(params, train.without_coarse(), output)
+        predictions = self._predictions(full_train, self._infer(params, train), "none")
         self._fitted = FittedState(
             types,
             full_train.sources,
             full_train.unmarked,
             selection,
             params,
-            source_reliability([selection.expand(rate) for rate in rates], full_train, output.labels),
+            estimate_reliability(full_train, predictions),
             diagnostics.for_sources(diagnostics.sources or selection.used_sources(full_train.sources)),
             encoder_spec if self.needs_features else None,
             standardizer,
@@ -226,6 +210,9 @@ class LabelModel(ABC):
         if self.supervised and data.gold is None:
             raise DataError(f"{self.name} needs gold labels; the data has none")
         output = self._infer(params, self._prepare_features(self.fitted.selection.apply(data)))
+        return self._predictions(data, output, self.fitted.uses_gold)
+
+    def _predictions(self, data: Dataset, output: LabelOutput, uses_gold: GoldUse) -> Predictions:
         return Predictions(
             data=data,
             labels=output.labels,
@@ -233,7 +220,7 @@ class LabelModel(ABC):
             span_scores=output.span_scores,
             model=self.name,
             settings=config_to_dict(self.config),
-            uses_gold=self.fitted.uses_gold,
+            uses_gold=uses_gold,
         )
 
     def predict_proba(self, data: Dataset) -> RaggedArray:
@@ -249,16 +236,14 @@ class LabelModel(ABC):
         return self.fitted.diagnostics
 
     def reliability(self) -> Table:
-        """Estimated recall, precision and F1 of each source for each entity type."""
+        """Recall, precision and F1 of each source for each type it gives, by span on train, with intervals of 95 %."""
         fitted = self.fitted
-        return Table(
+        return fitted.reliability.table(
+            fitted.sources,
+            fitted.types,
             title=f"Source reliability, estimated by {self.name}",
-            columns=("source", "type", *METRICS),
-            rows=fitted.reliability.rows(fitted.sources, fitted.types),
-            formats=dict.fromkeys(METRICS, PERCENT),
             notes=(
-                f"by {self.rated_by}: recall P(vote is x | true label is x), precision P(true label is x | vote is x)",
-                "F1: of the source's spans against the labels that the model predicts on train",
+                "by span on train: a mark is correct if its bounds and type are",
                 *([f"uses gold labels: {UPPER_BOUND}"] if self.supervised else []),
             ),
         )

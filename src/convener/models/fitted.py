@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from convener.data.dataset import Dataset
@@ -15,54 +14,11 @@ from convener.data.features import EncoderSpec, Standardizer
 from convener.data.predictions import GoldUse
 from convener.data.votes import VoteSelection
 from convener.errors import DataError, MismatchError
-from convener.evaluation.source_analysis import coarse_only_sources, source_f1
+from convener.evaluation.source_reliability import Reliability
 from convener.storage import select_prefix
 
 Params = Mapping[str, NDArray[Any]]
 """Parameters of a model as named arrays."""
-
-
-@dataclass(frozen=True, eq=False)
-class Reliability:
-    """Reliability of each source for each entity type; NaN where it cannot be estimated.
-
-    recall (K, E): P(vote is x | true label is x); precision (K, E): P(true label is x | vote is x), both by token;
-    f1 (K, E): F1 of the source's spans against the labels of the model.
-    """
-
-    recall: NDArray[np.float64]
-    precision: NDArray[np.float64]
-    f1: NDArray[np.float64]
-
-    def rows(self, sources: Sequence[str], types: Sequence[str]) -> list[tuple[Any, ...]]:
-        """Rows of source, type, recall, precision and F1, with None where unknown."""
-        arrays = (self.recall, self.precision, self.f1)
-        return [
-            (source, kind, *(_none_if_nan(array[k, e]) for array in arrays))
-            for k, source in enumerate(sources)
-            for e, kind in enumerate(types)
-        ]
-
-
-def source_reliability(
-    rates: Sequence[NDArray[np.float64]],
-    data: Dataset,
-    labels: NDArray[np.int16],
-) -> Reliability:
-    """Reliability from a model's recall and precision, and F1 against its labels.
-
-    Precision is NaN for a type that the source never votes for; everything is NaN for a source with coarse labels only.
-    """
-    recall, precision = (np.where(coarse_only_sources(data)[:, None], np.nan, rate) for rate in rates)
-    vote_counts = [
-        np.bincount((column[column > 0] - 1) // 2, minlength=precision.shape[1])
-        for column in data.without_coarse().votes.T
-    ]
-    return Reliability(
-        recall,
-        np.where(np.array(vote_counts) > 0, precision, np.nan),
-        source_f1(data, labels),
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,11 +56,7 @@ class FittedState:
             "diagnostics_sources": list(self.diagnostics.sources),
             **({"encoder": self.encoder_spec.to_json()} if self.encoder_spec else {}),
         }
-        arrays = {
-            "reliability.recall": self.reliability.recall,
-            "reliability.precision": self.reliability.precision,
-            "reliability.f1": self.reliability.f1,
-        }
+        arrays = {f"reliability.{name}": array for name, array in vars(self.reliability).items()}
         if self.standardizer is not None:
             arrays |= {f"standardizer.{name}": a for name, a in self.standardizer._asdict().items()}
         return metadata, arrays | {f"diagnostics.{name}": a for name, a in self.diagnostics.to_arrays().items()}
@@ -156,7 +108,3 @@ def match_fitted(
                 f"if the data does not state it, read it with the option unmarked={expected}"
             )
     return data
-
-
-def _none_if_nan(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)

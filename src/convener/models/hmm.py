@@ -20,10 +20,9 @@ from convener.inference._log_pass import IMPOSSIBLE
 from convener.inference._numba import Array
 from convener.inference.chain import default_log_initial, expected_counts, safe_log
 from convener.inference.coarse import coarse_emission, fold_coarse_counts
-from convener.inference.counts import emission_reliability
 from convener.inference.decoding import decode
 from convener.inference.evidence import SparseVotes, expected_emission_counts, log_evidence, sparsify_votes
-from convener.models.base import LabelModel, LabelOutput, RecallPrecision, warn_unused_sources
+from convener.models.base import LabelModel, LabelOutput, warn_unused_sources
 from convener.models.em import EMConfig, EMTrace, run_em
 from convener.models.fitted import Params
 from convener.models.initialization import (
@@ -161,14 +160,6 @@ class HMM(LabelModel):
         log_emission = hmm_params.log_emission(data.allowed_labels())
         evidence = log_evidence(sparsify_votes(data.votes), log_emission, num_threads=self.config.num_threads)
         return decode(safe_log(hmm_params.transition), evidence, data, self.config.num_threads)
-
-    def _reliability(self, params: Params, train: Dataset, output: LabelOutput) -> RecallPrecision:
-        """From the emissions, with an unmarked token counted in full."""
-        fitted = HMMParams.from_arrays(params)
-        emission = fitted.emission.copy()
-        emission[:, :, 0] /= fitted.unmarked_weight[:, None]
-        emission /= emission.sum(axis=2, keepdims=True)
-        return emission_reliability(emission, fitted.label_counts)
 
     def _initial_counts(self, train: Dataset, votes: SparseVotes, weighted_labels: WeightedLabels) -> HMMParams:
         """Counts of transitions and emissions given these labels."""

@@ -18,7 +18,7 @@ from convener.inference.chain import default_log_initial, forward_backward
 from convener.inference.coarse import extend_over_links
 from convener.inference.decoding import decode
 from convener.inference.evidence import log_evidence, sparsify_votes
-from convener.models.base import LabelModel, LabelOutput, RecallPrecision, warn_unused_sources
+from convener.models.base import LabelOutput, warn_unused_sources
 from convener.models.em import EMTrace, run_em
 from convener.models.fitted import Params
 from convener.models.hmm import HMM, HMMConfig, HMMParams, allowed_transitions
@@ -159,10 +159,6 @@ class LinkedHMM(HMM):
             HMMParams.from_arrays(params), params["link_accuracy"], tagging, links
         )
         return decode(transition_logits, evidence, data, self.config.num_threads)
-
-    def _reliability(self, params: Params, train: Dataset, output: LabelOutput) -> RecallPrecision:
-        """Count votes against the posterior: links contain no information about types."""
-        return LabelModel._reliability(self, params, train, output)
 
     def _tagging_sources(self, sources: tuple[str, ...]) -> tuple[str, ...]:
         """The sources that vote for types."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from convener.data.tables import PERCENT, Table
 from convener.errors import require
-from convener.evaluation.intervals import Interval
+from convener.evaluation.source_reliability import INTERVAL_NOTE
 from convener.report import figures
 from convener.report.figures import Axis
 from convener.report.run_summary import RunSummary, alerts
@@ -217,13 +217,13 @@ def estimate_table(summary: RunSummary) -> Table:
                 item.source,
                 item.type,
                 item.num_spans,
-                *(_format_interval(interval) for interval in (item.precision, item.recall, item.f1)),
+                *map(str, (item.precision, item.recall, item.f1)),
                 *([None if item.gold_score is None else item.gold_score.f1] if gold else []),
             )
             for item in summary.estimates
         ],
         formats={"true F1": PERCENT},
-        notes=("brackets: ~95% interval",),
+        notes=(INTERVAL_NOTE,),
     )
 
 
@@ -353,8 +353,3 @@ def _emission_note(summary: RunSummary) -> str:
     if summary.diagnostics.emission is None:
         return "This model has no emissions; they are counted against its posterior."
     return "Initial: before training; learned: after training; gold: counted from gold labels, if available."
-
-
-def _format_interval(interval: Interval) -> str:
-    value, low, high = (100 * bound for bound in interval)
-    return f"{value:.0f} [{low:.0f}, {high:.0f}]"

@@ -18,7 +18,8 @@ from convener.data.dataset import Dataset
 from convener.data.predictions import Predictions
 from convener.data.spans import Spans
 from convener.evaluation.metrics import is_correct, span_keys
-from convener.report.source_quality import span_probabilities, spans_by_source, spans_without_votes
+from convener.evaluation.source_reliability import span_probabilities, spans_by_source
+from convener.report.source_quality import spans_without_votes
 
 MAX_EXAMPLES = 6
 MAX_SPANS = 50_000

@@ -17,16 +17,15 @@ from convener.data.diagnostics import Diagnostics
 from convener.data.predictions import LabelOutput
 from convener.data.ragged import chunk_bounds, hold_out
 from convener.inference.semi_markov import open_spans, segment_posterior
-from convener.models.base import FeatureConfig, LabelModel, RecallPrecision, warn_unused_sources
+from convener.models.base import FeatureConfig, LabelModel, warn_unused_sources
 from convener.models.fitted import Params
 from convener.models.neural_segment.decoding import MIN_OPEN_POSTERIOR, LikelySpans
 from convener.models.neural_segment.evidence import EvidenceModel, log_unseen_probability
 from convener.models.neural_segment.network import SegmentBatch, SegmentCounts, SegmentNetwork, votes_loss
 from convener.models.neural_segment.training import SourceUpdates, TrainingSplit
-from convener.models.segment.marks import Marks
 from convener.models.segment.model import Segment, SegmentState
 from convener.models.segment.observations import Floats
-from convener.models.segment.outputs import span_reliability, span_threshold
+from convener.models.segment.outputs import span_threshold
 from convener.models.segment.sources import SourceParams, e_step
 from convener.neural.batch import BLOCK_TOKENS, require_features
 from convener.neural.checkpoint import checkpoint_for, load_weights, weights_to_arrays
@@ -105,7 +104,6 @@ class NeuralSegment(LabelModel):
     config: NeuralSegmentConfig
     summary = "the segment model under a neural prior over the segments of the text"
     needs_features = True
-    rated_by = "span"
 
     @init_with(NeuralSegmentConfig)
     def __init__(self, **settings: Any) -> None:
@@ -145,8 +143,6 @@ class NeuralSegment(LabelModel):
             checkpoint=checkpoint_for(checkpoint_dir, config, train, valid),
         )
         history = train_network(net, [self._stage(net, updates)], run)
-        recall, precision = span_reliability(observed, updates.posteriors(), Marks.from_dataset(train))
-        state = state._replace(recall=recall, precision=precision)
         params = {STATE_PREFIX + name: array for name, array in state.to_arrays().items()}
         params |= {NETWORK_PREFIX + name: array for name, array in weights_to_arrays(net).items()}
         gains = updates.feature_gains()
@@ -233,10 +229,6 @@ class NeuralSegment(LabelModel):
         spans, scores = likely.best(span_threshold(config.threshold, lattice.observed.outside))
         marginals = posterior.labels / posterior.labels.sum(axis=1, keepdims=True)
         return LabelOutput(data.tags.labels(spans, data.offsets), marginals, scores.astype(np.float32))
-
-    def _reliability(self, params: Params, train: Dataset, output: LabelOutput) -> RecallPrecision:
-        """By span, as found in the fit."""
-        return params[STATE_PREFIX + "recall"], params[STATE_PREFIX + "precision"]
 
 
 def mean_and_error(values: Floats) -> Floats:

@@ -14,12 +14,12 @@ from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
 from convener.data.predictions import LabelOutput
 from convener.inference.span_lattice import best_configuration
-from convener.models.base import LabelModel, RecallPrecision, warn_unused_sources
+from convener.models.base import LabelModel, warn_unused_sources
 from convener.models.em import EMConfig, run_em
 from convener.models.fitted import Params
 from convener.models.segment.marks import Ints, Marks, family_heads, votes_outside
 from convener.models.segment.observations import Floats, SpanObservations
-from convener.models.segment.outputs import highest_scores, label_probabilities, span_reliability, span_threshold
+from convener.models.segment.outputs import highest_scores, label_probabilities, span_threshold
 from convener.models.segment.prior import adjacency, initial_posterior, knowledge, lone_false_share, prior_counts
 from convener.models.segment.sources import SourceCounts, SourceParams, e_step, expected_counts
 from convener.storage import select_prefix
@@ -59,7 +59,6 @@ class SegmentState(NamedTuple):
     heads              (K,) the source that each source is a near copy of, or its own index
     false_share        (1,) share of the lone marks that chance does not explain
     error_rate         (K,) probability that the lone mark of a source is false: that share, or 1 - its known precision
-    recall, precision  (K, E) of each source by span; NaN where unknown
     """
 
     counts: SourceCounts
@@ -67,8 +66,6 @@ class SegmentState(NamedTuple):
     heads: Ints
     false_share: Floats
     error_rate: Floats
-    recall: Floats
-    precision: Floats
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Named arrays."""
@@ -122,7 +119,6 @@ class Segment(LabelModel):
     Config = SegmentConfig
     config: SegmentConfig
     summary = "disjoint true spans, each detected by a source or not, as one event"
-    rated_by = "span"
 
     @init_with(SegmentConfig)
     def __init__(self, **settings: Any) -> None:
@@ -151,9 +147,7 @@ class Segment(LabelModel):
             return prior.add(expected.without_detections(~outside)), value / max(1, len(train.tokens))
 
         best, trace = run_em(step, state.counts, name=self.name, config=self.config)
-        state = state._replace(counts=best)
-        recall, precision = span_reliability(observed, self._span_probabilities(state, observed), marks)
-        return state._replace(recall=recall, precision=precision).to_arrays(), trace.diagnostics()
+        return state._replace(counts=best).to_arrays(), trace.diagnostics()
 
     def _initialize(self, observed: SpanObservations) -> tuple[SegmentState, SourceCounts]:
         """The state before the first step, and prior counts: those of one E step, and weak ones."""
@@ -164,9 +158,8 @@ class Segment(LabelModel):
         posterior = initial_posterior(observed, known, error_rate)
         counts = expected_counts(observed, posterior, observed.covered(posterior))
         counts = counts.add(prior_counts(observed, counts, mark_counts, known))
-        unknown = np.full_like(mark_counts, np.nan)
         touching = adjacency(observed, mark_counts, counts)
-        state = SegmentState(counts, touching, observed.heads, np.array([false_share]), error_rate, unknown, unknown)
+        state = SegmentState(counts, touching, observed.heads, np.array([false_share]), error_rate)
         weights = self._miss_weights(state, outside)
         result = e_step(observed, SourceParams.from_counts(counts, outside), weights, touching)
         first = expected_counts(observed, result.posterior.spans, result.covered)
@@ -189,10 +182,6 @@ class Segment(LabelModel):
         labels = data.tags.labels(observed.candidates.take(chosen), data.offsets)
         scores = probabilities[chosen].astype(np.float32)
         return LabelOutput(labels, label_probabilities(observed, probabilities, data), scores)
-
-    def _reliability(self, params: Params, train: Dataset, output: LabelOutput) -> RecallPrecision:
-        """By span, as found in the fit."""
-        return params["recall"], params["precision"]
 
     def explain(self) -> tuple[str, ...]:
         """What was estimated of lone marks, and which sources count as one."""

@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from convener.data.dataset import Dataset
 from convener.data.ragged import concat_ranges
-from convener.models.segment.marks import Ints, Marks, first_of_run
 from convener.models.segment.observations import EXACT, Floats, SpanObservations, sum_by
 
 THRESHOLD, CROWD_THRESHOLD = 0.4, 0.2
@@ -57,34 +56,3 @@ def label_probabilities(observed: SpanObservations, posterior: Floats, data: Dat
     probabilities[:, 0] = np.maximum(1 - probabilities.sum(axis=1), 0)
     normalized: NDArray[np.float32] = probabilities / probabilities.sum(axis=1, keepdims=True)
     return normalized
-
-
-def span_reliability(observed: SpanObservations, posterior: Floats, marks: Marks) -> tuple[Floats, Floats]:
-    """Expected recall and precision of each source for each type, by span.  -> (K, E), (K, E)
-
-    posterior (n,) of the candidates. A mark is correct if its bounds and type are. `marks` are those of all sources:
-    near copies are rated one by one, on what the head of their family looked at. NaN where there is nothing to count.
-    """
-    num_sources, num_types = observed.num_sources, observed.num_types
-    correct = np.append(posterior, 0.0)[_candidate_of_mark(observed, marks)]
-    cells = sum_by(marks.source * num_types + marks.type, correct, num_sources * num_types)
-    hits, totals = cells.reshape(num_sources, num_types), marks.counts(num_sources, num_types)
-    present = observed.present(posterior)[observed.heads]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return (
-            np.where(present > 0, np.minimum(hits / present, 1), np.nan),
-            np.where(totals > 0, np.minimum(hits / totals, 1), np.nan),
-        )
-
-
-def _candidate_of_mark(observed: SpanObservations, marks: Marks) -> Ints:
-    """Index of the candidate with the bounds and type of each mark; -1 if there is none.  -> (m,)"""
-    candidates = observed.lattice.start, observed.lattice.end, observed.candidates.type.astype(np.int64)
-    columns = [np.concatenate(pair) for pair in zip(candidates, (marks.start, marks.end, marks.type), strict=True)]
-    # Of equal spans the candidate comes first, since the sort is stable.
-    order = np.lexsort((columns[2], columns[1], columns[0]))
-    first = first_of_run(*(column[order] for column in columns))
-    group = np.empty(len(order), np.int64)
-    group[order] = order[first][np.cumsum(first) - 1]
-    found = group[len(observed.candidates) :]
-    return np.where(found < len(observed.candidates), found, -1)

@@ -16,8 +16,8 @@ from convener.data.ragged import lengths_to_offsets
 from convener.data.spans import Spans
 from convener.data.tags import TagSet
 from convener.errors import DataError
-from convener.report.source_quality import span_probabilities, spans_by_source, spans_without_votes
-from tests.generators import datasets, predictions, span_tables
+from convener.evaluation.source_reliability import span_probabilities, spans_by_source
+from tests.generators import predictions, span_tables
 
 
 def expected_probability(predicted: Predictions, sentence: int, start: int, end: int, kind: int) -> float:
@@ -112,11 +112,3 @@ def test_spans_omit_coarse_votes_and_repair_illegal_ones() -> None:
     votes[:, 1] = [-1, 2, 2]
     illegal = replace(data, votes=votes)
     assert [list(spans) for spans in spans_by_source(illegal)] == [[(0, 0, 1, 0)], [(0, 1, 3, 0)]]
-
-
-@given(st.data())
-def test_spans_without_votes(data: st.DataObject) -> None:
-    corpus = data.draw(datasets())
-    spans = data.draw(span_tables(corpus.lengths.tolist(), len(corpus.tags.types)))
-    expected = [not (corpus[span.sentence].votes[span.start : span.end] > 0).any() for span in spans]
-    assert spans_without_votes(spans, corpus).tolist() == expected
