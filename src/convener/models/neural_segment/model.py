@@ -61,7 +61,8 @@ class NeuralSegmentConfig(ContextConfig, FeatureConfig):
     boundary_penalty: float = 5.0
     """Penalty in nats for each token of a span that no source marks, if the token is next to a mark; at least 0."""
     threshold: float | None = None
-    """As in the segment model: the probability that a span needs to be predicted, in [0, 1]."""
+    """Probability that a span needs to be predicted, in [0, 1]. None is 0.4, or 0.2 if unmarked tokens of a source are
+    votes for O."""
     family_similarity: float = 0.7
     """As in the segment model: the similarity from which two sources count as one, in (0, 1]."""
     num_threads: int = 1
