@@ -25,7 +25,6 @@ from convener.models.neural_segment.network import SegmentBatch, SegmentCounts, 
 from convener.models.neural_segment.training import SourceUpdates, TrainingSplit
 from convener.models.segment.model import Segment, SegmentState
 from convener.models.segment.observations import Floats
-from convener.models.segment.outputs import span_threshold
 from convener.models.segment.sources import SourceParams, e_step
 from convener.neural.batch import BLOCK_TOKENS, require_features
 from convener.neural.checkpoint import checkpoint_for, load_weights, weights_to_arrays
@@ -61,8 +60,8 @@ class NeuralSegmentConfig(ContextConfig, FeatureConfig):
     boundary_penalty: float = 5.0
     """Penalty in nats for each token of a span that no source marks, if the token is next to a mark; at least 0."""
     threshold: float | None = None
-    """Probability that a span needs to be predicted, in [0, 1]. None is 0.4, or 0.2 if unmarked tokens of a source are
-    votes for O."""
+    """Probability that a span needs to be predicted, in [0, 1]. None is 0.4, or less in a crowd: see
+    `segment.outputs.default_threshold`."""
     family_similarity: float = 0.7
     """As in the segment model: the similarity from which two sources count as one, in (0, 1]."""
     num_threads: int = 1
@@ -227,7 +226,7 @@ class NeuralSegment(LabelModel):
         opened = open_spans(potentials, offsets, least=MIN_OPEN_POSTERIOR, num_threads=config.num_threads)
         candidates = lattice.candidate_posteriors(posterior.arcs)
         likely = LikelySpans.merge(lattice.observed, candidates, opened, offsets, state.error_rate)
-        spans, scores = likely.best(span_threshold(config.threshold, lattice.observed.outside))
+        spans, scores = likely.best(float(state.threshold[0]) if config.threshold is None else config.threshold)
         marginals = posterior.labels / posterior.labels.sum(axis=1, keepdims=True)
         return LabelOutput(data.tags.labels(spans, data.offsets), marginals, scores.astype(np.float32))
 

@@ -19,7 +19,7 @@ from convener.models.em import EMConfig, run_em
 from convener.models.fitted import Params
 from convener.models.segment.marks import Ints, Marks, family_heads, votes_outside
 from convener.models.segment.observations import Floats, SpanObservations
-from convener.models.segment.outputs import highest_scores, label_probabilities, span_threshold
+from convener.models.segment.outputs import default_threshold, highest_scores, label_probabilities
 from convener.models.segment.prior import adjacency, initial_posterior, knowledge, lone_false_share, prior_counts
 from convener.models.segment.sources import SourceCounts, SourceParams, e_step, expected_counts
 from convener.storage import select_prefix
@@ -37,7 +37,7 @@ class SegmentConfig(EMConfig):
     """Weight of the initial counts as a prior, as a multiple of them; at least 0, and 0 switches it off."""
     threshold: float | None = None
     """Probability that a span needs to be predicted, in [0, 1]; 0 keeps all that exclude no better ones. None is 0.4,
-    or 0.2 if unmarked tokens of a source are votes for O."""
+    or less in a crowd: see `outputs.default_threshold`."""
     family_similarity: float = 0.7
     """Jaccard similarity of the marks of two sources from which they count as one, in (0, 1]. It applies to sources
     that mark only what they know. 1 switches it off."""
@@ -59,6 +59,7 @@ class SegmentState(NamedTuple):
     heads              (K,) the source that each source is a near copy of, or its own index
     false_share        (1,) share of the lone marks that chance does not explain
     error_rate         (K,) probability that the lone mark of a source is false: that share, or 1 - its known precision
+    threshold          (1,) default of the setting of this name for this data
     """
 
     counts: SourceCounts
@@ -66,6 +67,7 @@ class SegmentState(NamedTuple):
     heads: Ints
     false_share: Floats
     error_rate: Floats
+    threshold: Floats
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Named arrays."""
@@ -159,7 +161,8 @@ class Segment(LabelModel):
         counts = expected_counts(observed, posterior, observed.covered(posterior))
         counts = counts.add(prior_counts(observed, counts, mark_counts, known))
         touching = adjacency(observed, mark_counts, counts)
-        state = SegmentState(counts, touching, observed.heads, np.array([false_share]), error_rate)
+        threshold = np.array([default_threshold(observed)])
+        state = SegmentState(counts, touching, observed.heads, np.array([false_share]), error_rate, threshold)
         weights = self._miss_weights(state, outside)
         result = e_step(observed, SourceParams.from_counts(counts, outside), weights, touching)
         first = expected_counts(observed, result.posterior.spans, result.covered)
@@ -177,7 +180,7 @@ class Segment(LabelModel):
         state = SegmentState.from_arrays(params)
         observed = SpanObservations.from_dataset(data, Marks.from_dataset(data), state.heads)
         probabilities = self._span_probabilities(state, observed)
-        threshold = span_threshold(self.config.threshold, observed.outside)
+        threshold = float(state.threshold[0]) if self.config.threshold is None else self.config.threshold
         chosen = best_configuration(observed.lattice, probabilities - threshold)
         labels = data.tags.labels(observed.candidates.take(chosen), data.offsets)
         scores = probabilities[chosen].astype(np.float32)

@@ -9,16 +9,21 @@ from convener.data.dataset import Dataset
 from convener.data.ragged import concat_ranges
 from convener.models.segment.observations import EXACT, Floats, SpanObservations, sum_by
 
-THRESHOLD, CROWD_THRESHOLD = 0.4, 0.2
-"""Probability that a span needs to be predicted: half the F1 to expect. That of a crowd is low where each text has few
-answers, and where it has many, few spans lie between both values."""
+THRESHOLD = 0.4
+"""Probability that a span needs to be predicted: half the F1 to expect."""
 
 
-def span_threshold(setting: float | None, outside: NDArray[np.bool_]) -> float:
-    """The setting, or its default: it is lower if unmarked tokens of a source are votes for O (outside (K,))."""
-    if setting is not None:
-        return setting
-    return CROWD_THRESHOLD if outside.any() else THRESHOLD
+def default_threshold(observed: SpanObservations) -> float:
+    """Default of the setting `threshold` for a model that is fitted to these observations.
+
+    Where unmarked tokens are votes for O, the marks of a source are compared with the other answers. The fewer answers
+    a token has, the less they tell of the errors of a source, and the more of its marks are kept: with A answers per
+    token the threshold is THRESHOLD (1 - 1 / A)^2. The form was found on generated corpora.
+    """
+    if not observed.outside.any():
+        return THRESHOLD
+    num_answers = float(observed.exposure[observed.outside].sum()) / max(observed.num_tokens, 1)
+    return THRESHOLD * (1 - 1 / max(num_answers, 1)) ** 2
 
 
 def highest_scores(observed: SpanObservations, error_rate: Floats) -> Floats:
