@@ -232,7 +232,7 @@ class NeuralSegment(LabelModel):
 
 
 def mean_and_error(values: Floats) -> Floats:
-    """Mean and its standard error; the error of fewer than two values is infinite.  -> (2,)"""
+    """Mean and its standard error; both are 0 for fewer than two values.  -> (2,)"""
     if len(values) < 2:
-        return np.array([values.sum(), np.inf])
+        return np.zeros(2)
     return np.array([values.mean(), values.std(ddof=1) / np.sqrt(len(values))])
