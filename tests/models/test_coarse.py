@@ -15,7 +15,7 @@ from convener.models import em, hmm
 from tests.models.test_contract import bytes_of, fresh, seen
 
 pytestmark = pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
-HEARING = {"alt", "auto", "hmm", "linked-hmm", "chmm", "chmm-fe", "sparse-chmm", "dws", "connet"}
+HEARING = {"alt", "auto", "hmm", "linked-hmm", "chmm", "chmm-fe", "sparse-chmm", "dws", "connet", "neural-hidden-crf"}
 Marks = list[list[tuple[int, int, str]]]
 
 
@@ -82,7 +82,7 @@ def score_of(name: str, data: cv.Dataset) -> dict[str, Score]:
     return {**found.per_type, "all": found.micro}
 
 
-@pytest.mark.parametrize("name", ["hmm", "linked-hmm", "chmm", "sparse-chmm", "dws", "connet"])
+@pytest.mark.parametrize("name", ["hmm", "linked-hmm", "chmm", "sparse-chmm", "dws", "connet", "neural-hidden-crf"])
 def test_boundaries_of_an_unknown_type_find_more(name: str) -> None:
     town = Town(0)
     without = score_of(name, town.data())["all"]
@@ -91,7 +91,7 @@ def test_boundaries_of_an_unknown_type_find_more(name: str) -> None:
     assert with_bounds.f1 > without.f1 + 0.1
 
 
-@pytest.mark.parametrize("name", ["hmm", "linked-hmm", "chmm", "sparse-chmm", "dws", "connet"])
+@pytest.mark.parametrize("name", ["hmm", "linked-hmm", "chmm", "sparse-chmm", "dws", "connet", "neural-hidden-crf"])
 def test_denials_remove_false_persons(name: str) -> None:
     town = Town(1)
     loud = town.marks(["PER"], 0.6, wrong=0.1)
