@@ -78,8 +78,8 @@ def test_votes_improve_the_prediction() -> None:
     assert with_votes > without
 
 
-def test_a_vote_that_was_not_given_changes_nothing(toy: cv.Dataset) -> None:
-    """It is summed out: the labels and the loss are those of data without it."""
+def test_sentences_without_votes_have_likelihood_one(toy: cv.Dataset) -> None:
+    """Votes that are not given are summed out."""
     model = NeuralHiddenCRF(**QUICK)
     data = model.encode(toy.with_sources(toy.sources, np.full_like(toy.votes, -1), toy.unmarked))
     net = model._build_network(data)
