@@ -48,6 +48,7 @@ def test_the_first_stage_trains_the_text_part_on_a_simple_vote(toy: cv.Dataset) 
     labels = np.concatenate([consensus_labels(toy)[slice(*toy.offsets[m : m + 2])] for m in order])
     np.testing.assert_array_equal(text.data.votes, labels[:, None])
     np.testing.assert_array_equal(joint.data.votes, toy.take(order).votes)
+    np.testing.assert_array_equal(joint.data.log_evidence_offset, model.config.offset(toy.take(order)))
 
 
 def test_it_recovers_planted_emissions_and_beats_majority_vote() -> None:

@@ -71,8 +71,8 @@ class NeuralHiddenCRFConfig(WeakSupervisionConfig):
     source_learning_rate: float = 1e-2
     """Learning rate of the potentials of the sources; at least 0; 0 fixes them."""
     use_votes: bool = True
-    """Use the votes of a sentence in prediction. Otherwise the text potentials alone decide, as in the paper, and the
-    adjustments of the evidence are switched off."""
+    """Use the votes of a sentence in prediction. Otherwise the text potentials alone decide, as in the paper; the
+    penalties and `unmarked_weight` then have no effect."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
