@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from convener.models.hmm import HMM as HMM
     from convener.models.linked_hmm import LinkedHMM as LinkedHMM
     from convener.models.majority_vote import MajorityVote as MajorityVote
+    from convener.models.neural_hidden_crf import NeuralHiddenCRF as NeuralHiddenCRF
     from convener.models.neural_segment.model import NeuralSegment as NeuralSegment
     from convener.models.segment.model import Segment as Segment
     from convener.models.snorkel import Snorkel as Snorkel
@@ -113,6 +114,7 @@ _MODULES = {
     "MajorityVote": "models.majority_vote",
     "MismatchError": "errors",
     "MissingDependencyError": "errors",
+    "NeuralHiddenCRF": "models.neural_hidden_crf",
     "NeuralSegment": "models.neural_segment.model",
     "NotFittedError": "errors",
     "Predictions": "data.predictions",

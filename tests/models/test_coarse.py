@@ -15,7 +15,18 @@ from convener.models import em, hmm
 from tests.models.test_contract import bytes_of, new_model, prediction_data
 
 pytestmark = pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
-SUPPORTING = {"alt", "auto", "hmm", "linked-hmm", "chmm", "chmm-fe", "sparse-chmm", "dws", "connet"}
+SUPPORTING = {
+    "alt",
+    "auto",
+    "hmm",
+    "linked-hmm",
+    "chmm",
+    "chmm-fe",
+    "sparse-chmm",
+    "dws",
+    "connet",
+    "neural-hidden-crf",
+}
 Marks = list[list[tuple[int, int, str]]]
 
 
@@ -82,7 +93,7 @@ def score_of(name: str, data: cv.Dataset) -> dict[str, Score]:
     return {**found.per_type, "all": found.micro}
 
 
-@pytest.mark.parametrize("name", ["hmm", "linked-hmm", "chmm", "sparse-chmm", "dws", "connet"])
+@pytest.mark.parametrize("name", ["hmm", "linked-hmm", "chmm", "sparse-chmm", "dws", "connet", "neural-hidden-crf"])
 def test_boundaries_without_types_raise_recall(name: str) -> None:
     corpus = CueCorpus(0)
     without = score_of(name, corpus.data())["all"]

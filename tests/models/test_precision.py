@@ -22,6 +22,7 @@ MODELS = (
     "sparse-chmm",
     "dws",
     "connet",
+    "neural-hidden-crf",
     "segment",
 )
 pytestmark = pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")

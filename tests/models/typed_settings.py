@@ -37,6 +37,7 @@ def unknown_names() -> None:
     cv.HMM(steps=5)  # type: ignore[call-arg]
     cv.LinkedHMM(prefix="x")  # type: ignore[call-arg]
     cv.MajorityVote(ties="first")  # type: ignore[call-arg]
+    cv.NeuralHiddenCRF(tau=1.0)  # type: ignore[call-arg]
     cv.Snorkel(balance="uniform")  # type: ignore[call-arg]
     cv.SparseCHMM(h_m=1.0)  # type: ignore[call-arg]
     cv.FinetunedTagger(lr=1e-5)  # type: ignore[call-arg]

@@ -25,6 +25,7 @@ CLASSES = {
     "hmm": "hmm:HMM",
     "linked-hmm": "linked_hmm:LinkedHMM",
     "majority-vote": "majority_vote:MajorityVote",
+    "neural-hidden-crf": "neural_hidden_crf:NeuralHiddenCRF",
     "neural-segment": "neural_segment:NeuralSegment",
     "segment": "segment:Segment",
     "snorkel": "snorkel:Snorkel",

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Generator, Tensor, nn
 
 from convener.config import init_with
@@ -197,14 +198,20 @@ class ConNet(StagedChainModel):
 
     def _training_votes(self, data: Dataset) -> Dataset:
         """The data with the votes to train on, and the consensus as the last source."""
-        votes, is_marked = data.votes, marked_tokens(data)
-        consensus = initial_labels(data.without_coarse())
-        consensus[is_marked & ~marked_tokens(data.without_coarse())] = ABSTAIN  # only coarse votes
+        votes, consensus = data.votes, consensus_labels(data)
         if self.config.ignore_unmarked:
-            ignored = (votes == 0) & data.unmarked_is_abstain() & is_marked[:, None]
+            ignored = (votes == 0) & data.unmarked_is_abstain() & marked_tokens(data)[:, None]
             votes = np.where(ignored, np.int16(ABSTAIN), votes)
         training_data = data.with_sources(data.sources, votes, data.unmarked)
         return add_majority_source(training_data, consensus)
+
+
+def consensus_labels(data: Dataset) -> NDArray[np.int16]:
+    """Labels of a simple vote; none where only coarse votes mark a token.  -> (N,)"""
+    fine = data.without_coarse()
+    labels = initial_labels(fine)
+    labels[marked_tokens(data) & ~marked_tokens(fine)] = ABSTAIN
+    return labels
 
 
 def sources_loss(net: ConNetNetwork, batch: Batch, generator: Generator | None) -> Tensor:

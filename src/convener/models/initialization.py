@@ -227,8 +227,8 @@ def add_source(data: Dataset, name: str, labels: NDArray[np.int16], unmarked: Un
 NEGATIVE_VOTE_PRECISION = 0.95
 """Assumed precision of a negative vote such as "not PER", which cannot be estimated from votes."""
 PRESUMED_PRECISION = 0.9
-"""Assumed precision of sources without a prior precision, in the initial emissions of `chmm`, `dws` and `connet`. It is
-not a setting: a known precision belongs to the data (`Dataset.prior_precision`)."""
+"""Assumed precision of sources without a prior precision, in the initial emissions of `chmm`, `dws`, `connet` and
+`neural-hidden-crf`. It is not a setting: a known precision belongs to the data (`Dataset.prior_precision`)."""
 
 
 def paper_transition(data: Dataset) -> Floats:
