@@ -16,10 +16,10 @@ from convener.models.neural_hidden_crf import NeuralHiddenCRF
 from convener.neural.batch import PackedDataset
 from tests.models.networks import (
     QUICK,
-    assert_valid_gold_is_used_only_if_allowed,
     assert_killed_fit_resumes,
     assert_second_fit_continues,
     assert_setting_matters,
+    assert_valid_gold_is_used_only_if_allowed,
 )
 from tests.models.test_chmm import f1, planted
 

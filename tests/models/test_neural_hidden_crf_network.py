@@ -16,7 +16,7 @@ from convener.models.neural_hidden_crf import NeuralHiddenCRFNetwork
 from convener.neural.batch import Batch
 from convener.neural.crf import build_crf
 from convener.neural.transition import ContextConfig
-from tests.neural.crf_oracle import WIDTH, batch_of, paths_of, score_of, randomized, short_sentences
+from tests.neural.crf_oracle import WIDTH, batch_of, paths_of, randomized, score_of, short_sentences
 from tests.neural.gradients import gradient_by_weights_is_right
 
 
