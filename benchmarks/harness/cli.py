@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness.data import DATA, DEMO, NAMES, is_available
+from benchmarks.harness.data import ALL_NAMES, DATA, DEMO, NAMES, is_available
 from benchmarks.harness.jobs import Options
 from benchmarks.harness.results import code_digest
 from convener.encoders import list_encoders
@@ -53,7 +53,7 @@ def run_parts(
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(parts))
     parser.add_argument("--seeds", type=int, help="number of seeds; by default what each part takes")
     parser.add_argument("--encoder", choices=(*ENCODERS, "both"), default="both")
-    parser.add_argument("--data", nargs="+", choices=NAMES, default=list(NAMES), metavar="NAME")
+    parser.add_argument("--data", nargs="+", choices=ALL_NAMES, default=list(NAMES), metavar="NAME")
     parser.add_argument("--recipe", choices=recipes, default=recipes[0], help="settings that ablations start from")
     parser.add_argument("--tables", action="store_true", help="make no fits, write pages from the stored ones")
     parser.add_argument("--fresh", action="store_true", help="make stored fits again")

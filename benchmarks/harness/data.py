@@ -17,6 +17,8 @@ DATA = Path(os.environ.get("CONVENER_DATA", Path(__file__).parents[3] / "shared"
 """The folder of the real data sets."""
 NAMES = ("LaptopReview", "NCBI-Disease", "BC5CDR", "CoNLL")
 """Data sets of the paper that are available here; OntoNotes is not."""
+ALL_NAMES = (*NAMES, "WikiGold", "MIT-Restaurant")
+"""All data sets that are available here."""
 DEMO = "demo"
 """Name of the smoke-test data set: the first sentences of the embedded corpus."""
 DEMO_SENTENCES = 50

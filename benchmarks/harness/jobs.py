@@ -192,13 +192,13 @@ def _try(job: Job, options: Options) -> Row | None:
 def fit_and_score(job: Job) -> Row:
     """Fit a model and score it. Gold of valid decides when to stop; gold of test only scores."""
     data, model = job.perturbation.apply(splits(job.data, job.features)), job.build()
-    with_valid = model.uses_valid_gold or model.supervised
+    use_gold = model.supervised or (model.uses_valid_gold and job.use_valid_gold)
     wall, cpu = time.perf_counter(), time.process_time()
     with StepClock() as clock:
         model.fit(
             data.train,
-            data.valid if with_valid else None,
-            use_valid_gold=with_valid and job.use_valid_gold,
+            data.valid,
+            use_valid_gold=use_gold,
             checkpoint_dir=job.checkpoint_dir,
         )
     cpu, wall = time.process_time() - cpu, time.perf_counter() - wall

@@ -13,9 +13,10 @@ from pathlib import Path
 from benchmarks.harness import cli
 from benchmarks.harness.results import RESULTS
 from benchmarks.paper import recipes
-from benchmarks.quality import models, stress, taggers
+from benchmarks.quality import models, segments, stress, taggers
 
 PARTS: dict[str, cli.Part] = {
+    "segments": segments.page,
     "stress": stress.page,
     "models": models.page,
     "calibration": models.calibration_page,
