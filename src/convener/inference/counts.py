@@ -52,24 +52,6 @@ def type_reliability(
         )
 
 
-def emission_reliability(
-    emission: NDArray[np.float64], label_mass: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Recall and precision of each source for each type, implied by an emission matrix.
-
-    emission (K, L, L) P(vote j | true label i), label_mass (L,) frequency of each true label.
-    -> (K, E), (K, E); NaN where a source never votes for the type.
-    """
-    joint = label_mass[:, None] * emission
-    num_types = joint.shape[1] // 2
-    type_joint = joint[:, 1:, 1:].reshape(-1, num_types, 2, num_types, 2).sum(axis=(2, 4))
-    hits = np.einsum("kee->ke", type_joint)
-    true = joint[:, 1:].sum(axis=2).reshape(-1, num_types, 2).sum(axis=2)
-    voted = joint[:, :, 1:].sum(axis=1).reshape(-1, num_types, 2).sum(axis=2)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(true > 0, hits / true, np.nan), np.where(voted > 0, hits / voted, np.nan)
-
-
 def transition_counts(labels: NDArray[np.int16], offsets: NDArray[np.int64], num_labels: int) -> NDArray[np.float64]:
     """Counts of transitions [previous label, label]; the label before a sentence is O.  -> (L, L)
 

@@ -163,11 +163,10 @@ class DawidSkene(LabelModel):
     def _prior_counts(self, data: Dataset, initial: ConfusionCounts) -> ConfusionCounts:
         """Prior counts."""
         config, num_classes = self.config, self._num_classes(data)
-        unmarked_is_abstain = data.unmarked_is_abstain()[:, None, None]
-        # In the units of the counts: otherwise sources that mark nothing would seem to have good recall.
-        unit = np.where(unmarked_is_abstain, config.unmarked_weight, 1.0)
-        confusion = unit * (DIAGONAL_VOTES * np.eye(num_classes) + UNIFORM_VOTES / num_classes)
+        strengths = np.where(data.unmarked_is_abstain(), config.prior_strength, 0.0)
+        # An unmarked token weighs little as evidence of the class, but it is one token of what the source does.
+        confusion = strengths[:, None, None] * initial.confusion / self._vote_weights(data)
         return ConfusionCounts(
-            np.ones(num_classes),
-            confusion + np.where(unmarked_is_abstain, config.prior_strength, 0.0) * initial.confusion,
+            1 + strengths.mean() * initial.classes,
+            confusion + DIAGONAL_VOTES * np.eye(num_classes) + UNIFORM_VOTES / num_classes,
         )
