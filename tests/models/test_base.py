@@ -19,6 +19,10 @@ from convener.models.base import FeatureConfig, LabelModel, LabelOutput
 from convener.models.fitted import Params
 
 
+# Models of these tests do not learn to label.
+pytestmark = pytest.mark.filterwarnings("ignore:.*probably worse than a simple vote")
+
+
 class Spy(LabelModel):
     """Remembers the gold it was shown."""
 

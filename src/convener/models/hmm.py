@@ -69,6 +69,13 @@ class HMMParams:
         log_emission[:, :, 0] *= self.unmarked_weight[:, None]
         return log_emission
 
+    def log_prior(self, prior: HMMParams) -> float:
+        """Log-density of these probabilities, up to a constant, under the prior counts and one for each transition."""
+        transition, emission = (np.maximum(each, np.finfo(float).tiny) for each in (self.transition, self.emission))
+        allowed = self.transition > 0
+        value = (prior.emission * np.log(emission)).sum()
+        return float(value + ((prior.transition + 1) * np.log(transition))[allowed].sum())
+
     def normalize(self, allowed_transitions: NDArray[np.bool_]) -> HMMParams:
         """Counts as probabilities; one count is added for every allowed transition."""
         transition = np.where(allowed_transitions, self.transition + 1, 0.0)
@@ -216,10 +223,8 @@ class HMM(LabelModel):
                 transition=counts.transition_counts + prior.transition,
                 emission=expected + prior.emission,
             ).normalize(transitions)
-            nonzero = params.transition > 0
-            value = counts.log_likelihood.sum() + (prior.emission * np.log(params.emission)).sum()
-            value += ((prior.transition + 1)[nonzero] * np.log(params.transition[nonzero])).sum()
-            return updated, float(value) / max(1, len(train.tokens))
+            value = float(counts.log_likelihood.sum()) + params.log_prior(prior)
+            return updated, value / max(1, len(train.tokens))
 
         return run_em(step, initial, name=self.name, config=self.config)
 

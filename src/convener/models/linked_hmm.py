@@ -151,6 +151,12 @@ class LinkedHMM(HMM):
         )
         return decode(transition_logits, evidence, data, self.config.num_threads)
 
+    def explain(self) -> tuple[str, ...]:
+        """Whether there are linking sources at all."""
+        if len(self.fitted.params["link_accuracy"]):
+            return ()
+        return (f"no source is named {self.config.link_prefix}...: the model equals hmm",)
+
     def _tagging_sources(self, sources: tuple[str, ...]) -> tuple[str, ...]:
         """The sources that vote for types."""
         links_vote, prefix = self.config.link_sources_vote, self.config.link_prefix
@@ -219,9 +225,7 @@ class LinkedHMM(HMM):
                 transition=pair_posteriors.sum(axis=0, dtype=np.float64) + prior.transition,
                 emission=expected + prior.emission,
             ).normalize(transitions)
-            value = result.log_likelihood.sum() + (prior.emission * np.log(params.emission)).sum()
-            nonzero = params.transition > 0
-            value += ((prior.transition + 1)[nonzero] * np.log(params.transition[nonzero])).sum()
+            value = float(result.log_likelihood.sum()) + params.log_prior(prior)
             value += (prior_correct * np.log(accuracies) + prior_wrong * np.log(1 - accuracies)).sum()
             total = links.sum(axis=0) + prior_correct + prior_wrong
             return (updated, (links_satisfied + prior_correct) / total), float(value) / max(1, len(train.tokens))

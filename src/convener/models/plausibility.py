@@ -19,6 +19,8 @@ from convener.models.segment.prior import initial_posterior, knowledge
 
 MARGIN = 0.01
 """A model is probably worse than a vote if its expected F1 is lower by more than this."""
+SUPPORT_WEIGHT = 0.25
+"""Weight of the support of a span in its probability; the rest is that of the posterior of `segment`."""
 VOTES = ("io", "span")
 """Schemes of the votes that a model is compared with."""
 
@@ -47,10 +49,9 @@ class Comparison(NamedTuple):
 def compare_with_votes(data: Dataset, labels: NDArray[np.int16]) -> Comparison:
     """Compare a model's labels (N,) of this data with those of simple votes, by their expected F1.
 
-    The probability that a marked span is true is the mean of two estimates: the share of the sources that support it,
-    and the posterior of `segment`. The first trusts the votes, the second what can be learned from them. Spans where
-    no source marks anything count as false only as far as they outnumber the spans of the vote: nothing is known of
-    them.
+    The probability that a marked span is true is a weighted mean of two estimates: the posterior of `segment`, and the
+    share of the sources that support the span, which protects from wrong fits. Spans where no source marks anything
+    count as false only as far as they outnumber the spans of the vote: nothing is known of them.
 
     >>> words, name, none = [["Ada", "wrote"], ["It", "ran"]] * 10, [(0, 1, "PER")], []
     >>> data = Dataset.from_spans(["PER"], words, {"a": [name, none] * 10, "b": [name, none] * 9 + [none, none]})
@@ -87,11 +88,12 @@ def _candidates(data: Dataset) -> tuple[Spans, NDArray[np.float64]]:
     observed = SpanObservations.from_dataset(data, Marks.from_dataset(data), state.heads)
     known = knowledge(observed, observed.marks.counts(observed.num_sources, observed.num_types))
     support = initial_posterior(observed, known, state.error_rate)
-    return observed.candidates, (support + model._span_probabilities(state, observed)) / 2
+    posterior = model._span_probabilities(state, observed)
+    return observed.candidates, SUPPORT_WEIGHT * support + (1 - SUPPORT_WEIGHT) * posterior
 
 
 def _expected(spans: Spans, candidates: Spans, probabilities: NDArray[np.float64], *, num_false: int = 0) -> Expected:
     """Expected F1 of spans, and of as many false ones: ratio of expected counts."""
     keys, candidate_keys = span_keys(spans, candidates)
     num_correct = probabilities[np.isin(candidate_keys, keys)].sum()
-    return Expected(ratio(2 * num_correct, len(spans) + num_false + probabilities.sum()), len(spans))
+    return Expected(ratio(2 * float(num_correct), len(spans) + num_false + float(probabilities.sum())), len(spans))
