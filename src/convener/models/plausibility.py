@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ MARGIN = 0.01
 """A model is probably worse than a vote if its expected F1 is lower by more than this."""
 SUPPORT_WEIGHT = 0.25
 """Weight of the support of a span in its probability; the rest is that of the posterior of `segment`."""
-VOTES = ("io", "span")
+VOTES: tuple[Literal["io", "span"], ...] = ("io", "span")
 """Schemes of the votes that a model is compared with."""
 
 
@@ -71,9 +71,9 @@ def compare_with_votes(data: Dataset, labels: NDArray[np.int16]) -> Comparison:
     num_false = max(0, int((~is_marked).sum()) - most_votes)
     candidates, probabilities = _candidates(fine)
     expected = {scheme: _expected(each, candidates, probabilities) for scheme, each in votes.items()}
-    scheme = max(VOTES, key=lambda name: expected[name].f1)
+    best = max(VOTES, key=lambda scheme: expected[scheme].f1)
     model = _expected(spans.take(is_marked), candidates, probabilities, num_false=num_false)
-    return Comparison(model._replace(spans=len(spans)), expected[scheme], scheme)
+    return Comparison(model._replace(spans=len(spans)), expected[best], best)
 
 
 def _candidates(data: Dataset) -> tuple[Spans, NDArray[np.float64]]:
