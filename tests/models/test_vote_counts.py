@@ -73,7 +73,7 @@ def test_counts_by_labels_of_which_some_are_open() -> None:
     assert (moves[0, 1], moves[0, 3], moves[1, 2]) == (1.5, 1.5, 1)
     counts = emission_counts(data, found, default_precision=0.8)
     bounds = counts[2]
-    np.testing.assert_allclose(np.diag(bounds), [2 * 0.5, 1.5, 1, 0.5, 0, 0, 0], atol=1e-5)
+    np.testing.assert_allclose(np.diag(bounds), [2, 1.5, 1, 0.5, 0, 0, 0], atol=1e-5)
     assert bounds[3, 0] == 1  # it misses Rome
     # Where the truth is a person, the third source would have said so four times in five.
     doubts = counts[3]

@@ -76,11 +76,11 @@ def prior_counts(
     """Prior counts, from the counts given the labels of a simple vote.  (K, L, L, L) -> the same shape
 
     Every row (source, true label, last vote) gets POOLED_VOTES distributed as those of all sources, DIAGONAL_VOTES
-    for the true label unless the source marks only what it knows and never votes for it, and one vote distributed as those of the source after such a last vote, whatever the true
+    for the true label, and one vote distributed as those of the source after such a last vote, whatever the true
     label: continuing a span, correct or not, is no new information. Where the true label is O, `false_votes` (K,)
     false spans are added, of the types that the source marks. Sources with `weights` (K,) keep that multiple of their
     own counts, and are assumed to end their spans where these end as often as they mark any: the labels of a simple
-    vote contain no span that is too long.
+    vote contain no span that is too long. They get DIAGONAL_VOTES only for labels that they vote for.
     """
     num_labels = counts.shape[1]
     pooled_counts = counts.sum(axis=0)
