@@ -158,7 +158,8 @@ def test_a_step_is_that_of_enumeration(monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_allclose(params["emission"], votes, atol=1e-9)
     logs = prior.add(first).log_probs()
     beforehand = (prior.emission * logs.emission).sum()
-    beforehand += (prior.transition * logs.transition)[data.tags.legal_transitions].sum()
+    legal = data.tags.legal_transitions
+    beforehand += (prior.transition[legal] * logs.transition[legal]).sum()
     value = (sum(score for *_, score in each) + beforehand) / len(data.tokens)
     np.testing.assert_allclose(traces[0].objective[0], value, atol=1e-12)
 
