@@ -18,6 +18,9 @@ from convener.encoders import get_encoder
 from convener.models.base import FeatureConfig, LabelModel, LabelOutput
 from convener.models.fitted import Params
 
+# Models of these tests do not learn to label.
+pytestmark = pytest.mark.filterwarnings("ignore:.*probably worse than a simple vote")
+
 
 class Spy(LabelModel):
     """Records whether it receives gold labels."""

@@ -71,10 +71,10 @@ def test_counts_average_over_completions_of_coarse_spans() -> None:
     transitions = mean_transition_counts(data, found)
     assert transitions.sum() == 6
     assert (transitions[0, 1], transitions[0, 3], transitions[1, 2]) == (1.5, 1.5, 1)
-    counts = emission_counts(data, found, default_precision=0.8, unmarked_weight=np.array([1, 1, 0.5, 1]))
+    counts = emission_counts(data, found, default_precision=0.8)
     bounds = counts[2]
-    np.testing.assert_allclose(np.diag(bounds), [2 * 0.5, 1.5, 1, 0.5, 0, 0, 0], atol=1e-5)
-    assert bounds[3, 0] == 0.5  # it misses Rome, and its O counts half
+    np.testing.assert_allclose(np.diag(bounds), [2, 1.5, 1, 0.5, 0, 0, 0], atol=1e-5)
+    assert bounds[3, 0] == 1  # it misses Rome
     # Where the truth is a person, the third source would have voted so in four of five cases.
     doubts = counts[3]
     assert doubts[1, 1] == pytest.approx(4)

@@ -248,6 +248,7 @@ def test_page_of_every_kind_of_data(kind: str, gold: bool, finds: str) -> None:
         assert any(name in x.attributes.get("class", "").split() for x in found.elements)
 
 
+@pytest.mark.filterwarnings("ignore:hmm. on this data it is probably worse than a simple vote")
 def test_page_of_an_hmm_with_coarse_votes() -> None:
     data = cv.Dataset.concat([KINDS["coarse"]] * 10)
     summary = summarize_run(cv.get_model("hmm")(max_iter=2).fit(data), data)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from convener import storage
 from convener.config import Settings, check_min, config_from_dict, config_to_dict
@@ -159,7 +160,26 @@ class LabelModel(ABC):
             standardizer,
             self._gold_use(valid if use_valid_gold else None),
         )
+        if not self.supervised:
+            self._warn_if_worse_than_a_vote(full_train, predictions.labels)
         return self
+
+    def _warn_if_worse_than_a_vote(self, train: Dataset, labels: NDArray[np.int16]) -> None:
+        """Warn if a simple vote can expect a clearly higher F1 on train, and name the better choice."""
+        from convener.models.plausibility import compare_with_votes  # uses models
+
+        comparison = compare_with_votes(train, labels)
+        if not comparison.is_worse:
+            return
+        model, vote = comparison.model, comparison.vote
+        better = "" if self.name == "segment" else "segment or "
+        warnings.warn(
+            f"{self.name}: on this data it is probably worse than a simple vote (expected F1 on train: "
+            f"{100 * model.f1:.0f} with {model.spans:,} spans, vote {100 * vote.f1:.0f} with {vote.spans:,}); "
+            f"use {better}majority-vote with scheme={comparison.scheme}",
+            ConvenerWarning,
+            stacklevel=3,
+        )
 
     def _gold_use(self, valid_with_gold: Dataset | None) -> GoldUse:
         """Which gold labels this fit and earlier ones used."""

@@ -80,7 +80,7 @@ def prior_counts(
     label: continuing a span, correct or not, is no new information. Where the true label is O, `false_votes` (K,)
     false spans are added, of the types that the source marks. Sources with `weights` (K,) keep that multiple of their
     own counts, and are assumed to end their spans where these end as often as they mark any: the labels of a simple
-    vote contain no span that is too long.
+    vote contain no span that is too long. They get DIAGONAL_VOTES only for labels that they vote for.
     """
     num_labels = counts.shape[1]
     pooled_counts = counts.sum(axis=0)
@@ -89,7 +89,8 @@ def prior_counts(
     prior: Floats = _HABIT_VOTES * source_transition[:, None] + POOLED_VOTES * _normalize_rows(
         pooled_counts + pooled_transition
     )
-    prior += DIAGONAL_VOTES * np.eye(num_labels)[:, None]
+    knows = (weights == 0)[:, None] | counts.any(axis=(1, 2))
+    prior += DIAGONAL_VOTES * knows[:, :, None, None] * np.eye(num_labels)[:, None]
     begin_counts = counts[:, :, 0, 1:].sum(axis=1) + _TINY / num_labels
     prior[:, 0, 0, 1:] += false_votes[:, None] * _normalize_rows(begin_counts)
     prior[:, 0, 1:, 0] += weights[:, None] * counts[:, :, 1:].sum(axis=(1, 3))
@@ -236,4 +237,4 @@ class BSC(LabelModel):
             strengths,
             false_votes=np.where(np.isnan(precision), FALSE_SPANS, num_spans * (1 / precision - 1)),
         )
-        return BSCCounts(data.tags.legal_transitions.astype(np.float64), emission)
+        return BSCCounts(data.tags.legal_transitions * (1 + strengths.mean() * initial.transition), emission)

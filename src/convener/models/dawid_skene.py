@@ -18,7 +18,8 @@ from convener.inference.voting import odds
 from convener.models.base import LabelModel, LabelOutput, warn_unused_sources
 from convener.models.em import EMConfig, labels_from_classes, run_em
 from convener.models.fitted import Params
-from convener.models.majority_vote import DEFAULT_PRECISION
+from convener.models.initialization import estimate_unmarked_weight
+from convener.models.majority_vote import DEFAULT_PRECISION, initial_labels
 
 Array = NDArray[np.float64]
 DIAGONAL_VOTES, UNIFORM_VOTES = 1.0, 0.1
@@ -33,12 +34,14 @@ class DawidSkeneConfig(EMConfig):
     scheme: Literal["io", "bio"] = "io"
     """Classes are O and the entity types, with runs of a type as spans ("io"), or the BIO labels ("bio")."""
     max_iter: int = 100
-    unmarked_weight: float = 0.1
+    unmarked_weight: float | None = None
     """Weight of an unmarked token as a vote for O, for sources that mark only what they know; in (0, 1]. 1 counts it as
-    a full vote."""
-    prior_strength: float = 3.0
+    a full vote, as in the plain model. By default estimated, since sources miss the same entities: see
+    `initialization.estimate_unmarked_weight`."""
+    prior_strength: float = 1.0
     """Weight of the initial counts, each source against the majority, as a prior in every M step: a multiple, at least
-    0. It applies to sources that mark only what they know, which are seldom independent. 0 switches it off."""
+    0. It applies to sources that mark only what they know: they are seldom independent, and their unmarked tokens do
+    not tell how frequent entities are. 0 switches it off."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -102,7 +105,11 @@ class DawidSkene(LabelModel):
     ) -> tuple[Params, Diagnostics]:
         """Run EM from the shares of the votes; the counts of an earlier fit are a prior."""
         warn_unused_sources(train, self.name)
-        votes, weights = sparsify_votes(self._class_votes(train)), self._vote_weights(train)
+        if previous is None:
+            unmarked_weight = self._unmarked_weight(train)
+        else:
+            unmarked_weight = previous["unmarked_weight"]
+        votes, weights = sparsify_votes(self._class_votes(train)), self._vote_weights(train, unmarked_weight)
         num_threads = self.config.num_threads
 
         def count(posterior: Array) -> ConfusionCounts:
@@ -111,9 +118,9 @@ class DawidSkene(LabelModel):
 
         if previous is None:
             initial = count(self._vote_shares(train))
-            prior = self._prior_counts(train, initial)
+            prior = self._prior_counts(train, initial, weights)
         else:
-            initial = prior = ConfusionCounts(**previous)
+            initial = prior = ConfusionCounts(previous["classes"], previous["confusion"])
 
         def step(counts: ConfusionCounts) -> tuple[ConfusionCounts, float]:
             log_probs = counts.log_probs()
@@ -124,14 +131,14 @@ class DawidSkene(LabelModel):
             return prior.add(count(posterior)), value / max(1, len(train.tokens))
 
         best, trace = run_em(step, prior.add(initial), name=self.name, config=self.config)
-        return best._asdict(), trace.diagnostics()
+        return best._asdict() | {"unmarked_weight": unmarked_weight}, trace.diagnostics()
 
     def _infer(self, params: Params, data: Dataset) -> LabelOutput:
         """The most probable class of each token; runs of a type are spans."""
-        log_probs = ConfusionCounts(**params).log_probs()
+        log_probs = ConfusionCounts(params["classes"], params["confusion"]).log_probs()
         posterior, _ = evidence.class_posterior(
             sparsify_votes(self._class_votes(data)),
-            self._vote_weights(data) * log_probs.confusion,
+            self._vote_weights(data, params["unmarked_weight"]) * log_probs.confusion,
             log_probs.classes,
             num_threads=self.config.num_threads,
         )
@@ -154,20 +161,28 @@ class DawidSkene(LabelModel):
         weights = odds(data.prior_precision_or(DEFAULT_PRECISION)) / odds(np.array([DEFAULT_PRECISION]))
         return evidence.vote_shares(votes, self._num_classes(data), weights)
 
-    def _vote_weights(self, data: Dataset) -> Array:
+    def _unmarked_weight(self, data: Dataset) -> Array:
+        """Weight of an unmarked token of a source that marks only what it knows.  -> ()"""
+        weight = self.config.unmarked_weight
+        if weight is None:
+            marking = data.unmarked_is_abstain()
+            labels = initial_labels(data, None)
+            weight = estimate_unmarked_weight(data.votes[:, marking], labels, len(data.tags.types))
+        return np.array(weight)
+
+    def _vote_weights(self, data: Dataset, unmarked_weight: Array) -> Array:
         """Weight of each vote, by source and voted class.  -> (K, 1, C)"""
         weights = np.ones((len(data.sources), 1, self._num_classes(data)))
-        weights[data.unmarked_is_abstain(), :, 0] = self.config.unmarked_weight
+        weights[data.unmarked_is_abstain(), :, 0] = unmarked_weight
         return weights
 
-    def _prior_counts(self, data: Dataset, initial: ConfusionCounts) -> ConfusionCounts:
-        """Prior counts."""
+    def _prior_counts(self, data: Dataset, initial: ConfusionCounts, weights: Array) -> ConfusionCounts:
+        """Prior counts: multiples of the initial ones, and weak ones."""
         config, num_classes = self.config, self._num_classes(data)
-        unmarked_is_abstain = data.unmarked_is_abstain()[:, None, None]
-        # In the units of the counts: otherwise sources that mark nothing would seem to have good recall.
-        unit = np.where(unmarked_is_abstain, config.unmarked_weight, 1.0)
-        confusion = unit * (DIAGONAL_VOTES * np.eye(num_classes) + UNIFORM_VOTES / num_classes)
+        strengths = np.where(data.unmarked_is_abstain(), config.prior_strength, 0.0)
+        # An unmarked token weighs little as evidence of the class, but it is one token of what the source does.
+        confusion = strengths[:, None, None] * initial.confusion / weights
         return ConfusionCounts(
-            np.ones(num_classes),
-            confusion + np.where(unmarked_is_abstain, config.prior_strength, 0.0) * initial.confusion,
+            1 + strengths.mean() * initial.classes,
+            confusion + DIAGONAL_VOTES * np.eye(num_classes) + UNIFORM_VOTES / num_classes,
         )

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from convener.config import check_min, check_range, init_with
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
-from convener.data.votes import entity_votes, voted_types
+from convener.data.votes import voted_types
 from convener.errors import ConvenerWarning
 from convener.inference._log_pass import IMPOSSIBLE
 from convener.inference._numba import Array
@@ -31,7 +31,6 @@ from convener.models.initialization import (
     complete_coarse_spans,
     emission_counts,
     estimate_unmarked_weight,
-    mean_label_probabilities,
     mean_transition_counts,
     smoothed_emission_counts,
 )
@@ -44,13 +43,12 @@ Floats = NDArray[np.float64]
 class HMMParams:
     """Parameters of an HMM, as counts or as probabilities.
 
-    transition (L, L); emission (K, L, L) [source, true label, vote]; label_counts (L,); unmarked_weight (K,): the
-    weight of each source's O as evidence.
+    transition (L, L); emission (K, L, L) [source, true label, vote]; unmarked_weight (K,): the weight of each source's
+    O as evidence.
     """
 
     transition: Floats
     emission: Floats
-    label_counts: Floats
     unmarked_weight: Floats
 
     @classmethod
@@ -71,6 +69,13 @@ class HMMParams:
         log_emission[:, :, 0] *= self.unmarked_weight[:, None]
         return log_emission
 
+    def log_prior(self, prior: HMMParams) -> float:
+        """Log-density of these probabilities, up to a constant, under the prior counts and one for each transition."""
+        transition, emission = (np.maximum(each, np.finfo(float).tiny) for each in (self.transition, self.emission))
+        allowed = self.transition > 0
+        value = (prior.emission * np.log(emission)).sum()
+        return float(value + ((prior.transition + 1) * np.log(transition))[allowed].sum())
+
     def normalize(self, allowed_transitions: NDArray[np.bool_]) -> HMMParams:
         """Counts as probabilities; one count is added for every allowed transition."""
         transition = np.where(allowed_transitions, self.transition + 1, 0.0)
@@ -78,10 +83,8 @@ class HMMParams:
         return replace(self, transition=transition / transition.sum(axis=1, keepdims=True), emission=emission)
 
 
-MAX_ENTITY_RATIO = 1.5
-"""A fit with more entity tokens than this multiple of the marked ones is suspicious."""
 OUTSIDE_PRIOR_STRENGTH = 0.1
-"""Weight of the initial emissions of sources that vote O where they mark nothing: almost none."""
+"""Weight of the initial counts of sources that vote O where they mark nothing: almost none."""
 FALSE_VOTES = 10.0
 """Number of entity votes that each source is assumed to have cast where the true label is O, at most one in twenty of
 its votes. The initial labels come from the votes, so they show few of the errors of a source. A known precision takes
@@ -96,9 +99,9 @@ class HMMConfig(EMConfig):
     """Initial labels: the union of all spans, longest first, or majority vote by type. By default the union if every
     source marks only what it knows, since each of them misses most."""
     prior_strength: float = 10.0
-    """Weight of the initial emissions as a prior, as a multiple of their counts, at least 0. It applies to sources that
-    mark only what they know: their votes are correlated, and maximum likelihood alone loses recall. 0 switches it
-    off."""
+    """Weight of the initial counts as a prior, as a multiple, at least 0. It applies to sources that mark only what
+    they know: their votes are correlated, and their unmarked tokens do not tell how frequent entities are. 0 switches
+    it off."""
     unmarked_weight: float | None = None
     """Weight of an unmarked token as a vote for O, for sources that mark only what they know, in [0.01, 1]; 1 is the
     plain model. By default estimated, since sources miss the same entities: see
@@ -116,8 +119,9 @@ class HMM(LabelModel):
     p(x, z) = prod_t Psi[z(t-1), z(t)] prod_k Phi[k, z(t), x_k(t)]. Abstentions drop out of the product, the factor of
     an unmarked token is raised to the power `unmarked_weight`, and the factor of a coarse vote is the sum over the
     labels that it allows. EM maximizes log p(x) plus Dirichlet priors: xi and gamma by forward-backward, then Psi ~ sum
-    xi + 1 over legal transitions and Phi ~ expected counts + prior_strength * initial counts. Labels are the Viterbi
-    path; spans carry their exact posterior probability. Several observation streams as in Lison et al. 2020, "Named
+    xi + prior_strength * initial counts + 1 over legal transitions, and Phi ~ expected counts + prior_strength *
+    initial counts. Expected unmarked tokens count `unmarked_weight` each, initial ones 1. Labels are the Viterbi path;
+    spans carry their exact posterior probability. Several observation streams as in Lison et al. 2020, "Named
     Entity Recognition without Labelled Data: A Weak Supervision Approach".
 
     >>> data = Dataset.from_spans(
@@ -146,12 +150,11 @@ class HMM(LabelModel):
         votes = sparsify_votes(train.votes)
         labels = initial_labels(train.without_coarse(), self.config.init_labels)
         initial = self._initial_counts(train, votes, complete_coarse_spans(train, labels))
-        prior = self._prior_strengths(train)[:, None, None] * initial.emission
+        prior = self._prior_counts(train, initial)
         initial = initial.normalize(allowed_transitions(train))
         if previous is not None:
             initial = HMMParams.from_arrays(previous)
         best, trace = self._run_em(initial, prior, train, votes)
-        self._warn_unsupported_entities(best, train)
         return best.to_arrays(), trace.diagnostics(emission=best.emission, initial_emission=initial.emission)
 
     def _infer(self, params: Params, data: Dataset) -> LabelOutput:
@@ -170,30 +173,18 @@ class HMM(LabelModel):
                 fine.votes[:, unmarked_is_abstain], weighted_labels[0][1], len(fine.tags.types)
             )
         unmarked_weights = np.where(unmarked_is_abstain, weight, 1.0)
-        counts = emission_counts(
-            train,
-            weighted_labels,
-            default_precision=1 - MAX_FALSE_VOTE_RATE,
-            unmarked_weight=unmarked_weights,
-            votes=votes,
-        )
+        counts = emission_counts(train, weighted_labels, default_precision=1 - MAX_FALSE_VOTE_RATE, votes=votes)
         emission = smoothed_emission_counts(counts, false_votes=FALSE_VOTES, precision=train.prior_precision_or(np.nan))
-        label_counts = mean_label_probabilities(train, weighted_labels).sum(axis=0, dtype=np.float64)
-        return HMMParams(mean_transition_counts(train, weighted_labels), emission, label_counts, unmarked_weights)
+        return HMMParams(mean_transition_counts(train, weighted_labels), emission, unmarked_weights)
 
-    def _prior_strengths(self, train: Dataset) -> NDArray[np.float64]:
-        return np.where(train.unmarked_is_abstain(), self.config.prior_strength, OUTSIDE_PRIOR_STRENGTH)
-
-    def _warn_unsupported_entities(self, params: HMMParams, train: Dataset) -> None:
-        """Warn if many of the entities are where no source marks anything."""
-        num_marked = np.logical_or.reduce(entity_votes(train), axis=1).sum()
-        if params.label_counts[1:].sum() > MAX_ENTITY_RATIO * num_marked:
-            warnings.warn(
-                f"{self.name}: the model labels {params.label_counts[1:].sum():.0f} tokens as entities, but sources "
-                f"mark only {num_marked}; the fit is probably wrong (a larger prior_strength helps)",
-                ConvenerWarning,
-                stacklevel=4,
-            )
+    def _prior_counts(self, train: Dataset, initial: HMMParams) -> HMMParams:
+        """Multiples of the initial counts: of emissions by source, of transitions with the mean over the sources."""
+        strengths = np.where(train.unmarked_is_abstain(), self.config.prior_strength, OUTSIDE_PRIOR_STRENGTH)
+        return replace(
+            initial,
+            transition=strengths.mean() * initial.transition,
+            emission=strengths[:, None, None] * initial.emission,
+        )
 
     def _expected_emission_counts(
         self, votes: SparseVotes, marginals: Array, params: HMMParams, allowed: NDArray[np.bool_]
@@ -206,14 +197,14 @@ class HMM(LabelModel):
         return fold_coarse_counts(counts, params.emission, allowed)
 
     def _run_em(
-        self, initial: HMMParams, prior: NDArray[np.float64], train: Dataset, votes: SparseVotes
+        self, initial: HMMParams, prior: HMMParams, train: Dataset, votes: SparseVotes
     ) -> tuple[HMMParams, EMTrace]:
         """Run EM from one initial value.  -> parameters, trace of the objective"""
         transitions, allowed = allowed_transitions(train), train.allowed_labels()
 
         def step(params: HMMParams) -> tuple[HMMParams, float]:
             counts = expected_counts(
-                default_log_initial(len(params.label_counts)),
+                default_log_initial(len(params.transition)),
                 safe_log(params.transition),
                 log_evidence(votes, params.log_emission(allowed), num_threads=self.config.num_threads),
                 train.offsets,
@@ -227,17 +218,13 @@ class HMM(LabelModel):
                     stacklevel=2,
                 )
             expected = self._expected_emission_counts(votes, counts.marginals, params, allowed)
-            label_counts = counts.transition_counts.sum(axis=0)  # one transition leads to each token
             updated = replace(
                 params,
-                transition=counts.transition_counts,
-                emission=expected + prior,
-                label_counts=label_counts,
+                transition=counts.transition_counts + prior.transition,
+                emission=expected + prior.emission,
             ).normalize(transitions)
-            nonzero = params.transition > 0
-            value = counts.log_likelihood.sum() + (prior * np.log(params.emission)).sum()
-            value += np.log(params.transition[nonzero]).sum()
-            return updated, float(value) / max(1, len(train.tokens))
+            value = float(counts.log_likelihood.sum()) + params.log_prior(prior)
+            return updated, value / max(1, len(train.tokens))
 
         return run_em(step, initial, name=self.name, config=self.config)
 

@@ -202,18 +202,15 @@ def emission_counts(
     weighted_labels: WeightedLabels,
     *,
     default_precision: float,
-    unmarked_weight: Floats | None = None,
     votes: SparseVotes | None = None,
 ) -> Floats:
     """Counts of votes by source and label, with coarse votes assigned to the labels they allow.  -> (K, L, L)
 
-    default_precision: precision of sources whose own is not known; unmarked_weight (K,): weight of each source's O.
+    default_precision: precision of sources whose own is not known.
     """
     allowed, probabilities = data.allowed_labels(), mean_label_probabilities(data, weighted_labels)
     votes = sparsify_votes(data.votes) if votes is None else votes
     counts = expected_emission_counts(votes, probabilities, num_symbols=len(allowed))
-    if unmarked_weight is not None:
-        counts[:, :, 0] *= unmarked_weight[:, None]
     label_counts = probabilities.sum(axis=0, dtype=np.float64)
     return coarse.assign_coarse_counts(counts, label_counts, allowed, data.prior_precision_or(default_precision))
 

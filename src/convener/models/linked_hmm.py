@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from convener.config import check_range, init_with
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
-from convener.errors import ConvenerWarning, DataError
+from convener.errors import DataError
 from convener.inference.chain import default_log_initial, forward_backward
 from convener.inference.coarse import extend_over_links
 from convener.inference.decoding import decode
@@ -127,22 +126,14 @@ class LinkedHMM(HMM):
         tagging, links = self._split_sources(train)
         warn_unused_sources(tagging, self.name)
         votes = sparsify_votes(tagging.votes)
-        if not links.any():
-            warnings.warn(
-                f"{self.name}: no source named {self.config.link_prefix}... links any tokens; the model equals hmm",
-                ConvenerWarning,
-                stacklevel=3,
-            )
         linked: NDArray[np.bool_] = np.logical_or.reduce(links, axis=1)
         baseline = initial_labels(tagging.without_coarse(), self.config.init_labels)
         labels = extend_over_links(baseline, linked, tagging.offsets)
         initial = self._initial_counts(tagging, votes, complete_coarse_spans(tagging, labels))
-        # Links do not show where a span ends, so with links the initial transition counts remain as a prior.
-        prior = replace(
-            initial,
-            transition=initial.transition * links.any(),
-            emission=self._prior_strengths(tagging)[:, None, None] * initial.emission,
-        )
+        prior = self._prior_counts(tagging, initial)
+        # Links do not show where a span ends, so with links the initial transition counts always remain as a prior.
+        if links.any():
+            prior = replace(prior, transition=np.maximum(prior.transition, initial.transition))
         params = initial.normalize(allowed_transitions(tagging))
         accuracy = np.full(links.shape[1], self.config.link_accuracy)
         if previous is not None:
@@ -159,6 +150,12 @@ class LinkedHMM(HMM):
             HMMParams.from_arrays(params), params["link_accuracy"], tagging, links
         )
         return decode(transition_logits, evidence, data, self.config.num_threads)
+
+    def explain(self) -> tuple[str, ...]:
+        """Whether there are linking sources at all."""
+        if len(self.fitted.params["link_accuracy"]):
+            return ()
+        return (f"no source is named {self.config.link_prefix}...: the model equals hmm",)
 
     def _tagging_sources(self, sources: tuple[str, ...]) -> tuple[str, ...]:
         """The sources that vote for types."""
@@ -227,11 +224,8 @@ class LinkedHMM(HMM):
                 params,
                 transition=pair_posteriors.sum(axis=0, dtype=np.float64) + prior.transition,
                 emission=expected + prior.emission,
-                label_counts=result.marginals.sum(axis=0, dtype=np.float64),
             ).normalize(transitions)
-            value = result.log_likelihood.sum() + (prior.emission * np.log(params.emission)).sum()
-            nonzero = params.transition > 0
-            value += ((prior.transition + 1)[nonzero] * np.log(params.transition[nonzero])).sum()
+            value = float(result.log_likelihood.sum()) + params.log_prior(prior)
             value += (prior_correct * np.log(accuracies) + prior_wrong * np.log(1 - accuracies)).sum()
             total = links.sum(axis=0) + prior_correct + prior_wrong
             return (updated, (links_satisfied + prior_correct) / total), float(value) / max(1, len(train.tokens))

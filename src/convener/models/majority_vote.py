@@ -79,6 +79,9 @@ class MajorityVote(LabelModel):
             return LabelOutput(labels, voting.type_to_label_probabilities(vote_shares, labels))
         return labels_from_classes(self._winning_class(counts, data), vote_shares, data, scheme)
 
+    def _warn_if_worse_than_a_vote(self, train: Dataset, labels: NDArray[np.int16]) -> None:
+        """Nothing to compare: this is the vote."""
+
     def _winning_class(self, counts: NDArray[np.int32], data: Dataset) -> NDArray[np.int64]:
         tie_break = self.config.tie_break or "last"
         if tie_break == "last":

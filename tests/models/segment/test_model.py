@@ -160,6 +160,7 @@ def test_coarse_votes_are_abstentions() -> None:
     assert model.predict(data).tags() == [["B-PER", "O"]] * 4
 
 
+@pytest.mark.filterwarnings("ignore:segment. on this data it is probably worse than a simple vote")
 def test_the_threshold_decides_which_spans_are_kept() -> None:
     data = worlds(7)
     counts = [len(cv.Segment(threshold=value).fit(data).predict(data).spans) for value in (0.0, 0.4, 0.9)]

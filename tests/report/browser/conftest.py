@@ -13,6 +13,7 @@ import pytest
 import convener as cv
 from convener.report.html import render_report
 from convener.report.run_summary import RunSummary, summarize_run
+from tests.report.conftest import fitted_hmm
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 MISSING = "browser tests need chromium (on Debian: apt-get install chromium, tests/chromium.sh)"
@@ -43,7 +44,7 @@ def corpus() -> cv.Corpus:
 @pytest.fixture(scope="session")
 def summary(corpus: cv.Corpus) -> RunSummary:
     """HMM on the train split of the demo corpus."""
-    return summarize_run(cv.HMM().fit(corpus.train), corpus.train, title="demo")
+    return summarize_run(fitted_hmm(corpus), corpus.train, title="demo")
 
 
 @pytest.fixture(scope="session")

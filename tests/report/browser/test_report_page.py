@@ -14,6 +14,7 @@ from convener.report.run_summary import RunSummary
 from convener.report.sentence_index import FILTERS, ORDERS, Query
 from convener.report.viewer import Viewer, prepare_view
 from tests.report.browser.conftest import Opener, fill_query, numbers
+from tests.report.conftest import fitted_hmm
 
 PHONE = {"viewport": {"width": 390, "height": 844}}
 SERIOUS = {"serious", "critical"}
@@ -221,7 +222,7 @@ def test_the_theme_button_cycles_and_is_remembered(opened: Opener, demo_page: Pa
 
 
 def test_comparison_of_models(opened: Opener, corpus: cv.Corpus, tmp_path: Path) -> None:
-    models = {"hmm": cv.HMM().fit(corpus.train), "vote": cv.MajorityVote().fit(corpus.train)}
+    models = {"hmm": fitted_hmm(corpus), "vote": cv.MajorityVote().fit(corpus.train)}
     predictions = {name: model.predict(corpus.test) for name, model in models.items()}
     path = tmp_path / "compare.html"
     path.write_text(render_comparison(corpus.test, predictions), encoding="utf-8")

@@ -15,7 +15,7 @@ from tests.conftest import DATA
 from tests.report.browser.conftest import Opener
 
 FOLDER = os.environ.get("CONVENER_SCREENSHOTS")
-MODEL = "auto" if FOLDER else "hmm"
+MODEL = "auto" if FOLDER else "segment"
 """The default model for the docs, a fast one for tests."""
 DESK: dict[str, Any] = {"viewport": {"width": 1280, "height": 860}}
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 2}
