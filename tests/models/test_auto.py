@@ -59,7 +59,7 @@ def test_segment_is_selected_if_features_tell_nothing() -> None:
 
 
 def test_features_are_informative_beyond_two_standard_errors() -> None:
-    summary = VoteSummary(num_sources=2, marked_tokens=100, overlap=0.5, feature_gain=1.0, feature_error=0.49)
+    summary = VoteSummary(2, 100, 0.5, "span", feature_gain=1.0, feature_error=0.49)
     assert summary.has_informative_features()
     assert not summary._replace(feature_error=0.51).has_informative_features()
     assert not summary._replace(feature_gain=0.0, feature_error=0.0).has_informative_features()

@@ -51,7 +51,8 @@ def compare_with_votes(data: Dataset, labels: NDArray[np.int16]) -> Comparison:
 
     The probability that a marked span is true is a weighted mean of two estimates: the posterior of `segment`, and the
     share of the sources that support the span, which protects from wrong fits. Spans where no source marks anything
-    count as false only as far as they outnumber the spans of the vote: nothing is known of them.
+    count as false only as far as they outnumber the spans of the vote: nothing is known of them. Coarse votes
+    count as no marks.
 
     >>> words, name, none = [["Ada", "wrote"], ["It", "ran"]] * 10, [(0, 1, "PER")], []
     >>> data = Dataset.from_spans(["PER"], words, {"a": [name, none] * 10, "b": [name, none] * 9 + [none, none]})
@@ -64,7 +65,7 @@ def compare_with_votes(data: Dataset, labels: NDArray[np.int16]) -> Comparison:
         scheme: fine.tags.spans(MajorityVote(scheme=scheme)._infer({}, fine).labels, fine.offsets) for scheme in VOTES
     }
     spans = data.fine_tags.spans(labels, data.offsets)
-    num_marked = np.cumsum(np.append(0, entity_votes(data).any(axis=1)))
+    num_marked = np.cumsum(np.append(0, entity_votes(fine).any(axis=1)))
     first = data.offsets[spans.sentence]
     is_marked = num_marked[first + spans.end] > num_marked[first + spans.start]
     most_votes = max(len(each) for each in votes.values())
