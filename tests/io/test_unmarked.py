@@ -338,7 +338,7 @@ def test_models_and_analysis_treat_a_recognised_crowd_as_a_crowd(tmp_path: Path)
     read_tokens = (data.votes >= 0).mean(axis=0)
     assert [source.coverage for source in cv.analyze(found.train).sources] == pytest.approx(read_tokens.tolist())
     model = cv.Auto().fit(found.train)
-    assert model.selected_model == "bsc"
+    assert model.selected_model == "segment"
     assert len(model.predict(cv.read(tmp_path / "crowd", "test", issues=cv.Issues())).labels) == 200
     vote = cv.MajorityVote().fit(found.train).predict(found.train)
     assert np.array_equal(vote.labels, cv.MajorityVote().fit(data).predict(data).labels)

