@@ -46,7 +46,6 @@ def test_many_sources_that_agree_are_believed() -> None:
     rng = np.random.default_rng(0)
     true = [[(2, 4, "X")] if rng.random() < 0.5 else [] for _ in range(80)]
     votes = {f"s{n}": [[s for s in spans if rng.random() < 0.3] for spans in true] for n in range(60)}
-    votes["bad"] = [[(t, t + 1, "X")] if rng.random() < 0.5 else [] for t in rng.integers(5, 9, 80).tolist()]
     data = cv.Dataset.from_spans(["X"], [["w"] * 10] * 80, votes, gold=true)
     tokens = rng.normal(size=(len(data.tokens), 4)).astype(np.float32)
     features = Features(tokens, tokens[:80], EncoderSpec(name="random", digest="0"))
