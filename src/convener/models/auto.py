@@ -24,8 +24,8 @@ MIN_MARKED_TOKENS = 50
 MIN_FEATURE_GAIN = 2.0
 """Features are informative if they predict held-out votes better, by this many standard errors of the gain."""
 GAIN_FACTOR, GAIN_ERROR, GAIN_RELATIVE_ERROR = 0.7, 0.1, 0.5
-"""Of the gain in F1 that is expected over a vote, this share was found on generated corpora with known truth. In 86 % of
-them it was within the error plus the relative error times the expected gain."""
+"""Of the gain in F1 that is expected over a vote, this share was found on generated corpora with known truth. In 86 %
+of them it was within the error plus the relative error times the expected gain."""
 
 
 @dataclass(frozen=True, kw_only=True)
