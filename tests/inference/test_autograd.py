@@ -12,7 +12,6 @@ from convener.inference import autograd, chain
 from convener.inference._log_pass import IMPOSSIBLE
 from tests.inference.chain_oracle import Chain, chains, random_chain
 from tests.oracles.chain import chain_objective_reference
-from tests.oracles.semi_markov import random_potentials
 
 quick = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -68,24 +67,3 @@ def test_impossible_sentences_are_flagged_by_kernel_and_reference() -> None:
         value, flags = kernel(*inputs, offsets)
         assert flags.tolist() == [IMPOSSIBLE, 0]
         assert torch.isfinite(value).all()
-
-
-def test_gradients_of_the_partition_function_of_segmentations() -> None:
-    potentials, offsets = random_potentials(np.random.default_rng(0), [3, 0, 4], 2)
-    inputs = [torch.tensor(x).requires_grad_() for x in potentials[:4]]
-    for reduce in (torch.Tensor.clone, torch.sum):
-
-        def value(*x: torch.Tensor, reduce: Any = reduce) -> torch.Tensor:
-            total = autograd.segment_log_partition(*x, potentials.evidence, torch.tensor(offsets))
-            return reduce(total)  # type: ignore[no-any-return]
-
-        assert torch.autograd.gradcheck(value, inputs)
-
-
-def test_the_partition_function_keeps_single_precision() -> None:
-    potentials, offsets = random_potentials(np.random.default_rng(0), [3, 2], 1)
-    inputs = [torch.tensor(x, dtype=torch.float32).requires_grad_() for x in potentials[:4]]
-    value = autograd.segment_log_partition(*inputs, potentials.evidence, torch.tensor(offsets))
-    value.sum().backward()
-    assert value.dtype == torch.float32
-    assert all(x.grad is not None and x.grad.dtype == torch.float32 for x in inputs)

@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Generator, Tensor, nn
 
-from convener.inference.autograd import segment_log_partition
 from convener.inference.semi_markov import SegmentPosterior, SegmentPotentials, SpanEvidence, segment_posterior
+from convener.inference.semi_markov_autograd import segment_log_partition
 from convener.models.segment.observations import Floats, sum_by
 from convener.models.segment.sources import SourceCounts
 from convener.neural.transition import ContextConfig, TokenBatch, context_linear
