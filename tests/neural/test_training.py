@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -239,3 +240,12 @@ def test_fingerprints_depend_on_settings_and_data(encoded: cv.Dataset, tmp_path:
     assert again is not None
     assert again.fingerprint == one.fingerprint
     assert checkpoint_for(None, {}, encoded) is None
+
+
+def test_unknown_parameters_and_repeated_names_are_refused(encoded: cv.Dataset) -> None:
+    net, packed = Toy(), PackedDataset.from_dataset(encoded)
+    first, second = stages(net, packed)
+    with pytest.raises(ValueError, match="stage 'first' trains unknown parameters: frist"):
+        train_network(net, [replace(first, trains=("frist",)), second], schedule())
+    with pytest.raises(ValueError, match="two stages are named 'first'"):
+        train_network(net, [first, replace(second, name="first")], schedule())

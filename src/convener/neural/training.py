@@ -34,11 +34,12 @@ class Stage:
     """One stage of training: the loss, the parameters it trains, and when it ends."""
 
     name: str
+    """Name in learning curves; no two stages of a run have the same."""
     loss: Callable[[Any, Generator], Tensor]
     """Loss of one batch; the generator is the source of randomness."""
     data: BatchIterable
     trains: tuple[str, ...]
-    """Names of the parameter groups that are trained: first parts of parameter names."""
+    """Names of the parameter groups that are trained: parameter names up to the first dot."""
     learning_rate: float
     max_epochs: int
     patience: int
@@ -120,6 +121,7 @@ def train_network(net: nn.Module, stages: Sequence[Stage], settings: TrainingRun
     All randomness of an epoch depends on the seed, the stage and the epoch only, so that an interrupted and resumed
     run ends with the same weights as an uninterrupted one.
     """
+    _check_stages(net, stages)
     saved = None if settings.checkpoint is None else settings.checkpoint.read()
     history = [] if saved is None else [EpochRecord(**record) for record in saved[1]["history"]]
     for index, stage in enumerate(stages):
@@ -135,6 +137,16 @@ def train_network(net: nn.Module, stages: Sequence[Stage], settings: TrainingRun
     if settings.checkpoint is not None:
         settings.checkpoint.remove()
     return history
+
+
+def _check_stages(net: nn.Module, stages: Sequence[Stage]) -> None:
+    """Refuse parameter groups that the network does not have, and names that occur twice."""
+    known, names = set(parameter_groups(net)), [stage.name for stage in stages]
+    for stage in stages:
+        if unknown := sorted(set(stage.trains) - known):
+            raise ValueError(f"stage {stage.name!r} trains unknown parameters: {', '.join(unknown)}")
+        if names.count(stage.name) > 1:
+            raise ValueError(f"two stages are named {stage.name!r}")
 
 
 class _StageRun:
@@ -290,7 +302,7 @@ def _build_optimizer(net: nn.Module, stage: Stage, settings: TrainingRun) -> tor
 
 
 def parameter_groups(net: nn.Module) -> tuple[str, ...]:
-    """Names of all parameter groups of a network: first parts of parameter names."""
+    """Names of all parameter groups of a network: parameter names up to the first dot."""
     return tuple(dict.fromkeys(name.partition(".")[0] for name, _ in net.named_parameters()))
 
 

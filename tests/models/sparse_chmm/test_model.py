@@ -67,7 +67,7 @@ def test_a_refit_starts_stage_1_without_addon_prior(monkeypatch: pytest.MonkeyPa
     num_labels = len(toy.tags)
     assert model.fitted.params["wxor"].any()
     assert model.fitted.params["g_r"] == pytest.approx(0.1 / num_labels)
-    monkeypatch.setattr(training, "STAGE_PLANS", {"1-2-3": (1,)})
+    monkeypatch.setattr(training, "STAGE_PLANS", {"1-2-3": ("reliability",)})
     refit = model.fit(toy, toy).fitted.params
     assert not refit["wxor"].any()
     assert refit["g_r"] == pytest.approx(0.5 / num_labels)

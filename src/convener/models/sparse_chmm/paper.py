@@ -18,8 +18,20 @@ PLAIN: dict[str, Any] = {
 """A network chain without our additions: every unmarked token is a vote for O, and transitions depend on the token
 alone."""
 
-COMMON: dict[str, Any] = PLAIN | {"init": "pretrained", "tau": 1.0, "g_n": 4.0, "max_epochs": 100, "patience": 20}
-"""The same on every data set: initial matrices, pre-training, objective and early stopping of the paper."""
+COMMON: dict[str, Any] = PLAIN | {
+    "stages": "1-2-3",
+    "initial_state": "O",
+    "init": "pretrained",
+    "tau": 1.0,
+    "g_n": 4.0,
+    "expansion": True,
+    "softmax": True,
+    "dirichlet": True,
+    "max_epochs": 100,
+    "patience": 20,
+}
+"""The same on every data set: stages, initial matrices, pre-training, emissions, objective and early stopping of the
+paper."""
 
 BY_DATA: dict[PaperData, dict[str, Any]] = {
     "CoNLL": {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,15 +36,22 @@ from convener.neural.transition import MIN_PROBABILITY, floored_log
 if TYPE_CHECKING:
     from convener.models.sparse_chmm.model import SparseCHMMConfig
 
-STAGE_PLANS = {"1": (1,), "1-2": (1, 2), "1-3": (1, 3), "1-2-3": (1, 2, 3), "1-23": (1, 23)}
-"""Stages by setting; 23 trains the addon prior and the transitions at once."""
+STAGE_PLANS = {
+    "1": ("reliability",),
+    "1-2": ("reliability", "addon"),
+    "1-3": ("reliability", "transition"),
+    "1-2-3": ("reliability", "addon", "transition"),
+    "1-23": ("reliability", "addon and transition"),
+}
+"""What the stages train, by setting. "addon and transition" trains the parameters of stages 2 and 3 at once, with the
+learning rate, the patience and the majority source of stage 2."""
 PRETRAINING_EPOCHS, PRETRAINING_LEARNING_RATE = 5, 5e-4
 """Epochs and learning rate of the pre-training by mean squared error, Eq. (7), as in the authors' scripts."""
 INITIAL_EMISSION_WEIGHT = 0.2
 """lambda of the paper: weight of Phi* in the emissions on which the addon prior is pre-trained."""
 ADDON_SCALE_INIT = -4.0
 """Initial logit of the addon scales C. Starting at 1/2 would reduce every diagonal by a third."""
-PRESUMED_PRECISION = 0.97
+INITIAL_PRECISION = 0.97
 """Precision of sources whose own is not known, in initial matrices estimated from the votes; the same in all our fits.
 It is no setting, since what is known of a source belongs to the data (`Dataset.prior_precision`)."""
 MAJORITY_SOURCE = "majority-vote"
@@ -81,13 +90,13 @@ class SparseInitialMatrices:
     ) -> None:
         num_labels = len(data.fine_tags)
         if config.init == "votes":
-            counts = emission_counts(data, weighted_labels, default_precision=PRESUMED_PRECISION)
+            counts = emission_counts(data, weighted_labels, default_precision=INITIAL_PRECISION)
             self.transition = transition_from_votes(data, weighted_labels)
             smoothed = initialization.smoothed_emission_counts(
-                counts, false_votes=1 - PRESUMED_PRECISION, precision=data.prior_precision_or(np.nan)
+                counts, false_votes=1 - INITIAL_PRECISION, precision=data.prior_precision_or(np.nan)
             )
             self.emission = normalize_rows(smoothed)
-            precision = data.prior_precision_or(PRESUMED_PRECISION)
+            precision = data.prior_precision_or(INITIAL_PRECISION)
             scores = initialization.initial_reliability(counts, counts.sum(axis=1), precision=precision)
         else:
             self.transition = paper_transition(data)
@@ -141,18 +150,25 @@ class StageBuilder:
     def build(self) -> list[Stage]:
         """Pre-training if the settings ask for it, then the stages of the paper."""
         stages = [self._pretraining_stage()] if self.config.init == "pretrained" else []
-        for number in STAGE_PLANS[self.config.stages]:
-            if number == 1:
-                trains = (*TRANSITION_PARAMETERS, "reliability_layer")
-                window = self.config.score_window
-                stages.append(
-                    self._stage("reliability", trains, score_window=window, on_start=self._start_without_addon)
-                )
-            elif number == 3:
-                stages.append(self._stage("transition", TRANSITION_PARAMETERS, data=self.without_majority))
-            else:
-                stages += self._addon_stages(with_transition=number == 23)
+        builders: dict[str, Callable[[], list[Stage]]] = {
+            "reliability": self._reliability_stages,
+            "addon": self._addon_stages,
+            "addon and transition": partial(self._addon_stages, with_transition=True),
+            "transition": self._transition_stages,
+        }
+        for part in STAGE_PLANS[self.config.stages]:
+            stages += builders[part]()
         return stages
+
+    def _reliability_stages(self) -> list[Stage]:
+        """Stage 1: transitions and reliabilities, without the addon prior."""
+        trains = (*TRANSITION_PARAMETERS, "reliability_layer")
+        window = self.config.score_window
+        return [self._stage("reliability", trains, score_window=window, on_start=self._start_without_addon)]
+
+    def _transition_stages(self) -> list[Stage]:
+        """Stage 3: the transitions alone, without the majority source."""
+        return [self._stage("transition", TRANSITION_PARAMETERS, data=self.without_majority)]
 
     def _stage(self, name: str, trains: tuple[str, ...], **overrides: Any) -> Stage:
         config = self.config
@@ -167,7 +183,7 @@ class StageBuilder:
         }
         return Stage(name=name, trains=trains, **(defaults | overrides))
 
-    def _addon_stages(self, *, with_transition: bool) -> list[Stage]:
+    def _addon_stages(self, *, with_transition: bool = False) -> list[Stage]:
         """Stage 2: compute the WXOR scores, pre-train the addon scales C by Eq. (7), then train them."""
         config, net = self.config, self.net
 
@@ -181,7 +197,7 @@ class StageBuilder:
         def loss(batch: Batch, _: Generator) -> Tensor:
             return mse_loss(net.emission(batch.sentences), net.addon_target)
 
-        trained = ("initial_logits", "addon_layer")
+        trained = (*TRANSITION_PARAMETERS, "addon_layer") if with_transition else ("initial_logits", "addon_layer")
         return [
             self._stage(
                 "addon prior, start",
@@ -194,7 +210,7 @@ class StageBuilder:
             ),
             self._stage(
                 "addon prior",
-                (*trained, *TRANSITION_PARAMETERS) if with_transition else trained,
+                trained,
                 learning_rate=config.addon_learning_rate,
                 patience=max(1, config.patience // 4),
             ),
