@@ -29,6 +29,6 @@ with TemporaryDirectory() as folder:
                 rows.writerow([number, "eve", "", "", "", ""])
     data = cv.read(table)
 
-model = cv.get_model("dawid-skene")().fit(data)
+model = cv.Segment().fit(data)
 print(model.predict(data).tags()[0])
 print(model.reliability())

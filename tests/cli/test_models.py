@@ -40,7 +40,7 @@ def test_fit_selects_a_model_and_explains_it(convener: Command, news: Path, tmp_
     done = convener("fit", news, "--encoder", "hashing", "-o", tmp_path / "r")
     assert done.code == 0
     assert "selected " in done.err
-    assert "majority vote" in done.err
+    assert "over a simple vote" in done.err
     info = json.loads((tmp_path / "r" / "run.json").read_text())
     assert info["model"] == "auto"
     assert len(info["explanation"]) == 3

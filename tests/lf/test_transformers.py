@@ -83,6 +83,18 @@ def by_pipeline(folder: Path, sentences: list[list[str]]) -> list[list[tuple[int
     return found
 
 
+def has_clear_tags(folder: Path, words: list[str]) -> bool:
+    """Whether no two tags of a token are nearly tied: rounding, which depends on the batch, decides such ties."""
+    import torch
+    import transformers
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    model = transformers.AutoModelForTokenClassification.from_pretrained(folder)
+    with torch.no_grad():
+        best, second = model(**tokenizer(" ".join(words), return_tensors="pt")).logits[0].topk(2).values.T
+    return bool((best - second).min() > 1e-3)
+
+
 def sentences_of(seed: int) -> list[list[str]]:
     """Known words in random order, without punctuation at which BERT would split them."""
     rng = random.Random(seed)
@@ -94,7 +106,8 @@ def sentences_of(seed: int) -> list[list[str]]:
 @pytest.mark.parametrize("tags", [BIO, IO, PLAIN], ids=["bio", "io", "plain"])
 def test_spans_agree_with_the_transformers_pipeline(make: Make, tags: Sequence[str]) -> None:
     folder = make(tags)
-    sentences = sentences_of(3)
+    sentences = [words for words in sentences_of(3) if has_clear_tags(folder, words)]
+    assert len(sentences) > 30
     function = transformers_model(folder, ["PER", "LOC"], batch_tokens=64)
     assert function.batch_func is not None
     found = [list(spans) for spans in function.batch_func([Doc(words) for words in sentences])]  # type: ignore[arg-type]

@@ -20,16 +20,19 @@ _TIE_TOLERANCE = 1e-6
 
 
 class SparseVotes(NamedTuple):
-    """Votes (N, K) as one default vote per source, -1 (abstain) or 0 (O), and the exceptions from it."""
+    """Votes (N, K) as one default vote per source, -1 (abstain) or 0 (O), and the n exceptions from it.
+
+    This saves space only: what an unmarked token means is in the emissions, not here.
+    """
 
     default_vote: NDArray[np.int16]
     """(K,)"""
     offsets: NDArray[np.int64]
     """(N+1,) token n has the entries offsets[n] to offsets[n + 1]."""
     source: NDArray[np.int32]
-    """(S,)"""
+    """(n,)"""
     vote: NDArray[np.int16]
-    """(S,)"""
+    """(n,)"""
 
 
 def sparsify_votes(votes: NDArray[np.int16]) -> SparseVotes:
@@ -45,7 +48,9 @@ def sparsify_votes(votes: NDArray[np.int16]) -> SparseVotes:
 
 
 def log_evidence(votes: SparseVotes, log_emission: Array, *, dtype: type = np.float32, num_threads: int = 1) -> Array:
-    """Log evidence, Eq. (10): sum of log emissions over the sources that did not abstain.  -> (N, L)
+    """Log evidence: sum of log emissions over the sources that did not abstain.  -> (N, L)
+
+    Eq. (10) of the Sparse-CHMM paper.
 
     log_emission (K, L, S) [source, latent label, vote]; votes are S symbols, usually the labels.  Sums are
     computed in float64; a single -inf (an impossible vote) makes the sum -inf.

@@ -1,4 +1,4 @@
-"""Label models: one file each, found by name."""
+"""Label models: one module or package each, found by name."""
 
 from __future__ import annotations
 

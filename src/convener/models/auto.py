@@ -80,13 +80,13 @@ class AutoParams(NamedTuple):
 
 
 class Auto(LabelModel):
-    """Selects a label model from the votes and the features alone.
+    """Selects a label model from the votes and the features of the text.
 
     `neural-segment` is fitted, and selected if the features predict held-out votes: if they increase their
-    log-likelihood by more than MIN_FEATURE_GAIN standard errors. Otherwise the model is `segment`, which needs no
-    features. If fewer than MIN_MARKED_TOKENS tokens are marked, it is majority vote, and if some votes are for coarse
-    labels, `sparse-chmm`. A model whose expected F1 on train is below that of a simple vote is replaced by `segment`,
-    or by the vote.
+    log-likelihood by more than 2 standard errors. Otherwise the model is `segment`, which needs no features. If fewer
+    than 50 tokens are marked, it is majority vote, and if some votes are for coarse labels, `sparse-chmm`. If the
+    expected F1 of a model on train is more than one point below that of the better of two simple votes, the next model
+    is used: `segment` after `neural-segment`, the vote after `segment` or `sparse-chmm`.
 
     >>> data = Dataset.from_spans(
     ...     ["PER"],

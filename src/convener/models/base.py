@@ -89,7 +89,8 @@ class LabelModel(ABC):
         super().__init_subclass__(**kwargs)
         # A model is a module or a package of convener.models: sparse_chmm, or sparse_chmm.model.
         parts = cls.__module__.removeprefix("convener.models.").split(".")
-        cls.name = (parts[0] if cls.__module__.startswith("convener.models.") else parts[-1]).replace("_", "-")
+        name = parts[0] if cls.__module__.startswith("convener.models.") else parts[-1]
+        cls.name = (cls.__name__ if name == "__main__" else name).replace("_", "-")
 
     def __init__(self, **settings: Any) -> None:
         self.config = config_from_dict(self.Config, settings, kind=f"setting of {self.name}")
@@ -166,7 +167,7 @@ class LabelModel(ABC):
 
     def _warn_if_worse_than_a_vote(self, train: Dataset, labels: NDArray[np.int16]) -> None:
         """Warn if a simple vote can expect a clearly higher F1 on train, and name the better choice."""
-        from convener.models.plausibility import compare_with_votes  # uses models
+        from convener.models.plausibility import compare_with_votes  # imported here, since it imports models
 
         comparison = compare_with_votes(train, labels)
         if not comparison.is_worse:

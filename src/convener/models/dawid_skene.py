@@ -84,7 +84,6 @@ class DawidSkene(LabelModel):
     ...     "also careful": [name, none, name, none] * 8 + [none, none, name, none],
     ...     "fair": [name, none, none, none] * 9,
     ...     "spammer": [none, name, none, name] * 9,
-    ...     "bored": [none, name, none, name] * 9,
     ... }
     >>> words = [["Ada"], ["wrote"], ["Grace"], ["ran"]] * 9
     >>> data = Dataset.from_spans(["PER"], words, votes, unmarked="outside")

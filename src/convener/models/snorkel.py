@@ -94,7 +94,6 @@ class Snorkel(LabelModel):
     ...     "also careful": [person, place, person, place] * 8 + [[]] * 4,
     ...     "a": [place, [], place, []] * 9,
     ...     "b": [place, [], [], person] * 9,
-    ...     "c": [[], person, person, person] * 9,
     ... }
     >>> data = Dataset.from_spans(["PER", "LOC"], [["Ada"], ["Bonn"], ["Eve"], ["Rome"]] * 9, votes)
     >>> Snorkel().fit(data).predict(data).tags()[:4]

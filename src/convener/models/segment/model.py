@@ -92,10 +92,11 @@ class Segment(LabelModel):
         p(z | votes) ~ prod_e lambda_c prod_k (1 - r[k, c])^w
                        prod_marks r[k, c] / (1 - r[k, c])^w T[k, c, u] B[k, o] / phi[k, u]
 
-    over the spans e of z, the sources k that looked at e, and the marks on e. An unmarked token is no event. The weight
-    w is 1 where it is a vote for O. For sources that mark only what they know, w is the share f of their lone marks
-    (without a second source) that chance does not explain, if all were correct and the sources independent: where it
-    is 0, a missed span tells nothing. Near copies count as one source.
+    over the spans e of z, the sources k that looked at e, and the marks on e. An unmarked token is no event of its own:
+    it only adds to the text in which a source could make false marks. The weight w is 1 where it is a vote for O. For
+    sources that mark only what they know, w is the share f of their lone marks (without a second source) that chance
+    does not explain, if all were correct and the sources independent: where it is 0, a missed span tells nothing. Near
+    copies count as one source.
 
     Posteriors are exact, by forward-backward over the candidates. EM maximizes log p(votes) plus the log-density of
     the prior: the counts of the first E step, times `prior_strength`, and weak counts. It never decreases. The

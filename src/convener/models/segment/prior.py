@@ -45,9 +45,9 @@ def marked_together(observed: SpanObservations) -> Iterator[tuple[int, NDArray[n
 
     Only sources that mark only what they know count.
     """
-    marks, closed = observed.marks, ~observed.outside
+    marks, marks_only = observed.marks, ~observed.outside
     for kind in range(observed.num_types):
-        selected = np.flatnonzero((marks.type == kind) & closed[marks.source])
+        selected = np.flatnonzero((marks.type == kind) & marks_only[marks.source])
         if not len(selected):
             continue
         reach = np.maximum.accumulate(marks.end[selected])

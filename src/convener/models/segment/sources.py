@@ -15,7 +15,7 @@ NUM_WRONG_BOUNDS = 3.0
 ECHO = 0.3
 """Probability that a source repeats the wrong bounds of another: sources that share wrong bounds are not independent.
 """
-CLOSED_LONG, CLOSED_CROSSING = 0.01, 0.01 / 6
+MARKS_ONLY_LONG, MARKS_ONLY_CROSSING = 0.01, 0.01 / 6
 """Share of detections that are too long, and crossing, of sources that mark only what they know. They cannot be
 learned: of two nested marks the likelihood always blames the source with fewer marks."""
 
@@ -114,10 +114,10 @@ class SourceParams(NamedTuple):
         boundary = counts.boundary / counts.boundary.sum(axis=1, keepdims=True)
         inside = counts.boundary[:, [EXACT, SHORT]]
         inside = inside / inside.sum(axis=1, keepdims=True)
-        closed = np.empty_like(boundary)
-        closed[:, [EXACT, SHORT]] = (1 - CLOSED_LONG - CLOSED_CROSSING) * inside
-        closed[:, LONG], closed[:, CROSSING] = CLOSED_LONG, CLOSED_CROSSING
-        boundary = np.where(outside[:, None], boundary, closed)
+        fixed = np.empty_like(boundary)
+        fixed[:, [EXACT, SHORT]] = (1 - MARKS_ONLY_LONG - MARKS_ONLY_CROSSING) * inside
+        fixed[:, LONG], fixed[:, CROSSING] = MARKS_ONLY_LONG, MARKS_ONLY_CROSSING
+        boundary = np.where(outside[:, None], boundary, fixed)
         boundary[:, SHORT:] /= NUM_WRONG_BOUNDS
         return cls(
             span_rate=np.log(counts.spans / counts.tokens),
