@@ -72,6 +72,13 @@ def test_majority_vote_is_selected_if_few_tokens_are_marked() -> None:
     assert "too little is marked" in model.explain()[1]
 
 
+def test_segment_is_selected_for_small_crowds() -> None:
+    with pytest.warns(cv.ConvenerWarning, match="tokens are marked"):
+        model = Auto(encoder="hashing").fit(corpus(count=5, unmarked="outside"))
+    assert model.selected_model == "segment"
+    assert "too little is marked" in model.explain()[1]
+
+
 def test_sparse_chmm_is_selected_for_coarse_votes() -> None:
     data = corpus()
     tags = cv.TagSet(("PER", "ENT"))

@@ -20,7 +20,7 @@ from convener.models.plausibility import compare_with_votes
 
 NEURAL_SEGMENT, SEGMENT, SPARSE_CHMM, MAJORITY_VOTE = "neural-segment", "segment", "sparse-chmm", "majority-vote"
 MIN_MARKED_TOKENS = 50
-"""Minimum number of marked tokens from which a model is fitted; with fewer, majority vote is used."""
+"""Minimum number of marked tokens from which a network is fitted."""
 MIN_FEATURE_GAIN = 2.0
 """Features are informative if they predict held-out votes better, by this many standard errors of the gain."""
 GAIN_FACTOR, GAIN_ERROR, GAIN_RELATIVE_ERROR = 0.7, 0.1, 0.5
@@ -83,10 +83,11 @@ class Auto(LabelModel):
     """Selects a label model from the votes and the features of the text.
 
     `neural-segment` is fitted, and selected if the features predict held-out votes: if they increase their
-    log-likelihood by more than 2 standard errors. Otherwise the model is `segment`, which needs no features. If fewer
-    than 50 tokens are marked, it is majority vote, and if some votes are for coarse labels, `sparse-chmm`. If the
-    expected F1 of a model on train is more than one point below that of the better of two simple votes, the next model
-    is used: `segment` after `neural-segment`, the vote after `segment` or `sparse-chmm`.
+    log-likelihood by more than 2 standard errors. Otherwise the model is `segment`, which needs no features. If some
+    votes are for coarse labels, it is `sparse-chmm`. If fewer than 50 tokens are marked, it is majority vote, or
+    `segment` if unmarked tokens of some source are votes for O. If the expected F1 of a model on train is more than one
+    point below that of the better of two simple votes, the next model is used: `segment` after `neural-segment`, and
+    majority vote last, if no unmarked tokens are votes.
 
     >>> data = Dataset.from_spans(
     ...     ["PER"],
@@ -124,7 +125,7 @@ class Auto(LabelModel):
             model = self._build_model(name, summary.vote_scheme)
             params, diagnostics = _fit_model(model, train, valid, None, checkpoint_dir)
             summary, objection = _examine(model, params, train, summary)
-            if objection is None:
+            if objection is None or name == names[-1]:
                 break
             reason = objection
         return AutoParams(name, reason or summary.feature_reason(), params, summary), diagnostics
@@ -190,11 +191,13 @@ class Auto(LabelModel):
 
 def _candidates(train: Dataset, summary: VoteSummary) -> tuple[tuple[str, ...], str]:
     """The models to try in this order, and the reason if it is known."""
+    # Where unmarked tokens are votes for O, a vote may drop nearly everything; the segment model does not.
+    last = MAJORITY_VOTE if train.unmarked_is_abstain().all() else SEGMENT
     if summary.marked_tokens < MIN_MARKED_TOKENS:
-        return (MAJORITY_VOTE,), "too little is marked to learn from"
+        return (last,), "too little is marked to learn from the text"
     if (train.votes >= len(train.fine_tags)).any():
-        return (SPARSE_CHMM, MAJORITY_VOTE), "some votes are for coarse labels"
-    return (NEURAL_SEGMENT, SEGMENT, MAJORITY_VOTE), ""
+        return (SPARSE_CHMM, last), "some votes are for coarse labels"
+    return tuple(dict.fromkeys((NEURAL_SEGMENT, SEGMENT, last))), ""
 
 
 def _summarize_votes(train: Dataset) -> VoteSummary:
@@ -205,7 +208,7 @@ def _summarize_votes(train: Dataset) -> VoteSummary:
         num_sources=len(train.sources),
         marked_tokens=num_marked,
         overlap=float((entity_vote_counts > 1).sum() / max(1, num_marked)),
-        vote_scheme="span" if train.unmarked_is_abstain().all() else "io",
+        vote_scheme="span",
     )
 
 
