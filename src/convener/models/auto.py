@@ -41,7 +41,7 @@ class AutoConfig(FeatureConfig):
 
 
 class VoteSummary(NamedTuple):
-    """Statistics of train: the votes, the features, and what the selected model expects of its labels."""
+    """Statistics of train: the votes, the features, and the expected F1 of the selected model."""
 
     num_sources: float
     marked_tokens: float

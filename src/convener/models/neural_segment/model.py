@@ -55,8 +55,8 @@ class NeuralSegmentConfig(ContextConfig, FeatureConfig):
     """Weight of what the segment model tells of the sources, as a multiple of their counts on train; at least 0."""
     dependence: float = 3.0
     """How much sources that mark only what they know depend on each other, at least 0; 0 takes them as independent.
-    n sources that agree count as n / (1 + dependence f^2 (n - 1)) of them, where f is the share of the marks without a
-    second source that chance does not explain."""
+    The log-odds of a span on which n of them mark something are divided by 1 + dependence f^2 (n - 1), where f is the
+    share of the marks without a second source that chance does not explain."""
     boundary_penalty: float = 5.0
     """Penalty in nats for each token of a span that no source marks, if the token is next to a mark; at least 0."""
     threshold: float | None = None
@@ -84,10 +84,10 @@ class NeuralSegment(LabelModel):
 
         log p(votes | text) = log sum_z exp(score(z) + evidence(z, votes)) - log sum_z exp(score(z))
 
-    where both sums are exact, over a semi-Markov lattice in which tokens that no source marks may be spans as well. Of
-    n sources that agree on a span and mark only what they know, the evidence counts as that of
-    n / (1 + dependence f^2 (n - 1)), where f is the share of lone marks that chance does not explain. Between epochs
-    the counts of the sources follow the posterior.
+    where both sums are exact, over a semi-Markov lattice in which tokens that no source marks may be spans as well. The
+    evidence of a span follows from its log-odds in `Segment`. They are divided by 1 + dependence f^2 (n - 1) where n
+    sources mark something there that mark only what they know; f is the share of lone marks that chance does not
+    explain. Between epochs the counts of the sources follow the posterior.
 
     Sarawagi and Cohen, 2004: Semi-Markov conditional random fields for information extraction. NIPS 17.
 
