@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import pairwise
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import convener as cv
-from convener.models.neural_segment.evidence import EvidenceModel, VoteLattice, log_unseen_probability
+from convener.models.neural_segment.evidence import EvidenceModel, VoteLattice, limit_odds, log_unseen_probability
 from convener.models.segment.marks import Marks
 from convener.models.segment.model import Segment, SegmentState
 from convener.models.segment.observations import SpanObservations
@@ -23,9 +28,16 @@ def state_and_lattice(data: cv.Dataset) -> tuple[SegmentState, VoteLattice]:
 
 
 def evidence_model(state: SegmentState, lattice: VoteLattice, dependence: float = 0.0) -> EvidenceModel:
+    """Evidence without a limit."""
     observed = lattice.observed
-    log_unseen = log_unseen_probability(observed)
-    return EvidenceModel(observed.outside, float(state.false_share[0]), dependence, log_unseen, 5.0)
+    return EvidenceModel(
+        outside=observed.outside,
+        unmarked_weight=float(state.false_share[0]),
+        dependence=dependence,
+        error_rate=np.zeros(observed.num_sources),
+        log_unseen=log_unseen_probability(observed),
+        boundary_penalty=5.0,
+    )
 
 
 def odds_of_segment(state: SegmentState, lattice: VoteLattice) -> np.ndarray:
@@ -73,6 +85,45 @@ def test_dependence_never_changes_the_sign_of_the_odds() -> None:
     assert lattice.num_sources.max() > 10
     np.testing.assert_array_equal(np.sign(free), np.sign(discounted))
     assert (np.abs(discounted) <= np.abs(free) + 1e-9).all()
+
+
+def components(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Log-odds, log-probabilities and component offsets at random."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 5, size=rng.integers(1, 6))
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    count = offsets[-1]
+    return rng.normal(scale=5, size=count), -rng.exponential(size=count), offsets
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_the_limit_bounds_the_best_candidate_of_a_component_and_keeps_differences(seed: int) -> None:
+    odds, log_false, offsets = components(seed)
+    limited = limit_odds(odds, log_false, offsets)
+    for begin, end in pairwise(offsets):
+        least = np.exp(log_false[begin:end]).min()
+        best = odds[begin:end].max()
+        np.testing.assert_allclose(limited[begin:end].max(), min(best, np.log((1 - least) / least)), atol=1e-9)
+        np.testing.assert_allclose(np.diff(limited[begin:end]), np.diff(odds[begin:end]), atol=1e-9)
+
+
+def test_without_shared_errors_there_is_no_limit() -> None:
+    odds = np.array([40.0, -3.0])
+    np.testing.assert_array_equal(limit_odds(odds, np.array([-np.inf, -1.0]), np.array([0, 2])), odds)
+    assert not len(limit_odds(np.zeros(0), np.zeros(0), np.zeros(1, np.int64)))
+
+
+def test_more_shared_errors_never_raise_the_odds_of_a_span() -> None:
+    data = crowd(0, 60)
+    data = data.with_sources(data.sources, data.votes, ("abstain",) * len(data.sources))
+    state, lattice = state_and_lattice(data)
+    model = evidence_model(state, lattice)
+    scores = [
+        replace(model, error_rate=np.full(len(data.sources), rate)).evidence(lattice, state.counts).arcs.score
+        for rate in (0.0, 0.1, 0.5, 0.9)
+    ]
+    assert all((higher <= lower + 1e-9).all() for lower, higher in pairwise(scores))
+    assert scores[-1].max() < scores[0].max()
 
 
 @pytest.mark.parametrize(("unmarked", "share"), [("abstain", 0.5), ("outside", 0.0)])

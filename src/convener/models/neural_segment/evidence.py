@@ -12,6 +12,7 @@ from convener.data.dataset import Dataset
 from convener.inference.semi_markov import Arcs, SpanEvidence
 from convener.models.segment.marks import Ints, Marks, token_positions
 from convener.models.segment.observations import Floats, SpanObservations, sum_by
+from convener.models.segment.outputs import log_all_false
 from convener.models.segment.prior import marked_together
 from convener.models.segment.sources import SourceCounts, SourceParams, candidate_scores, expected_counts
 
@@ -99,6 +100,8 @@ class EvidenceModel:
     outside           (K,) sources whose unmarked tokens are votes for O
     unmarked_weight   weight of a missed span, for the sources that mark only what they know
     dependence        the odds from n such sources count 1 / (1 + dependence (n - 1)) of what they would if independent
+    error_rate        (K,) probability that the lone mark of a source is false; for n sources that share their errors,
+                      the product of their rates is the least probability that all of them are wrong
     log_unseen        (E,) log-probability that none of them finds a span
     boundary_penalty  cost in nats of a token next to a mark, for spans that no source marks
     """
@@ -106,6 +109,7 @@ class EvidenceModel:
     outside: NDArray[np.bool_]
     unmarked_weight: float
     dependence: float
+    error_rate: Floats
     log_unseen: Floats
     boundary_penalty: float
 
@@ -130,8 +134,23 @@ class EvidenceModel:
         odds = candidate_scores(observed, params, np.where(self.outside, 1.0, self.unmarked_weight), log_false)
         odds += sum_by(candidate, missing * log_false[mark], len(odds))
         discount = 1 / (1 + self.dependence * (lattice.num_sources - 1))
-        evidence: Floats = discount * odds - params.span_rate[observed.candidates.type]
+        odds = limit_odds(discount * odds, log_all_false(observed, self.error_rate), observed.lattice.offsets)
+        evidence: Floats = odds - params.span_rate[observed.candidates.type]
         return evidence
+
+
+def limit_odds(odds: Floats, log_false: Floats, offsets: Ints) -> Floats:
+    """Limit the log-odds of each component of overlapping candidates, and keep their differences within it.  -> (n,)
+
+    The largest log-odds of a component are at most those of 1 - p, where p is the smallest probability in it that all
+    marks on a candidate are false.  odds, log_false (n,), offsets (C+1,)
+    """
+    if not len(odds):
+        return odds
+    limit = np.log(-np.expm1(log_false)) - log_false
+    excess = np.maximum.reduceat(odds, offsets[:-1]) - np.maximum.reduceat(limit, offsets[:-1])
+    limited: Floats = odds - np.repeat(np.maximum(excess, 0), np.diff(offsets))
+    return limited
 
 
 def log_unseen_probability(observed: SpanObservations) -> Floats:

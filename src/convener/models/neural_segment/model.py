@@ -162,7 +162,14 @@ class NeuralSegment(LabelModel):
     def _evidence_model(self, state: SegmentState, log_unseen: Floats, outside: NDArray[np.bool_]) -> EvidenceModel:
         false_share = float(state.false_share[0])
         dependence = self.config.dependence * false_share**2
-        return EvidenceModel(outside, false_share, dependence, log_unseen, self.config.boundary_penalty)
+        return EvidenceModel(
+            outside=outside,
+            unmarked_weight=false_share,
+            dependence=dependence,
+            error_rate=state.error_rate**2,
+            log_unseen=log_unseen,
+            boundary_penalty=self.config.boundary_penalty,
+        )
 
     def _initialize(
         self, net: SegmentNetwork, train: TrainingSplit, model: EvidenceModel, state: SegmentState

@@ -12,6 +12,8 @@ from convener.models.segment.observations import EXACT, Floats, SpanObservations
 THRESHOLD = 0.4
 """Probability that a span needs to be predicted: half the F1 to expect."""
 
+MAX_ERROR_RATE = 1 - 1e-6
+
 
 def default_threshold(observed: SpanObservations) -> float:
     """Default of the setting `threshold` for a model that is fitted to these observations.
@@ -27,15 +29,22 @@ def default_threshold(observed: SpanObservations) -> float:
 
 
 def highest_scores(observed: SpanObservations, error_rate: Floats) -> Floats:
-    """Highest probability that is reported for each candidate.  -> (n,)
+    """Highest probability that is reported for each candidate: 1 - P(all its marks are false).  -> (n,)"""
+    highest: Floats = -np.expm1(log_all_false(observed, error_rate))
+    return highest
 
-    Sources that mark only what they know share their errors, so likelihoods that multiply over them are too sure. The
-    lone mark of such a source is false with probability error_rate (K,); a span that several mark exactly is presumed
-    false with at least the product of theirs. There is no bound where a source marks whose unmarked tokens are votes.
+
+def log_all_false(observed: SpanObservations, error_rate: Floats) -> Floats:
+    """Lower bound of the log-probability that all marks on each candidate are false.  -> (n,)
+
+    Labeling functions share their errors, so a product of likelihoods over them is overconfident. The lone mark of a
+    function is false with probability error_rate (K,); a span that several mark exactly is presumed false with at least
+    the product of theirs. There is no bound (-inf) where a source marks whose unmarked tokens are votes.
     """
     hits, num_candidates = observed.hits, len(observed.candidates)
     source = observed.marks.source[hits.mark]
-    log_error = np.log(np.maximum(error_rate, 1e-6))[source]
+    with np.errstate(divide="ignore"):
+        log_error = np.log(np.minimum(error_rate, MAX_ERROR_RATE))[source]
     same_type = observed.marks.type[hits.mark] == observed.candidates.type[hits.candidate]
     exact = same_type & (hits.boundary == EXACT)
     supported = np.bincount(hits.candidate, exact, num_candidates) > 0
@@ -43,8 +52,8 @@ def highest_scores(observed: SpanObservations, error_rate: Floats) -> Floats:
     # Without an exact mark, the best source on the candidate.
     lowest = np.zeros(num_candidates)
     np.minimum.at(lowest, hits.candidate, log_error)
-    all_wrong = np.where(supported, sum_by(hits.candidate, exact * log_error, num_candidates), lowest)
-    return np.where(from_crowd, 1.0, -np.expm1(all_wrong))
+    all_wrong = np.where(supported, sum_by(hits.candidate, np.where(exact, log_error, 0), num_candidates), lowest)
+    return np.where(from_crowd, -np.inf, all_wrong)
 
 
 def label_probabilities(observed: SpanObservations, posterior: Floats, data: Dataset) -> NDArray[np.float32]:

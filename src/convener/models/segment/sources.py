@@ -8,16 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener.inference.span_lattice import SpanPosterior, span_posterior
-from convener.models.segment.observations import CROSSING, EXACT, LONG, SHORT, Floats, SpanObservations, sum_by
+from convener.models.segment.observations import EXACT, SHORT, Floats, SpanObservations, sum_by
 
 NUM_WRONG_BOUNDS = 3.0
 """A mark with wrong bounds has this many places that it could be in as well."""
 ECHO = 0.3
 """Probability that a source repeats the wrong bounds of another: sources that share wrong bounds are not independent.
 """
-MARKS_ONLY_LONG, MARKS_ONLY_CROSSING = 0.01, 0.01 / 6
-"""Share of detections that are too long, and crossing, of sources that mark only what they know. They cannot be
-learned: of two nested marks the likelihood always blames the source with fewer marks."""
 
 
 class SourceCounts(NamedTuple):
@@ -109,15 +106,19 @@ class SourceParams(NamedTuple):
     def from_counts(cls, counts: SourceCounts, outside: NDArray[np.bool_]) -> Self:
         """Maximize the expected log-likelihood.
 
-        outside (K,): sources whose boundaries are learned completely.
+        outside (K,): sources whose unmarked tokens are votes for O. The others share one rate of marks that are too
+        long, and one of crossing marks: with a rate for each source, maximum likelihood would attribute every nested
+        disagreement to the source with fewer marks.
         """
         boundary = counts.boundary / counts.boundary.sum(axis=1, keepdims=True)
-        inside = counts.boundary[:, [EXACT, SHORT]]
-        inside = inside / inside.sum(axis=1, keepdims=True)
-        fixed = np.empty_like(boundary)
-        fixed[:, [EXACT, SHORT]] = (1 - MARKS_ONLY_LONG - MARKS_ONLY_CROSSING) * inside
-        fixed[:, LONG], fixed[:, CROSSING] = MARKS_ONLY_LONG, MARKS_ONLY_CROSSING
-        boundary = np.where(outside[:, None], boundary, fixed)
+        if not outside.all():
+            shared = counts.boundary[~outside].sum(axis=0)
+            shared /= shared.sum()
+            inside = counts.boundary[:, [EXACT, SHORT]]
+            inside = inside / inside.sum(axis=1, keepdims=True)
+            tied = np.tile(shared, (len(outside), 1))
+            tied[:, [EXACT, SHORT]] = inside * (shared[EXACT] + shared[SHORT])
+            boundary = np.where(outside[:, None], boundary, tied)
         boundary[:, SHORT:] /= NUM_WRONG_BOUNDS
         return cls(
             span_rate=np.log(counts.spans / counts.tokens),
