@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from convener.config import check_min, init_with
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
+from convener.data.predictions import LabelOutput
 from convener.errors import DataError
 from convener.inference.chain import default_log_initial, expected_counts, safe_log
 from convener.inference.counts import transition_counts
 from convener.inference.decoding import decode
 from convener.inference.evidence import SparseVotes, expected_emission_counts, log_evidence, sparsify_votes
-from convener.models.base import LabelModel, LabelOutput, warn_unused_sources
+from convener.models.base import LabelModel, warn_unused_sources
 from convener.models.em import EMConfig, run_em
 from convener.models.fitted import Params
 from convener.models.majority_vote import baseline_labels

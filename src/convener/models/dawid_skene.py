@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from convener.config import check_min, check_range, init_with
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
+from convener.data.predictions import LabelOutput
 from convener.inference import evidence
 from convener.inference.evidence import expected_emission_counts, sparsify_votes
 from convener.inference.voting import odds
-from convener.models.base import LabelModel, LabelOutput, warn_unused_sources
+from convener.models.base import LabelModel, warn_unused_sources
 from convener.models.em import EMConfig, labels_from_classes, run_em
 from convener.models.fitted import Params
 from convener.models.initialization import estimate_unmarked_weight

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from convener.config import check_min, check_range, init_with
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
+from convener.data.predictions import LabelOutput
 from convener.data.votes import voted_types
 from convener.errors import ConvenerWarning
 from convener.inference._log_pass import IMPOSSIBLE
@@ -22,7 +23,7 @@ from convener.inference.chain import default_log_initial, expected_counts, safe_
 from convener.inference.coarse import coarse_emission, fold_coarse_counts
 from convener.inference.decoding import decode
 from convener.inference.evidence import SparseVotes, expected_emission_counts, log_evidence, sparsify_votes
-from convener.models.base import LabelModel, LabelOutput, warn_unused_sources
+from convener.models.base import LabelModel, warn_unused_sources
 from convener.models.em import EMConfig, EMTrace, run_em
 from convener.models.fitted import Params
 from convener.models.initialization import (

@@ -13,9 +13,10 @@ from convener.config import init_with
 from convener.data.alignment import resolve_overlaps
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
+from convener.data.predictions import LabelOutput
 from convener.data.spans import Spans
 from convener.inference import voting
-from convener.models.base import LabelModel, LabelOutput, ModelConfig
+from convener.models.base import LabelModel, ModelConfig
 from convener.models.em import labels_from_classes
 from convener.models.fitted import Params
 
