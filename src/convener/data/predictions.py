@@ -26,7 +26,7 @@ GOLD_USES: tuple[GoldUse, ...] = get_args(GoldUse)
 UPPER_BOUND = "an upper bound, not a weakly supervised result"
 
 
-def is_upper_bound(uses_gold: GoldUse) -> bool:
+def is_upper_bound(uses_gold: str) -> bool:
     """Whether labels that used this gold are an upper bound, not a weakly supervised result."""
     return uses_gold in ("train", "test")
 

@@ -111,11 +111,11 @@ class BSCConfig(EMConfig):
     """Settings of Bayesian sequence combination."""
 
     init_labels: Literal["union", "majority"] | None = None
-    """Initial labels: the union of all spans, longest first, or majority vote by type. By default the union if every
-    source marks only what it knows, since each of them misses most."""
+    """Initial labels: the union of all spans, longest first, or majority vote by type. By default the union if
+    all sources have unmarked="abstain", since each of them misses most entities."""
     prior_strength: float = 20.0
-    """Weight of the initial counts as a prior, as a multiple, at least 0. It applies to sources that mark only what
-    they know: they are seldom independent, and maximum likelihood alone loses recall. 0 switches it off."""
+    """Weight of the initial counts as a prior, as a multiple, at least 0. It applies to labeling functions (sources
+    with unmarked="abstain"): they are seldom independent, and maximum likelihood alone loses recall. 0 switches it off."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

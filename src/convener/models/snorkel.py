@@ -84,7 +84,7 @@ class Snorkel(LabelModel):
     probability a_k, and every other of the C classes is equally likely:
     p(z = i | votes) ~ pi[i] exp(sum of w_k over the sources that vote i), with w_k = log(a_k (C - 1) / (1 - a_k)).
     EM maximizes log p(votes) with a Beta prior on a_k, which decides where fewer than three sources overlap. Unmarked
-    tokens of sources that mark only what they know are abstentions. Tokens without votes have the label O.
+    tokens of labeling functions (sources with unmarked="abstain") are abstentions. Tokens without votes are O.
 
     Ratner et al., 2017: Snorkel: rapid training data creation with weak supervision. VLDB 11(3).
     Ratner et al., 2019: Training complex models with multi-task weak supervision. AAAI.
