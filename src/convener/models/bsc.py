@@ -115,7 +115,8 @@ class BSCConfig(EMConfig):
     all sources have unmarked="abstain", since each of them misses most entities."""
     prior_strength: float = 20.0
     """Weight of the initial counts as a prior, as a multiple, at least 0. It applies to labeling functions (sources
-    with unmarked="abstain"): they are seldom independent, and maximum likelihood alone loses recall. 0 switches it off."""
+    with unmarked="abstain"): they are seldom independent, and maximum likelihood alone loses recall. 0 switches it
+    off."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
