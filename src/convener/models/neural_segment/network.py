@@ -73,7 +73,7 @@ class SegmentBatch:
     tokens     (N, D) features
     offsets    (M+1,) token offsets of the sentences
     evidence   of the votes
-    expected   `expected_counts`: segment counts under the initial chain and the votes, without features
+    expected   expected segment counts under the initial chain and the votes, without features
     """
 
     tokens: Tensor
