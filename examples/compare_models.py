@@ -15,7 +15,7 @@ for name in names:
     settings = {"encoder": "hashing"} if model_class.needs_features else {}
     model = model_class(**settings).fit(corpus.train)
     score = cv.evaluate(model.predict(corpus.test), corpus.test)
-    rows.append((name, score.precision, score.recall, score.f1, model.supervised))
+    rows.append((name, score.precision, score.recall, score.f1, score.uses_gold))
 
 print(
     cv.Table(

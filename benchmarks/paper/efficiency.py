@@ -14,8 +14,14 @@ from benchmarks.harness.results import Row
 from benchmarks.paper import main_results, published, recipes
 
 MODELS = ("chmm", main_results.OURS)
-STAGES = {"chain": "CHMM", "reliability": "S1", "addon prior": "S2", "transition": "S3"}
-"""Training stages, and their names in the paper."""
+STAGES = {
+    "chain": "CHMM",
+    "transition and reliability": "S1",
+    "reliability": "S1",
+    "addon prior": "S2",
+    "transition": "S3",
+}
+"""Training stages, and their names in the paper. Stage 1 was called reliability when the stored rows were written."""
 EMISSION_LAYERS = ("emission_layer", "reliability_layer", "addon_layer")
 """Parts of the networks that compute emissions."""
 Groups = dict[tuple[str, ...], list[Row]]

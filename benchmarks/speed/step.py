@@ -167,7 +167,7 @@ def training_steps(problem: Problem, tau: float) -> dict[str, Step]:
 def _our_step(problem: Problem, net: SparseCHMMNetwork, tau: float) -> Step:
     """What training does with a batch in stage 1."""
     stage = Stage(
-        name="reliability",
+        name="transition and reliability",
         loss=chain_loss(net, tau, sample=True),
         data=problem.packed,
         trains=tuple(name for name in parameter_groups(net) if name != "addon_layer"),

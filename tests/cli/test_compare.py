@@ -33,7 +33,7 @@ def test_scores_equal_those_of_evaluate(benchmark: Path, news: Path) -> None:
         assert rows[name]["f1"] == pytest.approx(scores.f1)
         assert rows[name]["recall"] == pytest.approx(scores.recall)
         assert rows[name]["memory_mb"] > 50
-    assert [row["uses_gold"] for row in rows.values()] == ["none", "none", "train"]
+    assert [row["uses_gold"] for row in rows.values()] == ["none", "none", "test"]
 
 
 def test_the_page_shows_all_models(benchmark: Path) -> None:

@@ -165,7 +165,7 @@ def test_a_model_that_uses_gold_is_marked_in_its_scores(convener: Command, news:
     assert "uses gold labels" in convener("evaluate", tmp_path / "bc", news, "--split", "test").out
     convener("predict", tmp_path / "bc", news, "--split", "test", "-o", tmp_path / "bc.jsonl")
     read = convener("evaluate", tmp_path / "bc.jsonl", news, "--split", "test", "--json")
-    assert read.json["uses_gold"] == "train"
+    assert read.json["uses_gold"] == "test"
 
 
 def test_resume_prints_json_and_refuses_a_model_without_config(

@@ -53,7 +53,7 @@ def test_models_are_benchmarked_in_memory() -> None:
     table = cv.benchmark_models(corpus, ["majority-vote", "best-consensus", "snorkel"])
     rows = {row["model"]: row for row in table.to_records()}
     assert list(rows)[-1] == "best-consensus"
-    assert rows["best-consensus"]["uses gold"] == "train"
+    assert rows["best-consensus"]["uses gold"] == "test"
     for name in ("majority-vote", "snorkel"):
         expected = cv.evaluate(cv.get_model(name)().fit(corpus.train).predict(corpus.test), corpus.test)
         assert rows[name]["F1"] == pytest.approx(expected.f1)

@@ -11,7 +11,7 @@ import pytest
 
 import convener as cv
 from convener.data.features import EncoderSpec, Features
-from convener.models.auto import Auto, VoteSummary
+from convener.models.auto import Auto, SelectionStatistics
 from tests.helpers.crowd import CrowdConfig, make_crowd
 
 # The toy data hold a source without votes, of which some models rightly warn.
@@ -59,17 +59,19 @@ def test_segment_is_selected_if_features_tell_nothing() -> None:
 
 
 def test_features_are_informative_beyond_two_standard_errors() -> None:
-    summary = VoteSummary(2, 100, 0.5, "span", feature_gain=1.0, feature_error=0.49)
-    assert summary.has_informative_features()
-    assert not summary._replace(feature_error=0.51).has_informative_features()
-    assert not summary._replace(feature_gain=0.0, feature_error=0.0).has_informative_features()
+    statistics = SelectionStatistics(2, 100, 0.5, "span", feature_gain=1.0, feature_error=0.49)
+    assert statistics.has_informative_features()
+    assert not statistics._replace(feature_error=0.51).has_informative_features()
+    assert not statistics._replace(feature_gain=0.0, feature_error=0.0).has_informative_features()
 
 
 def test_majority_vote_is_selected_if_few_tokens_are_marked() -> None:
     with pytest.warns(cv.ConvenerWarning, match="tokens are marked"):
         model = Auto(encoder="hashing").fit(corpus(count=5))
     assert model.selected_model == "majority-vote"
-    assert "too little is marked" in model.explain()[1]
+    lines = model.explain()
+    assert "too little is marked" in lines[1]
+    assert len(lines) == 2  # a vote has no gain over a vote
 
 
 def test_segment_is_selected_for_small_crowds() -> None:
@@ -122,9 +124,9 @@ def test_the_selection_is_saved_and_kept_by_a_refit(tmp_path: Path) -> None:
     assert model.selected_model == "neural-segment"
 
 
-def test_the_summary_counts_sources_tokens_and_overlap() -> None:
+def test_the_statistics_count_sources_tokens_and_overlap() -> None:
     data = corpus()
-    summary = Auto(encoder="hashing").fit(data).fitted.params.summary
+    statistics = Auto(encoder="hashing").fit(data).fitted.params.statistics
     marks = (data.votes > 0).sum(axis=1)
-    assert (summary.num_sources, summary.marked_tokens) == (2, (marks > 0).sum())
-    assert summary.overlap == pytest.approx((marks > 1).sum() / (marks > 0).sum())
+    assert (statistics.num_sources, statistics.marked_tokens) == (2, (marks > 0).sum())
+    assert statistics.overlap == pytest.approx((marks > 1).sum() / (marks > 0).sum())

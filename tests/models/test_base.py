@@ -14,8 +14,9 @@ import convener as cv
 from convener import storage
 from convener.data.diagnostics import Diagnostics
 from convener.data.features import EncoderSpec, Features, from_float32
+from convener.data.predictions import LabelOutput
 from convener.encoders import get_encoder
-from convener.models.base import FeatureConfig, LabelModel, LabelOutput
+from convener.models.base import FeatureConfig, LabelModel
 from convener.models.fitted import Params
 
 # Models of these tests do not learn to label.
@@ -363,4 +364,4 @@ def test_predictions_state_which_gold_labels_were_used(toy: cv.Dataset, tmp_path
     assert "used gold labels of the validation split" in str(cv.evaluate(model.predict(toy), toy))
     oracle = cv.BestConsensus().fit(toy)
     oracle.save(tmp_path / "oracle")
-    assert cv.load_model(tmp_path / "oracle").predict(toy).uses_gold == "train"
+    assert cv.load_model(tmp_path / "oracle").predict(toy).uses_gold == "test"

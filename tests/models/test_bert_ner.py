@@ -53,6 +53,14 @@ def test_predictions_depend_on_the_text_only() -> None:
     assert model.predict(other_votes).labels.tobytes() == expected
 
 
+def test_it_predicts_text_without_gold() -> None:
+    model = BertNER(encoder="hashing", **QUICK).fit(text_data(60))
+    data = text_data(20, seed=2)
+    alone = model.predict(data.without_gold())
+    assert alone.labels.tobytes() == model.predict(data).labels.tobytes()
+    assert alone.uses_gold == "train"
+
+
 def test_a_fine_tuned_encoder_is_trained_saved_and_loaded(folder: Path, tmp_path: Path) -> None:
     model = BertNER(encoder=str(folder), max_epochs=5, learning_rate=5e-3)
     assert model.fine_tunes

@@ -25,6 +25,10 @@ def test_scores_equal_those_of_the_paper(real_data: Path, name: str, expected: t
     assert found == expected
 
 
-def test_it_is_declared_supervised() -> None:
+def test_it_is_declared_an_oracle(toy: cv.Dataset) -> None:
     assert cv.BestConsensus.supervised
+    assert cv.BestConsensus.needs_gold_to_predict
     assert not cv.MajorityVote.supervised
+    predictions = cv.BestConsensus().fit(toy).predict(toy)
+    assert predictions.uses_gold == "test"
+    assert "uses gold labels: an upper bound" in str(cv.evaluate(predictions, toy))

@@ -50,6 +50,10 @@ CASES: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
         {"uses_gold": "train"},
         [("warning", "fake uses gold labels: an upper bound, not a weakly supervised result.")],
     ),
+    "is an oracle": (
+        {"uses_gold": "test"},
+        [("warning", "fake uses gold labels: an upper bound, not a weakly supervised result.")],
+    ),
     "used validation gold": (
         {"uses_gold": "valid"},
         [("note", "Gold labels of the validation split were used for early stopping.")],

@@ -205,6 +205,7 @@ def model_info(
     description = inspect.cleandoc(model.__doc__ or "").partition("\n>>> ")[0].strip()
     if as_json:
         flags = {"needs_features": model.needs_features, "needs_gold": model.supervised}
+        flags |= {"needs_gold_to_predict": model.needs_gold_to_predict}
         flags |= {"uses_valid_gold": model.uses_valid_gold, "supports_coarse": model.supports_coarse}
         document = {"model": name, **flags, "description": description, "settings": console.to_records(settings)}
         console.print_json(document)

@@ -13,7 +13,7 @@ from convener.cli.options import ReadArgs, ReadingOptions, parse_settings, with_
 from convener.cli.reading import read_corpus
 from convener.config import config_to_dict
 from convener.data.issues import Issues
-from convener.data.predictions import UPPER_BOUND, Predictions
+from convener.data.predictions import UPPER_BOUND, Predictions, is_upper_bound
 from convener.data.tables import PERCENT, Table
 from convener.errors import ConfigError, DataError
 from convener.experiment.run import Run, RunWriter, TaggerRunConfig, is_complete, is_run, select_training_data
@@ -138,6 +138,6 @@ def _score_table(scores: TaggerScores) -> Table:
         notes=tuple(
             f"{name} uses gold labels: {UPPER_BOUND}"
             for name, row in scores.rows.items()
-            if row["uses_gold"] == "train"
+            if is_upper_bound(row["uses_gold"])
         ),
     )

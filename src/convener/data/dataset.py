@@ -78,8 +78,9 @@ class Dataset(SentenceIndexed):
     offsets          (M+1,) token offsets of the sentences, starting at 0
     sources          (K,) names
     votes            (N, K) int16 label ids, 0 = O, -1 = abstain
-    unmarked         (K,) meaning of unmarked tokens, whose vote is 0: "abstain" (almost no information: the source
-                     marks only what it knows) or "outside" (votes for O: the source read the text)
+    unmarked         (K,) meaning of unmarked tokens, whose vote is 0: "abstain" (almost no information, as for a
+                     labeling function that marks only what it knows) or "outside" (votes for O, as for a worker who has
+                     read the text)
     prior_precision  (K,) prior probability that an entity vote of a source is correct, or None if unknown: initial
                      value of models; () is None for all sources
     coarse           the types or "O" that each coarse label allows; coarse labels are the last types and never occur
@@ -285,7 +286,7 @@ class Dataset(SentenceIndexed):
         return self.sources.index(name)
 
     def unmarked_is_abstain(self) -> NDArray[np.bool_]:
-        """Which sources mark only what they know, so that their O contains little information.  -> (K,)"""
+        """Which sources are labeling functions, whose unmarked tokens contain little information.  -> (K,)"""
         return np.array([meaning == "abstain" for meaning in self.unmarked], bool)
 
     def informative_votes(self) -> NDArray[np.bool_]:

@@ -18,12 +18,17 @@ from convener.data.schemes import Scheme
 from convener.data.spans import Spans
 from convener.errors import DataError
 
-GoldUse = Literal["none", "valid", "train"]
-"""Which gold labels a model used: none; those of the validation split, for early stopping; or those that it learns
-from or predicts with, which gives an upper bound and not a weakly supervised result."""
+GoldUse = Literal["none", "valid", "train", "test"]
+"""Which gold labels a model used: none; those of valid, for early stopping; those of train, to learn from; or those of
+the very data that it labels, as an oracle does: `test`."""
 GOLD_USES: tuple[GoldUse, ...] = get_args(GoldUse)
 """All values, from the least to the most gold."""
 UPPER_BOUND = "an upper bound, not a weakly supervised result"
+
+
+def is_upper_bound(uses_gold: str) -> bool:
+    """Whether labels that used this gold are an upper bound, not a weakly supervised result."""
+    return uses_gold in ("train", "test")
 
 
 class LabelOutput(NamedTuple):
@@ -63,7 +68,7 @@ class Predictions:
                    probabilities
     model          name of the model
     settings       settings of the model
-    uses_gold      which gold labels the model used: "none", "valid" or "train"
+    uses_gold      which gold labels the model used: "none", "valid", "train" or "test", see `GoldUse`
 
     >>> data = Dataset.from_spans(["PER"], [["Ada", "Lovelace", "wrote"]], {})
     >>> labels = Predictions(data=data, labels=np.array([1, 2, 0], np.int16), model="by hand")

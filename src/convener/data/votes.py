@@ -120,7 +120,7 @@ class VoteSelection:
 
 
 def negative_sources(data: Dataset) -> tuple[str, ...]:
-    """Sources that mark only what they know and vote for coarse labels which allow O ("not PER").
+    """Labeling functions (sources with unmarked="abstain") that vote for coarse labels which allow O ("not PER").
 
     Such a source states explicitly where an entity is excluded, so its O votes carry no information.
     """

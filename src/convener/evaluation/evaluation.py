@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener.data.dataset import Dataset
-from convener.data.predictions import UPPER_BOUND, GoldUse, Predictions
+from convener.data.predictions import UPPER_BOUND, GoldUse, Predictions, is_upper_bound
 from convener.data.spans import Spans
 from convener.data.tables import PERCENT, Table
 from convener.data.tags import TagSet
@@ -46,7 +46,7 @@ class Evaluation:
     mode                         how illegal labels are read, see `evaluation.metrics`
     types                        entity types of the data, then types that occur only in the predictions
     has_sources                  whether the data has sources
-    uses_gold                    whether the model used gold labels: an upper bound, not a weakly supervised result
+    uses_gold                    which gold labels the model used, as in `Predictions`
     scores                       micro average and per type
     token_accuracy               share of the tokens whose label equals gold
     majority_vote                scores of majority vote in the IO scheme; None without sources
@@ -152,7 +152,7 @@ class Evaluation:
         if self.scores is None:
             return ["no gold labels; scores are unavailable"]
         notes = [f"token accuracy {self.token_accuracy:.2%}"]
-        if self.uses_gold == "train":
+        if is_upper_bound(self.uses_gold):
             notes.insert(0, f"{self.model} uses gold labels: {UPPER_BOUND}")
         elif self.uses_gold == "valid":
             notes.insert(0, f"{self.model} used gold labels of the validation split for early stopping")

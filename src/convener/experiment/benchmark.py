@@ -22,7 +22,7 @@ import numpy as np
 from convener import progress
 from convener.data.corpus import Corpus
 from convener.data.dataset import Dataset
-from convener.data.predictions import Predictions
+from convener.data.predictions import Predictions, is_upper_bound
 from convener.data.tables import PERCENT, Table
 from convener.errors import ConvenerError, DataError, UnknownNameError, first_line, unknown_name_message
 from convener.evaluation.evaluation import evaluate
@@ -220,7 +220,7 @@ def results_table(results: Mapping[Trial, TrialResult], title: str) -> Table:
     return Table(
         title=title,
         columns=("model", "F1", "F1 std", "precision", "recall", "seconds", "memory MB", "seeds", "uses gold"),
-        rows=sorted(rows, key=lambda row: (row[-1] == "train", -(row[1] or 0.0))),
+        rows=sorted(rows, key=lambda row: (is_upper_bound(row[-1]), -(row[1] or 0.0))),
         formats={
             **dict.fromkeys(("F1", "F1 std", "precision", "recall"), PERCENT),
             "seconds": ".1f",

@@ -1,5 +1,9 @@
 """Log evidence of sparse votes, expected emission counts, and posteriors of tokens without context.
 
+Here the emissions are the same for all sentences: models without a network (`hmm`, `linked_hmm`, `dawid_skene`, ...)
+use this module. Sparse-CHMM, whose emissions differ between sentences, uses `vote_cells`. Both compute Eq. (10) of the
+Sparse-CHMM paper.
+
 A class is O or an entity type in the IO scheme (C = 1+E), or a label in the BIO scheme (C = L).
 """
 

@@ -1,8 +1,8 @@
 """Vote cells: the labels each source votes for in each sentence, and the log evidence computed from them.
 
-Emissions of Sparse CHMM differ between sentences. They are needed only for the labels that a source votes for in a
-sentence: each such (sentence, source, label) is a cell. A coarse vote stands for several labels; its cell is the sum
-over the cells of the labels it allows.
+Emissions of Sparse-CHMM differ between sentences; for emissions that are the same everywhere, see `evidence`. They
+are needed only for the labels that a source votes for in a sentence: each such (sentence, source, label) is a cell. A
+coarse vote stands for several labels; its cell is the sum over the cells of the labels it allows.
 """
 
 from __future__ import annotations

@@ -14,11 +14,12 @@ from convener import taggers
 from convener.config import check_min, check_range, init_with
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
+from convener.data.predictions import LabelOutput
 from convener.data.ragged import hold_out
 from convener.errors import ConfigError
 from convener.evaluation.metrics import score_labels
 from convener.models import get_model
-from convener.models.base import FeatureConfig, LabelModel, LabelOutput
+from convener.models.base import FeatureConfig, LabelModel
 from convener.models.fitted import Params
 from convener.models.initialization import add_source
 from convener.taggers.base import TAGGER_FOLDER, Tagger

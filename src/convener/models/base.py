@@ -30,9 +30,7 @@ __all__ = [
     "FeatureConfig",
     "FittedState",
     "LabelModel",
-    "LabelOutput",
     "ModelConfig",
-    "Params",
     "Reliability",
     "warn_unused_sources",
 ]
@@ -74,7 +72,9 @@ class LabelModel(ABC):
     summary: ClassVar[str]
     """One line for the list of models."""
     supervised: ClassVar[bool] = False
-    """Whether the model uses gold labels, even in prediction: an upper bound, not a weakly supervised result."""
+    """Whether the model is a reference that needs gold labels: `_fit` receives those of train and valid."""
+    needs_gold_to_predict: ClassVar[bool] = False
+    """Whether `_infer` reads the gold labels of the data that it labels: an oracle. It is then `supervised`, too."""
     needs_features: ClassVar[bool] = False
     """Whether `_fit` and `_infer` use features. They receive them encoded and standardized."""
     supports_coarse: ClassVar[bool] = False
@@ -87,7 +87,8 @@ class LabelModel(ABC):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        # A model is a module or a package of convener.models: sparse_chmm, or sparse_chmm.model.
+        # The name is that of the module or package below convener.models: sparse_chmm, or sparse_chmm.model. Elsewhere
+        # it is that of the module, and in a script that of the class.
         parts = cls.__module__.removeprefix("convener.models.").split(".")
         name = parts[0] if cls.__module__.startswith("convener.models.") else parts[-1]
         cls.name = (cls.__name__ if name == "__main__" else name).replace("_", "-")
@@ -119,7 +120,9 @@ class LabelModel(ABC):
         use_valid_gold: bool = False,
         checkpoint_dir: str | Path | None = None,
     ) -> Self:
-        """Fit the model to the votes of `train`; a fitted model continues from its parameters.
+        """Fit the model to the votes of `train`.  -> the model
+
+        Unlike in scikit-learn, a second call continues from the first. Create a new model to start afresh.
 
         Gold labels of train are never used. Those of valid are used only with `use_valid_gold`, and only for early
         stopping. Models declared `supervised` use both. With `checkpoint_dir`, training that was interrupted resumes
@@ -150,43 +153,34 @@ class LabelModel(ABC):
         params, diagnostics = self._fit(train, valid, previous, folder)
         predictions = self._predictions(full_train, self._infer(params, train), "none")
         self._fitted = FittedState(
-            types,
-            full_train.sources,
-            full_train.unmarked,
-            selection,
-            params,
-            estimate_reliability(full_train, predictions),
-            diagnostics.for_sources(diagnostics.sources or selection.used_sources(full_train.sources)),
-            encoder_spec if self.needs_features else None,
-            standardizer,
-            self._gold_use(valid if use_valid_gold else None),
+            types=types,
+            sources=full_train.sources,
+            unmarked=full_train.unmarked,
+            selection=selection,
+            params=params,
+            reliability=estimate_reliability(full_train, predictions),
+            diagnostics=diagnostics.for_sources(diagnostics.sources or selection.used_sources(full_train.sources)),
+            encoder_spec=encoder_spec if self.needs_features else None,
+            standardizer=standardizer,
+            uses_gold=self._gold_use(valid if use_valid_gold else None),
         )
         if not self.supervised:
             self._warn_if_worse_than_a_vote(full_train, predictions.labels)
         return self
 
     def _warn_if_worse_than_a_vote(self, train: Dataset, labels: NDArray[np.int16]) -> None:
-        """Warn if a simple vote can expect a clearly higher F1 on train, and name the better choice."""
-        from convener.models.plausibility import compare_with_votes  # imported here, since it imports models
+        """Warn if the expected F1 of a simple vote on train is more than one point higher, and name what is better."""
+        from convener.models.vote_comparison import compare_with_votes  # imported here, since it imports models
 
         comparison = compare_with_votes(train, labels)
-        if not comparison.is_worse:
-            return
-        model, vote = comparison.model, comparison.vote
-        better = "" if self.name == "segment" else "segment or "
-        warnings.warn(
-            f"{self.name}: on this data it is probably worse than a simple vote (expected F1 on train: "
-            f"{100 * model.f1:.0f} with {model.spans:,} spans, vote {100 * vote.f1:.0f} with {vote.spans:,}); "
-            f"use {better}majority-vote with scheme={comparison.scheme}",
-            ConvenerWarning,
-            stacklevel=3,
-        )
+        if comparison.is_worse:
+            warnings.warn(comparison.warning(self.name), ConvenerWarning, stacklevel=3)
 
     def _gold_use(self, valid_with_gold: Dataset | None) -> GoldUse:
         """Which gold labels this fit and earlier ones used."""
         used_before: GoldUse = "none" if self._fitted is None else self._fitted.uses_gold
         if self.supervised:
-            return "train"
+            return "test" if self.needs_gold_to_predict else "train"
         used_now = self.uses_valid_gold and valid_with_gold is not None and valid_with_gold.gold is not None
         return max("valid" if used_now else "none", used_before, key=GOLD_USES.index)
 
@@ -213,7 +207,7 @@ class LabelModel(ABC):
         return self._encode_with(data, self._fitted.encoder_spec if self._fitted else None)
 
     def _prepare_features(self, data: Dataset) -> Dataset:
-        """Matching data with features, standardized as in fitting."""
+        """Encode data that `_match` returned, and standardize as in `fit`."""
         encoded, standardizer = self.encode(data), self.fitted.standardizer
         return encoded if standardizer is None else _standardize(encoded, standardizer)
 
@@ -227,8 +221,8 @@ class LabelModel(ABC):
     def predict(self, data: Dataset) -> Predictions:
         """Labels, probabilities and span scores for every sentence."""
         params = self.fitted.params
-        data = self._match(data if self.supervised else data.without_gold())
-        if self.supervised and data.gold is None:
+        data = self._match(data if self.needs_gold_to_predict else data.without_gold())
+        if self.needs_gold_to_predict and data.gold is None:
             raise DataError(f"{self.name} needs gold labels; the data has none")
         output = self._infer(params, self._prepare_features(self.fitted.selection.apply(data)))
         return self._predictions(data, output, self.fitted.uses_gold)
@@ -264,7 +258,7 @@ class LabelModel(ABC):
             fitted.types,
             title=f"Source reliability, estimated by {self.name}",
             notes=(
-                "by span on train: a mark is correct if its bounds and type are",
+                "by span on train: a mark is correct if its bounds and its type are both correct",
                 *([f"uses gold labels: {UPPER_BOUND}"] if self.supervised else []),
             ),
         )

@@ -13,8 +13,9 @@ from convener.config import check_min, init_with
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
 from convener.data.features import EncoderSpec
+from convener.data.predictions import LabelOutput
 from convener.errors import DataError
-from convener.models.base import FeatureConfig, LabelModel, LabelOutput
+from convener.models.base import FeatureConfig, LabelModel
 from convener.models.fitted import Params
 from convener.taggers.base import TAGGER_FOLDER, Tagger
 from convener.taggers.targets import Targets

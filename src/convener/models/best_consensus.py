@@ -10,8 +10,9 @@ import numpy as np
 from convener.config import init_with
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
+from convener.data.predictions import LabelOutput
 from convener.errors import DataError
-from convener.models.base import LabelModel, LabelOutput, ModelConfig
+from convener.models.base import LabelModel, ModelConfig
 from convener.models.fitted import Params
 
 
@@ -34,6 +35,7 @@ class BestConsensus(LabelModel):
     summary = "oracle: the gold label wherever any source votes for it"
     keeps_duplicate_sources = True
     supervised = True
+    needs_gold_to_predict = True
 
     @init_with(ModelConfig)
     def __init__(self, **settings: Any) -> None:

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from convener.config import check_min, init_with
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
+from convener.data.predictions import LabelOutput
 from convener.errors import DataError
 from convener.inference.chain import default_log_initial, expected_counts, safe_log
 from convener.inference.counts import transition_counts
 from convener.inference.decoding import decode
 from convener.inference.evidence import SparseVotes, expected_emission_counts, log_evidence, sparsify_votes
-from convener.models.base import LabelModel, LabelOutput, warn_unused_sources
+from convener.models.base import LabelModel, warn_unused_sources
 from convener.models.em import EMConfig, run_em
 from convener.models.fitted import Params
 from convener.models.majority_vote import baseline_labels
@@ -110,11 +111,12 @@ class BSCConfig(EMConfig):
     """Settings of Bayesian sequence combination."""
 
     init_labels: Literal["union", "majority"] | None = None
-    """Initial labels: the union of all spans, longest first, or majority vote by type. By default the union if every
-    source marks only what it knows, since each of them misses most."""
+    """Initial labels: the union of all spans, longest first, or majority vote by type. By default the union if
+    all sources have unmarked="abstain", since each of them misses most entities."""
     prior_strength: float = 20.0
-    """Weight of the initial counts as a prior, as a multiple, at least 0. It applies to sources that mark only what
-    they know: they are seldom independent, and maximum likelihood alone loses recall. 0 switches it off."""
+    """Weight of the initial counts as a prior, as a multiple, at least 0. It applies to labeling functions (sources
+    with unmarked="abstain"): they are seldom independent, and maximum likelihood alone loses recall. 0 switches it
+    off."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

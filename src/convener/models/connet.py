@@ -114,8 +114,8 @@ class ConNetConfig(WeakSupervisionConfig):
 
     new_span_penalty: float = 0.0
     ignore_unmarked: bool = True
-    """Ignore unmarked tokens of sources that mark only what they know, where another source marks something. Otherwise
-    they are labels to be learned, as in the paper."""
+    """Ignore unmarked tokens of labeling functions (sources with unmarked="abstain") where another source marks
+    something. Otherwise they are labels to be learned, as in the paper."""
     use_votes: bool = True
     """Use the votes of a sentence in prediction, as evidence. Otherwise the features alone decide, as in the paper."""
 

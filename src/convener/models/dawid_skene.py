@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from convener.config import check_min, check_range, init_with
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
+from convener.data.predictions import LabelOutput
 from convener.inference import evidence
 from convener.inference.evidence import expected_emission_counts, sparsify_votes
 from convener.inference.voting import odds
-from convener.models.base import LabelModel, LabelOutput, warn_unused_sources
+from convener.models.base import LabelModel, warn_unused_sources
 from convener.models.em import EMConfig, labels_from_classes, run_em
 from convener.models.fitted import Params
 from convener.models.initialization import estimate_unmarked_weight
@@ -35,13 +36,13 @@ class DawidSkeneConfig(EMConfig):
     """Classes are O and the entity types, with runs of a type as spans ("io"), or the BIO labels ("bio")."""
     max_iter: int = 100
     unmarked_weight: float | None = None
-    """Weight of an unmarked token as a vote for O, for sources that mark only what they know; in (0, 1]. 1 counts it as
-    a full vote, as in the plain model. By default estimated, since sources miss the same entities: see
-    `initialization.estimate_unmarked_weight`."""
+    """Weight of an unmarked token as a vote for O, for labeling functions (sources with unmarked="abstain"), in (0, 1].
+    1 counts it as a full vote, as in the plain model. By default it is the estimated share of false single-source
+    marks, since sources miss the same entities."""
     prior_strength: float = 1.0
     """Weight of the initial counts, each source against the majority, as a prior in every M step: a multiple, at least
-    0. It applies to sources that mark only what they know: they are seldom independent, and their unmarked tokens do
-    not tell how frequent entities are. 0 switches it off."""
+    0. It applies to labeling functions (sources with unmarked="abstain"): they are seldom independent, and their
+    unmarked tokens do not tell how frequent entities are. 0 switches it off."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -72,8 +73,8 @@ class DawidSkene(LabelModel):
     The true class of a token is z ~ pi; source k votes j with probability C[k, z, j]:
     p(z = i | votes) ~ pi[i] prod_k C[k, i, vote_k]^w. The E step computes this posterior; the M step re-estimates pi
     and C from expected counts plus a Dirichlet prior that favours the diagonal. Abstentions drop out of the product.
-    The weight w is 1 for a vote and `unmarked_weight` for a token that a source leaves unmarked which marks only what
-    it knows: many sources that mark nothing are not as many independent votes for O.
+    The weight w is 1 for a vote and `unmarked_weight` for a token that a labeling function (a source with
+    unmarked="abstain") leaves unmarked: many sources that mark nothing are not as many independent votes for O.
 
     Dawid and Skene, 1979: Maximum likelihood estimation of observer error-rates using the EM
     algorithm. Journal of the Royal Statistical Society C 28(1), 20-28.
@@ -161,7 +162,7 @@ class DawidSkene(LabelModel):
         return evidence.vote_shares(votes, self._num_classes(data), weights)
 
     def _unmarked_weight(self, data: Dataset) -> Array:
-        """Weight of an unmarked token of a source that marks only what it knows.  -> ()"""
+        """Weight of an unmarked token of a labeling function.  -> ()"""
         weight = self.config.unmarked_weight
         if weight is None:
             marking = data.unmarked_is_abstain()

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from convener.config import check_min, check_range, init_with
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
+from convener.data.predictions import LabelOutput
 from convener.data.votes import voted_types
 from convener.errors import ConvenerWarning
 from convener.inference._log_pass import IMPOSSIBLE
@@ -22,7 +23,7 @@ from convener.inference.chain import default_log_initial, expected_counts, safe_
 from convener.inference.coarse import coarse_emission, fold_coarse_counts
 from convener.inference.decoding import decode
 from convener.inference.evidence import SparseVotes, expected_emission_counts, log_evidence, sparsify_votes
-from convener.models.base import LabelModel, LabelOutput, warn_unused_sources
+from convener.models.base import LabelModel, warn_unused_sources
 from convener.models.em import EMConfig, EMTrace, run_em
 from convener.models.fitted import Params
 from convener.models.initialization import (
@@ -84,7 +85,7 @@ class HMMParams:
 
 
 OUTSIDE_PRIOR_STRENGTH = 0.1
-"""Weight of the initial counts of sources that vote O where they mark nothing: almost none."""
+"""Weight of the initial counts of workers (sources with unmarked="outside"): almost none."""
 FALSE_VOTES = 10.0
 """Number of entity votes that each source is assumed to have cast where the true label is O, at most one in twenty of
 its votes. The initial labels come from the votes, so they show few of the errors of a source. A known precision takes
@@ -96,16 +97,16 @@ class HMMConfig(EMConfig):
     """Settings of the hidden Markov model."""
 
     init_labels: Literal["union", "majority"] | None = None
-    """Initial labels: the union of all spans, longest first, or majority vote by type. By default the union if every
-    source marks only what it knows, since each of them misses most."""
+    """Initial labels: the union of all spans, longest first, or majority vote by type. By default the union if
+    all sources have unmarked="abstain", since each of them misses most entities."""
     prior_strength: float = 10.0
-    """Weight of the initial counts as a prior, as a multiple, at least 0. It applies to sources that mark only what
-    they know: their votes are correlated, and their unmarked tokens do not tell how frequent entities are. 0 switches
-    it off."""
+    """Weight of the initial counts as a prior, as a multiple, at least 0. It applies to labeling functions (sources
+    with unmarked="abstain"): their votes are correlated, and their unmarked tokens do not tell how frequent entities
+    are. 0 switches it off."""
     unmarked_weight: float | None = None
-    """Weight of an unmarked token as a vote for O, for sources that mark only what they know, in [0.01, 1]; 1 is the
-    plain model. By default estimated, since sources miss the same entities: see
-    `initialization.estimate_unmarked_weight`."""
+    """Weight of an unmarked token as a vote for O, for labeling functions (sources with unmarked="abstain"), in
+    [0.01, 1]. 1 is the plain model. By default it is the estimated share of false single-source marks, since sources
+    miss the same entities."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -82,8 +82,8 @@ def count_single_source_tokens(marked: NDArray[np.bool_]) -> tuple[int, float]:
 def estimate_unmarked_weight(votes: NDArray[np.int16], labels: NDArray[np.int16], num_types: int) -> float:
     """Weight of an unmarked token as a vote for O, in [MIN_UNMARKED_WEIGHT, 1].
 
-    The share of single-source marks that chance does not explain, over all types: low where sources simply miss much,
-    near 1 where marks of a single source are mostly false.  votes (N, K), labels (N,) of the union of all spans
+    The estimated share of false single-source marks, over all types: low where sources simply miss much, near 1 where
+    marks of a single source are mostly false.  votes (N, K), labels (N,) of the union of all spans
     """
     if votes.shape[1] < 2:
         return 1.0

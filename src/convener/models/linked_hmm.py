@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from convener.config import check_range, init_with
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
+from convener.data.predictions import LabelOutput
 from convener.errors import DataError
 from convener.inference.chain import default_log_initial, forward_backward
 from convener.inference.coarse import extend_over_links
 from convener.inference.decoding import decode
 from convener.inference.evidence import log_evidence, sparsify_votes
-from convener.models.base import LabelOutput, warn_unused_sources
+from convener.models.base import warn_unused_sources
 from convener.models.em import EMTrace, run_em
 from convener.models.fitted import Params
 from convener.models.hmm import HMM, HMMConfig, HMMParams, allowed_transitions

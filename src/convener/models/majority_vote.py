@@ -13,9 +13,10 @@ from convener.config import init_with
 from convener.data.alignment import resolve_overlaps
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
+from convener.data.predictions import LabelOutput
 from convener.data.spans import Spans
 from convener.inference import voting
-from convener.models.base import LabelModel, LabelOutput, ModelConfig
+from convener.models.base import LabelModel, ModelConfig
 from convener.models.em import labels_from_classes
 from convener.models.fitted import Params
 
@@ -106,7 +107,7 @@ class MajorityVote(LabelModel):
 def baseline_labels(data: Dataset, method: Literal["union", "majority"] | None = None) -> NDArray[np.int16]:
     """Labels of a simple vote: the union of all spans, or majority vote by type.  -> (N,)
 
-    By default the union if every source marks only what it knows, because each of them misses most entities. If the
+    By default the union if all sources have unmarked="abstain", because each of them misses most entities. If the
     precision of a source is known, spans of more precise sources take precedence, and votes are weighted by their odds.
     """
     method = method or ("union" if data.unmarked_is_abstain().all() else "majority")

@@ -17,6 +17,7 @@ from torch import Generator, Tensor
 from convener.config import check_min
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
+from convener.data.predictions import LabelOutput
 from convener.data.ragged import chunk_bounds, hold_out
 from convener.data.tables import PERCENT, Table
 from convener.data.tags import TagSet
@@ -24,7 +25,7 @@ from convener.evaluation.metrics import score_labels
 from convener.inference._numba import Array
 from convener.inference.autograd import chain_objective
 from convener.inference.decoding import decode
-from convener.models.base import FeatureConfig, LabelModel, LabelOutput, warn_unused_sources
+from convener.models.base import FeatureConfig, LabelModel, warn_unused_sources
 from convener.models.fitted import Params
 from convener.models.initialization import (
     complete_coarse_spans,

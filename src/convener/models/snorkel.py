@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from convener.config import check_range, init_with
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
+from convener.data.predictions import LabelOutput
 from convener.errors import ConvenerWarning
 from convener.inference import evidence
 from convener.inference.evidence import expected_emission_counts, sparsify_votes
 from convener.inference.voting import odds
-from convener.models.base import LabelModel, LabelOutput, warn_unused_sources
+from convener.models.base import LabelModel, warn_unused_sources
 from convener.models.em import EMConfig, labels_from_classes, run_em
 from convener.models.fitted import Params
 
@@ -83,7 +84,7 @@ class Snorkel(LabelModel):
     probability a_k, and every other of the C classes is equally likely:
     p(z = i | votes) ~ pi[i] exp(sum of w_k over the sources that vote i), with w_k = log(a_k (C - 1) / (1 - a_k)).
     EM maximizes log p(votes) with a Beta prior on a_k, which decides where fewer than three sources overlap. Unmarked
-    tokens of sources that mark only what they know are abstentions. Tokens without votes have the label O.
+    tokens of labeling functions (sources with unmarked="abstain") are abstentions. Tokens without votes are O.
 
     Ratner et al., 2017: Snorkel: rapid training data creation with weak supervision. VLDB 11(3).
     Ratner et al., 2019: Training complex models with multi-task weak supervision. AAAI.

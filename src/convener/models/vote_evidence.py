@@ -17,13 +17,17 @@ from convener.inference.voting import type_counts
 
 @dataclass(frozen=True, kw_only=True)
 class VoteEvidence(Settings):
-    """Adjustments of the evidence for sources that mark only what they know: a group of settings of network chains.
+    """Adjustments of the evidence for labeling functions: a group of settings of chain models with a network.
 
-    The defaults are the neutral values, which give the plain chain of the papers.
+    Labeling functions are the sources with unmarked="abstain".
 
-    Such a source leaves nearly every token unmarked, and an unmarked token contains little information. In training
-    unmarked tokens count in full: from them the transitions learn how rare entities are. In prediction they would be
-    counted a second time, so there an unmarked token has the weight `unmarked_weight`.
+    The defaults are the neutral values, which give the plain chain of the papers. This class declares the settings, and
+    computes what they add to the evidence and the transitions. `neural_chain.predict_block` applies `unmarked_weight`
+    and `new_span_penalty`; models with weak supervision in `neural_chain` apply `probability_scale`.
+
+    A labeling function leaves nearly every token unmarked, and an unmarked token contains little information. In
+    training unmarked tokens count in full: from them the transitions learn how rare entities are. In prediction they
+    would be counted a second time, so there an unmarked token has the weight `unmarked_weight`.
 
     An unmarked token next to a marked one shows where the entity ends: it is `boundary_penalty` nats less likely to
     be part of an entity. In prediction, a span is also less likely to begin directly after another one of its type
@@ -41,8 +45,8 @@ class VoteEvidence(Settings):
     """
 
     unmarked_weight: float = 1.0
-    """Weight of an unmarked token as a vote for O in prediction, for sources that mark only what they know; in [0, 1].
-    1 counts it in full, as the papers do; 0 as no evidence."""
+    """Weight of an unmarked token as a vote for O in prediction, for labeling functions (sources with
+    unmarked="abstain"), in [0, 1]. 1 counts it in full, as the papers do; 0 as no evidence."""
     boundary_penalty: float = 0.0
     """Penalty in nats for an entity label at an unmarked token next to a marked one, and for splitting a span that some
     source continues; at least 0; 0 switches it off."""
@@ -128,5 +132,5 @@ def marked_tokens(data: Dataset) -> NDArray[np.bool_]:
 
 
 def explicit_votes(data: Dataset) -> NDArray[np.int16]:
-    """Votes in which an unmarked token is an abstention, for sources that mark only what they know.  -> (N, K)"""
+    """Votes in which an unmarked token of a labeling function is an abstention.  -> (N, K)"""
     return np.where(data.informative_votes(), data.votes, np.int16(ABSTAIN))

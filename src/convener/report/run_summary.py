@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
-from convener.data.predictions import UPPER_BOUND, Predictions
+from convener.data.predictions import UPPER_BOUND, Predictions, is_upper_bound
 from convener.errors import DataError
 from convener.evaluation.evaluation import Evaluation, evaluate
 from convener.evaluation.metrics import ratio
@@ -125,7 +125,7 @@ def alerts(summary: RunSummary) -> list[Alert]:
 
 
 def _gold_alerts(summary: RunSummary) -> Iterator[Alert]:
-    if summary.evaluation.uses_gold == "train":
+    if is_upper_bound(summary.evaluation.uses_gold):
         yield Alert(
             "warning",
             f"{summary.predictions.model} uses gold labels: {UPPER_BOUND}.",

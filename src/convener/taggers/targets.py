@@ -27,7 +27,8 @@ class Targets(SentenceIndexed):
     data           text, with features if available
     labels         (N,) int16, legal BIO ids
     probabilities  (N, L) float32 for soft labels; None for hard labels
-    uses_gold      which gold labels were used, as in `Predictions`; a tagger trained on gold is an upper bound
+    uses_gold      which gold labels were used, as in `Predictions`; a tagger trained on gold is an upper bound. Labels
+                   of an oracle are gold of the training data: "train"
 
     >>> data = Dataset.from_spans(["PER"], [["Ada", "wrote"]], {}, gold=[[(0, 1, "PER")]])
     >>> Targets.from_gold(data).label_probs().tolist()
@@ -58,7 +59,8 @@ class Targets(SentenceIndexed):
     @classmethod
     def from_hard_labels(cls, predictions: Predictions) -> Self:
         """Targets from predicted labels."""
-        return cls(data=predictions.data, labels=predictions.labels, uses_gold=predictions.uses_gold)
+        uses_gold: GoldUse = "train" if predictions.uses_gold == "test" else predictions.uses_gold
+        return cls(data=predictions.data, labels=predictions.labels, uses_gold=uses_gold)
 
     @classmethod
     def from_gold(cls, data: Dataset) -> Self:

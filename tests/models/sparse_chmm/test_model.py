@@ -31,11 +31,11 @@ def stages_of_fit(monkeypatch: pytest.MonkeyPatch, toy: cv.Dataset, **settings: 
 @pytest.mark.parametrize(
     ("stages", "expected"),
     [
-        ("1", ["reliability"]),
-        ("1-2", ["reliability", "addon prior, start", "addon prior"]),
-        ("1-3", ["reliability", "transition"]),
-        ("1-2-3", ["reliability", "addon prior, start", "addon prior", "transition"]),
-        ("1-23", ["reliability", "addon prior, start", "addon prior"]),
+        ("1", ["transition and reliability"]),
+        ("1-2", ["transition and reliability", "addon prior, start", "addon prior"]),
+        ("1-3", ["transition and reliability", "transition"]),
+        ("1-2-3", ["transition and reliability", "addon prior, start", "addon prior", "transition"]),
+        ("1-23", ["transition and reliability", "addon prior, start", "addon prior"]),
     ],
 )
 def test_stages_are_a_setting(
@@ -67,7 +67,7 @@ def test_a_refit_starts_stage_1_without_addon_prior(monkeypatch: pytest.MonkeyPa
     num_labels = len(toy.tags)
     assert model.fitted.params["wxor"].any()
     assert model.fitted.params["g_r"] == pytest.approx(0.1 / num_labels)
-    monkeypatch.setattr(training, "STAGE_PLANS", {"1-2-3": ("reliability",)})
+    monkeypatch.setattr(training, "STAGE_PLANS", {"1-2-3": ("transition and reliability",)})
     refit = model.fit(toy, toy).fitted.params
     assert not refit["wxor"].any()
     assert refit["g_r"] == pytest.approx(0.5 / num_labels)
@@ -195,7 +195,7 @@ def test_the_published_method_is_one_preset(toy: cv.Dataset) -> None:
     stages = model.fit(toy, toy, use_valid_gold=True).diagnostics().learning_curves
     assert [name.partition(" ")[2] for name in stages] == [
         "pre-training",
-        "reliability",
+        "transition and reliability",
         "addon prior, start",
         "addon prior",
         "transition",

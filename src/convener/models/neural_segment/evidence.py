@@ -17,7 +17,7 @@ from convener.models.segment.prior import marked_together
 from convener.models.segment.sources import SourceCounts, SourceParams, candidate_scores, expected_counts
 
 PRESUMED_SPANS, PRESUMED_COVERAGE = 50.0, 0.8
-"""Prior spans of each type, and the share of them that some source marks."""
+"""Pseudo-count of spans of each type, and the share of them that some source marks."""
 MIN_COVERAGE, MAX_COVERAGE = 0.5, 0.9
 
 
@@ -28,8 +28,9 @@ class VoteLattice:
     observed     the candidates and the marks on them
     order        (n,) candidates by last token
     arcs         the candidates in this order, with score 0
-    overlaps     candidates and marks that overlap, and the share of the mark that stays false if the candidate is true
-    num_sources  (n,) sources that mark only what they know, in the cluster of overlapping marks on each candidate
+    overlaps     candidates and marks that overlap, and the share of the mark's tokens outside the candidate,
+                 which stay false marks; 0 for a mark of a worker that no two disjoint candidates share
+    num_sources  (n,) labeling functions in the cluster of overlapping marks on each candidate
     is_marked    (N,) tokens of marks
     is_boundary  (N,) other tokens next to a marked one
     group        (N,) which set of sources that vote O looked at a token
@@ -98,11 +99,11 @@ class EvidenceModel:
     """How votes become evidence, apart from the rates of the sources.
 
     outside           (K,) sources whose unmarked tokens are votes for O
-    unmarked_weight   weight of a missed span, for the sources that mark only what they know
-    dependence        the odds from n such sources count 1 / (1 + dependence (n - 1)) of what they would if independent
-    error_rate        (K,) probability that the lone mark of a source is false; for n sources that share their errors,
-                      the product of their rates is the least probability that all of them are wrong
-    log_unseen        (E,) log-probability that none of them finds a span
+    unmarked_weight   weight of a missed span, for labeling functions
+    dependence        the log-odds of a span that n labeling functions mark are divided by 1 + dependence (n - 1)
+    error_rate        (K,) probability that the lone mark of a labeling function is false together with those of all
+                      others; the product over the marks on a span bounds its log-odds
+    log_unseen        (E,) log-probability that no labeling function marks a true span
     boundary_penalty  cost in nats of a token next to a mark, for spans that no source marks
     """
 
@@ -124,10 +125,10 @@ class EvidenceModel:
         return SpanEvidence(open_token, lattice.group, self.log_unseen + misses, arcs)
 
     def _candidate_scores(self, lattice: VoteLattice, params: SourceParams) -> Floats:
-        """Evidence of the candidates: the discounted odds of the segment model, without its rate of spans.  -> (n,)
+        """Evidence of the candidates: discounted log-odds of the segment model, without its log-rate of spans.  -> (n,)
 
-        The odds are discounted, not the evidence alone. Otherwise many sources that agree would count less than the
-        low rate of spans, and no span would be found.
+        The log-odds are discounted as a whole, with the log-rate of spans in them. If only the rest were discounted,
+        many sources that agree would count less than the low rate of spans, and no span would be found.
         """
         observed, (candidate, mark, missing) = lattice.observed, lattice.overlaps
         log_false = params.false_rate[observed.marks.source, observed.marks.type]
@@ -154,7 +155,7 @@ def limit_odds(odds: Floats, log_false: Floats, offsets: Ints) -> Floats:
 
 
 def log_unseen_probability(observed: SpanObservations) -> Floats:
-    """Log-probability that no source that marks only what it knows finds a span of each type.  -> (E,)
+    """Log-probability that no labeling function marks a true span of each type.  -> (E,)
 
     Chao's estimate of the spans that were missed, from those with one and with two sources; at most as many as were
     found. 0 without such sources.
@@ -189,7 +190,7 @@ def _marked_tokens(data: Dataset, marks: Marks) -> tuple[NDArray[np.bool_], NDAr
 def _sources_in_cluster(observed: SpanObservations) -> Ints:
     """Number of sources in the largest cluster of overlapping marks that each candidate overlaps, at least 1.  -> (n,)
 
-    Only sources that mark only what they know count.
+    Only labeling functions count.
     """
     marks, num_sources = observed.marks, observed.num_sources
     begins = np.ones(len(marks), bool)

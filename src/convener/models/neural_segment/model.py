@@ -1,4 +1,4 @@
-"""The neural segment model: true spans under a neural prior, and sources that detect each of them or not."""
+"""The neural segment model: the segment model with a CRF prior over spans, computed from features."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from convener.storage import select_prefix
 
 BIASES, BIAS_LEARNING_RATE, WEIGHT_DECAY = ("transition", "second", "further"), 1e-2, 1e-5
 MIN_EPOCHS = 3
-"""The sources are updated between epochs."""
+"""At least three, so that the sources are updated twice."""
 STATE_PREFIX, NETWORK_PREFIX = "segment.", "network."
 """Names of the parameters of the segment model and of the network begin with these."""
 
@@ -44,26 +44,29 @@ class NeuralSegmentConfig(ContextConfig, FeatureConfig):
     """Settings of the neural segment model."""
 
     context_window: int = 2
+    """Neighbours on either side of a token whose features score its label, too; at least 0, which uses none."""
     dropout: float = 0.6
+    """Share of the feature dimensions that are set to 0 in a training step, in [0, 1); 0 switches it off."""
     max_steps: int = 250
-    """Training steps, in whole epochs and at least three of these; at least 1."""
+    """Approximate number of training steps, rounded to whole epochs, and at least three epochs; at least 1."""
     learning_rate: float = 1e-3
     """Learning rate of Adam; at least 0."""
     batch_size: int = 64
     """Sentences per batch; at least 1."""
     prior_strength: float = 0.3
-    """Weight of what the segment model tells of the sources, as a multiple of their counts on train; at least 0."""
+    """Multiple of the segment model's source counts that is added as a prior; at least 0, which adds none."""
     dependence: float = 3.0
-    """How much sources that mark only what they know depend on each other, at least 0; 0 takes them as independent.
-    The log-odds of a span on which n of them mark something are divided by 1 + dependence f^2 (n - 1), where f is the
-    share of the marks without a second source that chance does not explain."""
+    """How much labeling functions (sources with unmarked="abstain") depend on each other, at least 0. The log-odds of a
+    span on which n of them mark something are divided by 1 + dependence f^2 (n - 1), where f is the estimated share of
+    false lone marks. 0 takes the sources as independent."""
     boundary_penalty: float = 5.0
     """Penalty in nats for each token of a span that no source marks, if the token is next to a mark; at least 0."""
     threshold: float | None = None
-    """Probability that a span needs to be predicted, in [0, 1]. None is 0.4, or less in a crowd: see
-    `segment.outputs.default_threshold`."""
+    """Minimum probability of a predicted span, in [0, 1]. 0 keeps every span that overlaps no more probable one. None
+    is 0.4, or 0.4 (1 - 1 / A)^2 if there are workers (sources with unmarked="outside"), A per token."""
     family_similarity: float = 0.7
-    """As in the segment model: the similarity from which two sources count as one, in (0, 1]."""
+    """Jaccard similarity of the marks of two labeling functions from which they count as one, in (0, 1]. 1 merges
+    only sources with equal marks."""
     num_threads: int = 1
     """Number of threads; at least 1. Results do not depend on it."""
 
@@ -76,18 +79,18 @@ class NeuralSegmentConfig(ContextConfig, FeatureConfig):
 
 
 class NeuralSegment(LabelModel):
-    """The segment model under a neural prior over the segments of the text.
+    """The segment model with a CRF prior over spans, computed from features.
 
-    z is a set of disjoint typed spans. The prior is a conditional random field over segmentations: the labels of each
-    token are scored from its features and those of its neighbours, and each span by the state before it and its
-    length. The sources are those of `Segment`. The objective is the log-likelihood of the votes,
+    z is a set of disjoint typed spans. Its prior is a conditional random field over segmentations: the labels of each
+    token are scored from its features and those of its neighbours, and each span by the type before it (or O) and its
+    length. The sources are modeled as in `Segment`. The objective is the log-likelihood of the votes,
 
         log p(votes | text) = log sum_z exp(score(z) + evidence(z, votes)) - log sum_z exp(score(z))
 
     where both sums are exact, over a semi-Markov lattice in which tokens that no source marks may be spans as well. The
-    evidence of a span follows from its log-odds in `Segment`. They are divided by 1 + dependence f^2 (n - 1) where n
-    sources mark something there that mark only what they know; f is the share of lone marks that chance does not
-    explain. Between epochs the counts of the sources follow the posterior.
+    evidence of a span is its log-odds in `Segment`, divided by 1 + dependence f^2 (n - 1), without the log-rate of
+    spans, which the prior replaces. n is the number of labeling functions with a mark there, and f the estimated share
+    of false lone marks. Between epochs the counts of the sources are recomputed from the posterior.
 
     Sarawagi and Cohen, 2004: Semi-Markov conditional random fields for information extraction. NIPS 17.
 
@@ -102,7 +105,7 @@ class NeuralSegment(LabelModel):
 
     Config = NeuralSegmentConfig
     config: NeuralSegmentConfig
-    summary = "the segment model under a neural prior over the segments of the text"
+    summary = "segment with a CRF prior over spans, computed from features"
     needs_features = True
 
     @init_with(NeuralSegmentConfig)
@@ -150,7 +153,7 @@ class NeuralSegment(LabelModel):
         return params, Diagnostics(learning_curves=learning_curves(history))
 
     def _segment_state(self, train: Dataset, previous: Params | None) -> SegmentState:
-        """What the segment model learns of the sources."""
+        """Segment-model parameters fitted on train."""
         config = self.config
         segment = Segment(family_similarity=config.family_similarity, num_threads=config.num_threads)
         params, _ = segment._fit(train, None, previous, None)
@@ -174,7 +177,7 @@ class NeuralSegment(LabelModel):
     def _initialize(
         self, net: SegmentNetwork, train: TrainingSplit, model: EvidenceModel, state: SegmentState
     ) -> SegmentCounts:
-        """Set the biases to a Markov chain of the segments that the votes let expect.  -> its scores"""
+        """Set the biases to a Markov chain with the expected counts of the segment model.  -> its scores"""
         lattice, packed, config = train.lattice, train.packed, self.config
         observed = lattice.observed
         params = SourceParams.from_counts(state.counts, observed.outside)

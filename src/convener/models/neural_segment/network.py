@@ -73,7 +73,7 @@ class SegmentBatch:
     tokens     (N, D) features
     offsets    (M+1,) token offsets of the sentences
     evidence   of the votes
-    expected   counts of segments that the votes let expect without features
+    expected   expected segment counts under the initial chain and the votes, without features
     """
 
     tokens: Tensor
@@ -97,7 +97,7 @@ class PackedSegments:
         return len(self.offsets) - 1
 
     def expect(self, chain: SegmentCounts, *, num_threads: int = 1) -> None:
-        """Set the counts to expect to those of the evidence under a Markov chain with these scores."""
+        """Set the expected counts of each batch to those under the evidence and a Markov chain with these scores."""
         scores = np.zeros((len(self.tokens), 2 * len(chain.second) + 1), np.float32)
         expected = []
         for batch in self.batches(self.batch_size):
@@ -148,7 +148,7 @@ class SegmentNetwork(nn.Module):
 
     @property
     def sources(self) -> SourceCounts:
-        """What is known of the sources."""
+        """Counts of the sources."""
         return SourceCounts(*(getattr(self, SOURCE_PREFIX + name).numpy() for name in SourceCounts._fields))
 
     def set_biases(self, chain: SegmentCounts) -> None:
@@ -158,7 +158,7 @@ class SegmentNetwork(nn.Module):
                 bias.copy_(torch.from_numpy(scores))
 
     def set_sources(self, sources: SourceCounts) -> None:
-        """Set what is known of the sources."""
+        """Set the counts of the sources."""
         for name, counts in sources._asdict().items():
             getattr(self, SOURCE_PREFIX + name).copy_(torch.from_numpy(counts))
 
@@ -180,7 +180,8 @@ def votes_loss(net: SegmentNetwork, batch: SegmentBatch, generator: Generator | 
     """Loss: mean over sentences of log Z - log Z', the negative log-likelihood of the votes given the features.
 
     Z sums over the prior, Z' over the prior times the evidence. The weights follow its gradient. The biases do not:
-    they follow that of the log-likelihood of the expected counts, log Z - <biases, expected>.
+    they follow that of the log-likelihood of the expected counts, log Z - <biases, expected>. With the likelihood of
+    the votes they would learn too low a rate of entities, since all sources miss many.
     """
     scores = net.label_scores(batch, generator)
     num_types = len(net.second)

@@ -35,7 +35,7 @@ class TrainingSplit:
 
 
 class SourceUpdates:
-    """Alternates with training: the sources follow the posterior of the network, and their evidence the sources."""
+    """Before each epoch: recompute the source counts from the posterior of the network, then the evidence from them."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class SourceUpdates:
         return segment_posterior(potentials, batch.offsets.numpy(), num_threads=self.num_threads).arcs
 
     def feature_gain(self) -> float:
-        """What the features tell of held-out votes: log-likelihood gained over the initial biases, by sentence."""
+        """Mean gain of each sentence in the log-likelihood of held-out votes, over the initial biases alone."""
         return float(self.feature_gains().mean())
 
     def feature_gains(self) -> Floats:

@@ -73,7 +73,7 @@ def first_of_run(*keys: Ints) -> NDArray[np.bool_]:
 
 
 def votes_outside(data: Dataset) -> NDArray[np.bool_]:
-    """Sources for which an unmarked token is a vote for O.  -> (K,)"""
+    """Workers: sources for which an unmarked token is a vote for O.  -> (K,)"""
     return ~data.unmarked_is_abstain()
 
 

@@ -30,17 +30,18 @@ class SegmentConfig(EMConfig):
     """Settings of the segment model."""
 
     unmarked_weight: float | None = None
-    """Weight of a missed span as evidence against it, for sources that mark only what they know, in [0, 1]: the
-    exponent of its probability; 1 takes the sources as independent. By default estimated: see
-    `prior.lone_false_share`."""
+    """Weight of a missed span as evidence against it, for labeling functions (sources with unmarked="abstain"), in
+    [0, 1]: the exponent of its probability. 1 takes these sources as independent. By default it is the estimated share
+    of false lone marks; a lone mark is one that no second source supports."""
     prior_strength: float = 5.0
-    """Weight of the initial counts as a prior, as a multiple of them; at least 0, and 0 switches it off."""
+    """Multiple of the counts of the first E step that is added as a prior; at least 0. 0 leaves only the weak prior
+    counts."""
     threshold: float | None = None
-    """Probability that a span needs to be predicted, in [0, 1]; 0 keeps all that exclude no better ones. None is 0.4,
-    or less in a crowd: see `outputs.default_threshold`."""
+    """Minimum probability of a predicted span, in [0, 1]. 0 keeps every span that overlaps no more probable one. None
+    is 0.4, or 0.4 (1 - 1 / A)^2 if there are workers (sources with unmarked="outside"), A per token."""
     family_similarity: float = 0.7
-    """Jaccard similarity of the marks of two sources from which they count as one, in (0, 1]. It applies to sources
-    that mark only what they know. 1 switches it off."""
+    """Jaccard similarity of the marks of two labeling functions from which they count as one, in (0, 1]. 1 merges
+    only sources with equal marks."""
     max_iter: int = 30
     tol: float = 1e-7
 
@@ -52,13 +53,13 @@ class SegmentConfig(EMConfig):
 
 
 class SegmentState(NamedTuple):
-    """What a fit learned.
+    """Fitted parameters.
 
     counts             expected and prior counts; the probabilities follow from them
     adjacency          (E,) log-weight of two touching spans of one type
     heads              (K,) the source that each source is a near copy of, or its own index
-    false_share        (1,) share of the lone marks that chance does not explain
-    error_rate         (K,) probability that the lone mark of a source is false: that share, or 1 - its known precision
+    false_share        (1,) f, the estimated share of false lone marks
+    error_rate         (K,) probability that the lone mark of a source is false: f, or 1 - its known precision
     threshold          (1,) default of the setting of this name for this data
     """
 
@@ -85,23 +86,29 @@ class SegmentState(NamedTuple):
 class Segment(LabelModel):
     """True spans are disjoint, and every source detects each of them or not, as one event.
 
-    z is a set of disjoint typed spans. Spans of type c begin at the rate lambda_c; source k detects one with
-    probability r[k, c], names a type by T[k, c], and may be too short, too long or cross a bound by B[k]. Besides,
-    it makes false marks of type u at the rate phi[k, u]. With the candidates e that any source marks,
+    Labeling functions are the sources with unmarked="abstain", workers those with unmarked="outside".
 
-        p(z | votes) ~ prod_e lambda_c prod_k (1 - r[k, c])^w
+    z is a set of disjoint typed spans. Spans of type c begin at the rate lambda[c]. Source k detects one with
+    probability r[k, c], marks it with type u with probability T[k, c, u], and with the bounds o (exact, too short, too
+    long or crossing) with probability B[k, o]. Besides, it makes false marks of type u at the rate phi[k, u]. With the
+    candidates e that any source marks, simplified,
+
+        p(z | votes) ~ prod_e lambda[c] prod_k (1 - r[k, c])^w
                        prod_marks r[k, c] / (1 - r[k, c])^w T[k, c, u] B[k, o] / phi[k, u]
 
-    over the spans e of z, the sources k that looked at e, and the marks on e. An unmarked token is no event of its own:
-    it only adds to the text in which a source could make false marks. The weight w is 1 where it is a vote for O. For
-    sources that mark only what they know, w is the share f of their lone marks (without a second source) that chance
-    does not explain, if all were correct and the sources independent: where it is 0, a missed span tells nothing. Near
+    over the spans e of z with their types c, the sources k that looked at e, and the marks on e with their types u and
+    bounds o. Factors of further marks and of shared wrong bounds are left out: see docs/models/segment.md.
+
+    w weights a miss. It is 1 for workers. For labeling functions it is f, the share of lone marks (without a second
+    source) in excess of the number expected from independent, error-free sources; f = 0 makes misses uninformative. An
+    unmarked token is no event of its own: it only adds to the text in which a source could make false marks. Near
     copies count as one source.
 
     Posteriors are exact, by forward-backward over the candidates. EM maximizes log p(votes) plus the log-density of
-    the prior: the counts of the first E step, times `prior_strength`, and weak counts. It never decreases. The
-    detection rates r of sources that mark only what they know stay as they start: with w < 1 their maximum would be no
-    rate. The predicted spans maximize the sum of p(e) - threshold; the p(e) of n such sources is at most 1 - f^n.
+    the prior: the counts of the first E step, times `prior_strength`, and weak counts. The objective never decreases.
+    The detection rates r of labeling functions are fixed after the first E step: since misses are weighted by w,
+    maximizing would no longer estimate a detection rate. The predicted spans maximize the sum of p(e) - threshold. The
+    p(e) of a span that n labeling functions mark is at most 1 - f^n.
 
     The model of the lattice is a semi-Markov chain as in Sarawagi and Cohen, 2004: Semi-Markov conditional random
     fields for information extraction. NIPS 17.
@@ -169,7 +176,7 @@ class Segment(LabelModel):
         first = expected_counts(observed, result.posterior.spans, result.covered)
         weak = prior_counts(observed, first, mark_counts, known)
         prior = first.scale(strength).add(weak.scale(1 + strength))
-        # Detections that EM does not count again.
+        # Detection counts of labeling functions stay at their initial value: move them into the prior.
         rest = first.without_detections(~outside)
         prior = prior._replace(
             detected=prior.detected + first.detected - rest.detected, missed=prior.missed + first.missed - rest.missed
@@ -188,7 +195,7 @@ class Segment(LabelModel):
         return LabelOutput(labels, label_probabilities(observed, probabilities, data), scores)
 
     def explain(self) -> tuple[str, ...]:
-        """What was estimated of lone marks, and which sources count as one."""
+        """The estimated share of false lone marks, and which sources count as one."""
         state, names = SegmentState.from_arrays(self.fitted.params), self.fitted.used_sources
         copies = [f"{names[k]} of {names[head]}" for k, head in enumerate(state.heads.tolist()) if k != head]
         lone = f"{float(state.false_share[0]):.0%} of the marks without a second source are presumed false"

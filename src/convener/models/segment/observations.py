@@ -1,4 +1,4 @@
-"""What the votes of a dataset tell about its candidate spans."""
+"""Candidate spans, main marks and overlaps of a dataset."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class SpanObservations:
     looked        (G, K) sets of sources that looked at a candidate
     looked_index  (n,) the set of each candidate
     exposure      (K,) tokens that each source looked at
-    outside       (K,) sources whose unmarked tokens are votes for O
+    outside       (K,) workers: sources whose unmarked tokens are votes for O
     precision     (K,) prior precision of each source; NaN if unknown
     heads         (K,) the source whose near copy each source is, or its own index
     num_tokens, num_types
@@ -242,7 +242,7 @@ def _pairs(
 
 
 def _looked(data: Dataset, candidates: Spans, is_head: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which sources looked at every token of each candidate; copies of other sources did not.  -> (n, K)"""
+    """Which sources looked at every token of each candidate; near duplicates are set to False.  -> (n, K)"""
     looked = np.repeat(is_head[None], len(candidates), axis=0)
     length = candidates.end.astype(np.int64) - candidates.start
     tokens = concat_ranges(data.offsets[candidates.sentence] - data.offsets[0] + candidates.start, length)

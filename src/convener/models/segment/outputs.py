@@ -1,4 +1,4 @@
-"""What the posterior of the candidates tells: scores of spans, probabilities of labels, reliability of sources."""
+"""Outputs of the segment model: decision threshold, upper bounds of reported scores, label probabilities."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from convener.data.ragged import concat_ranges
 from convener.models.segment.observations import EXACT, Floats, SpanObservations, sum_by
 
 THRESHOLD = 0.4
-"""Probability that a span needs to be predicted: half the F1 to expect."""
-
+"""Minimum probability of a predicted span. The threshold that maximizes F1 is half the best F1 that can be reached;
+0.4 assumes 0.8."""
 MAX_ERROR_RATE = 1 - 1e-6
 
 
 def default_threshold(observed: SpanObservations) -> float:
     """Default of the setting `threshold` for a model that is fitted to these observations.
 
-    Where unmarked tokens are votes for O, the marks of a source are compared with the other answers. The fewer answers
-    a token has, the less they tell of the errors of a source, and the more of its marks are kept: with A answers per
-    token the threshold is THRESHOLD (1 - 1 / A)^2. The form was found on generated corpora.
+    Without workers it is THRESHOLD. With A workers per token it is THRESHOLD (1 - 1 / A)^2: the fewer workers read a
+    token, the less their votes show which marks are false, so more marks are kept. The form was found on generated
+    corpora.
     """
     if not observed.outside.any():
         return THRESHOLD
@@ -35,11 +35,12 @@ def highest_scores(observed: SpanObservations, error_rate: Floats) -> Floats:
 
 
 def log_all_false(observed: SpanObservations, error_rate: Floats) -> Floats:
-    """Lower bound of the log-probability that all marks on each candidate are false.  -> (n,)
+    """Least log-probability that all marks on each candidate are false.  -> (n,)
 
-    Labeling functions share their errors, so a product of likelihoods over them is overconfident. The lone mark of a
-    function is false with probability error_rate (K,); a span that several mark exactly is presumed false with at least
-    the product of theirs. There is no bound (-inf) where a source marks whose unmarked tokens are votes.
+    Labeling functions share errors, so a product of likelihoods over them is overconfident. The lone mark of a labeling
+    function is false with probability error_rate (K,), by default f for all. The n marks that have the bounds and type
+    of a candidate are all false with at least the product of their error rates, f^n. Without such a mark, it is the
+    lowest error rate of a source with a mark on it. There is no bound (-inf) where a worker has a mark.
     """
     hits, num_candidates = observed.hits, len(observed.candidates)
     source = observed.marks.source[hits.mark]

@@ -16,34 +16,36 @@ from convener.models.segment.sources import SourceCounts
 SURE = 0.95
 """Initial probability of a candidate with full support."""
 HALF_SUPPORT = 0.5
-"""Support of a candidate by a mark inside it, of a source that marks only what it knows: it may know only a part."""
+"""Support of a candidate by a mark inside it, of a labeling function: it may know only a part of the name."""
 FALSE_LONE_MARKS, LONE_MARKS = 1.0, 10.0
-"""Prior marks without a second source: false ones, and all."""
+"""Pseudo-counts of lone marks: false ones, and all."""
 MEAN_RATE, OUTCOME = 0.5, 0.05
-"""Prior spans of each type: at the mean detection rate of the source, and with each outcome."""
+"""Pseudo-counts of true spans of each type: at the mean detection rate of the source, and for each outcome (detected or
+missed)."""
 OWN_TYPE, OTHER_TYPES, EVERY_TYPE = 2.0, 0.2, 1e-4
-"""Prior detections of each type: named correctly, with the types as the source uses them, and with each type."""
+"""Pseudo-counts of detections of each type: named correctly, with the types as the source uses them, and with each
+type."""
 BOUNDARY = np.array([8.0, 2.0, 1.0, 0.2])
-"""Prior detections by boundary: exact, too short, too long, crossing."""
+"""Pseudo-counts of detections by boundary: exact, too short, too long, crossing."""
 FURTHER, NOT_FURTHER = 1.0, 20.0
-"""Prior further marks on a span, and spans without one."""
+"""Pseudo-counts of further marks on a span, and of spans without one."""
 FALSE_SHARE, FALSE_MARKS = 0.02, 0.003
-"""Prior false marks of a source that marks only what it knows, in one token: share of its marks, and number for each
+"""Pseudo-counts of false marks of a labeling function, in one token: as a share of its marks, and as a number for each
 type."""
 SPANS = 0.1
-"""Prior spans of each type, in one token."""
+"""Pseudo-count of true spans of each type, in one token."""
 CROWD, CROWD_BOUNDARY = 1.0, 5.0
-"""Prior spans, detections and marks at the rates of the crowd."""
+"""Pseudo-counts at the rates of the crowd (all workers): true spans or marks, and detections by boundary."""
 UNKNOWN_TYPE = 0.02
 """Detection rate of a type that a worker does not know."""
 ADJACENT = 50.0
-"""Prior marks of each type for the rate at which a span begins where another one ends."""
+"""Pseudo-count of marks of each type, for the rate at which a span begins where another one ends."""
 
 
 def marked_together(observed: SpanObservations) -> Iterator[tuple[int, NDArray[np.bool_]]]:
     """Each type that is marked, and which sources mark each union of overlapping marks of this type.  -> (U, K)
 
-    Only sources that mark only what they know count.
+    Only labeling functions count.
     """
     marks, marks_only = observed.marks, ~observed.outside
     for kind in range(observed.num_types):
@@ -58,10 +60,10 @@ def marked_together(observed: SpanObservations) -> Iterator[tuple[int, NDArray[n
 
 
 def lone_false_share(observed: SpanObservations) -> float:
-    """Share of the marks without a second source that are false, among sources that mark only what they know.
+    """Estimated share f of the lone marks of labeling functions that are false.
 
-    If all their marks were correct and the sources independent, chance would leave a known number of spans to a single
-    source. The excess over it is presumed false. Families count as one source; marks of one type that overlap support
+    f = (observed - expected) / observed number of lone marks, with pseudo-counts. Expected is their number if all marks
+    were correct and the sources independent. Near copies count as one source; marks of one type that overlap support
     each other.
     """
     lone, expected = 0, 0.0
@@ -72,7 +74,9 @@ def lone_false_share(observed: SpanObservations) -> float:
 
 
 def knowledge(observed: SpanObservations, mark_counts: Floats) -> Floats:
-    """How much a source is presumed to know each type: its rate of marks relative to the typical mark's source.
+    """How much a source is presumed to know each type.
+
+    It is its rate of marks divided by the mark-weighted mean rate of all sources, at most 1.
 
     mark_counts (K, E) -> (K, E) in [0, 1]
     """
@@ -85,9 +89,9 @@ def knowledge(observed: SpanObservations, mark_counts: Floats) -> Floats:
 def initial_posterior(observed: SpanObservations, known: Floats, error_rate: Floats) -> Floats:
     """Share of support of each candidate, scaled such that no mark is covered more than once.  -> (n,)
 
-    Support is exact marks of the same type and, to HALF_SUPPORT, marks inside the candidate. Sources on the candidate
-    count against it, as do those that looked, vote O where they mark nothing, and know its type (known (K, E)). Known
-    precisions weight the sources. The lone mark of a source that marks only what it knows is false with probability
+    Share = support / total. The support counts exact marks of the same type and, to HALF_SUPPORT, marks inside the
+    candidate. The total counts sources that mark anything on the candidate, and workers that read it and know its type
+    (known (K, E)). Known precisions weight the sources. The lone mark of a labeling function is false with probability
     error_rate (K,).
     """
     n, hits, marks = len(observed.candidates), observed.hits, observed.marks
@@ -114,10 +118,10 @@ def initial_posterior(observed: SpanObservations, known: Floats, error_rate: Flo
 
 
 def prior_counts(observed: SpanObservations, counts: SourceCounts, mark_counts: Floats, known: Floats) -> SourceCounts:
-    """Weak prior counts, from what counts tell of each source and of the crowd.
+    """Weak prior counts, from the counts of each source and of the crowd.
 
-    mark_counts, known (K, E). Sources whose unmarked tokens are votes for O are presumed to be a crowd: each has few
-    marks, and the rates of all are the prior of each. A known precision takes the place of other false shares.
+    mark_counts, known (K, E). A worker has few marks, so the rates of all workers, the crowd, are the prior of each. If
+    the precision is known, the false share is 1 - precision.
     """
     num_types, outside = observed.num_types, observed.outside
     crowd, precision = outside[:, None], observed.precision[:, None]
@@ -140,7 +144,7 @@ def prior_counts(observed: SpanObservations, counts: SourceCounts, mark_counts: 
     pooled_false = np.where(np.isnan(precision), _pooled_rate(counts.false, true_marks, outside), 1 - precision)
     crowd_false = np.where(mark_counts > 0, CROWD * pooled_false, FALSE_MARKS)
     false_share = np.where(np.isnan(precision), FALSE_SHARE, 1 - precision)
-    # As many tokens as hold that many marks of the source.
+    # Number of tokens in which the source makes CROWD marks.
     crowd_exposure = np.where(mark_counts > 0, CROWD * counts.exposure / np.maximum(mark_counts, 1), 0.0)
     return SourceCounts(
         spans=np.full(num_types, SPANS),
@@ -156,7 +160,7 @@ def prior_counts(observed: SpanObservations, counts: SourceCounts, mark_counts: 
 
 
 def _pooled_rate(yes: Floats, no: Floats, crowd: NDArray[np.bool_]) -> Floats:
-    """Geometric mean of the rate of each source over all types and that of the crowd for each type.  (K, E)"""
+    """Geometric mean of the rate of each source over all types and that of the crowd for each type.  -> (K, E)"""
     own = _rate(yes.sum(axis=1), no.sum(axis=1))
     return np.sqrt(np.outer(own, _rate(yes[crowd].sum(axis=0), no[crowd].sum(axis=0))))
 
@@ -169,8 +173,8 @@ def _rate(yes: Floats, no: Floats) -> Floats:
 def adjacency(observed: SpanObservations, mark_counts: Floats, counts: SourceCounts) -> Floats:
     """Log-weight of two spans of one type that touch: their rate relative to that of all spans, at most 0.  -> (E,)
 
-    The rate is that at which a mark begins where another one of its source and type ends. It is fixed, since the truth
-    tells no more of it than the marks.
+    The rate is that at which a mark begins where another one of its source and type ends. It is not re-estimated:
+    expected true spans carry no more information about it than the marks.
     """
     marks, num_types = observed.marks, observed.num_types
     key = (marks.source * num_types + marks.type) * (int(marks.end.max(initial=0)) + 1)

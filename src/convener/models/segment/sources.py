@@ -11,14 +11,13 @@ from convener.inference.span_lattice import SpanPosterior, span_posterior
 from convener.models.segment.observations import EXACT, SHORT, Floats, SpanObservations, sum_by
 
 NUM_WRONG_BOUNDS = 3.0
-"""A mark with wrong bounds has this many places that it could be in as well."""
+"""A wrong boundary is spread evenly over this many positions."""
 ECHO = 0.3
-"""Probability that a source repeats the wrong bounds of another: sources that share wrong bounds are not independent.
-"""
+"""Assumed probability that a source repeats the wrong bounds of another one: equal errors are rarely coincidence."""
 
 
 class SourceCounts(NamedTuple):
-    """Expected counts of spans and of what the sources do with them; also used as prior counts.
+    """Counts of the sources: expected counts of spans, detections and false marks; also used as prior counts.
 
     spans      (E,) true spans
     tokens     (1,) tokens in which they lie
@@ -89,7 +88,7 @@ class SourceParams(NamedTuple):
     span_rate  (E,) true spans per token
     detect, miss  (K, E)
     type       (K, E, E) [source, true type, marked type]
-    boundary   (K, 4) of one place with that boundary
+    boundary   (K, 4) log-probability of each boundary kind, per position
     piece      (K, 2) of a further mark, and of none
     false_rate (K, E) false marks per token
     """
@@ -187,7 +186,7 @@ def candidate_scores(
 ) -> Floats:
     """Log-odds that each candidate is a true span rather than that its marks are false.  -> (n,)
 
-    log_false (m,): log-rate of a false mark like each mark.
+    log_false (m,): false-mark log-rate of the source and type of each mark.
     """
     marks, hits, pieces = observed.marks, observed.hits, observed.pieces
     kind, num_candidates = observed.candidates.type.astype(np.int64), len(observed.candidates)

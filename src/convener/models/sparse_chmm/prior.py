@@ -35,7 +35,7 @@ class SparsePrior(Settings):
     1 and that of stages 2 and 3."""
     nu_base: float | None = None
     """Minimum concentration of the Dirichlet distributions, above 0: it bounds the evidence of a single vote. By
-    default estimated from the votes, see `models.initialization.estimate_nu_base`."""
+    default 40 w^2, where w is the estimated share of false single-source marks."""
     nu_expan: float = 1000.0
     """Scale of the priors in the concentration, above 0; a larger one gives less variance."""
     expansion: bool = True

@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from convener.models.sparse_chmm.model import SparseCHMMConfig
 
 STAGE_PLANS = {
-    "1": ("reliability",),
-    "1-2": ("reliability", "addon"),
-    "1-3": ("reliability", "transition"),
-    "1-2-3": ("reliability", "addon", "transition"),
-    "1-23": ("reliability", "addon and transition"),
+    "1": ("transition and reliability",),
+    "1-2": ("transition and reliability", "addon"),
+    "1-3": ("transition and reliability", "transition"),
+    "1-2-3": ("transition and reliability", "addon", "transition"),
+    "1-23": ("transition and reliability", "addon and transition"),
 }
 """What the stages train, by setting. "addon and transition" trains the parameters of stages 2 and 3 at once, with the
 learning rate, the patience and the majority source of stage 2."""
@@ -151,7 +151,7 @@ class StageBuilder:
         """Pre-training if the settings ask for it, then the stages of the paper."""
         stages = [self._pretraining_stage()] if self.config.init == "pretrained" else []
         builders: dict[str, Callable[[], list[Stage]]] = {
-            "reliability": self._reliability_stages,
+            "transition and reliability": self._reliability_stages,
             "addon": self._addon_stages,
             "addon and transition": partial(self._addon_stages, with_transition=True),
             "transition": self._transition_stages,
@@ -164,7 +164,9 @@ class StageBuilder:
         """Stage 1: transitions and reliabilities, without the addon prior."""
         trains = (*TRANSITION_PARAMETERS, "reliability_layer")
         window = self.config.score_window
-        return [self._stage("reliability", trains, score_window=window, on_start=self._start_without_addon)]
+        return [
+            self._stage("transition and reliability", trains, score_window=window, on_start=self._start_without_addon)
+        ]
 
     def _transition_stages(self) -> list[Stage]:
         """Stage 3: the transitions alone, without the majority source."""

@@ -1,4 +1,4 @@
-"""Whether a model labels its training data better than a simple vote, estimated without gold."""
+"""Comparison of the labels of a model with those of simple votes, by their expected F1 on train, without gold."""
 
 from __future__ import annotations
 
@@ -17,52 +17,62 @@ from convener.models.segment.model import Segment, SegmentState
 from convener.models.segment.observations import SpanObservations
 from convener.models.segment.prior import initial_posterior, knowledge
 
-MARGIN = 0.01
+MIN_F1_LOSS = 0.01
 """A model is probably worse than a vote if its expected F1 is lower by more than this."""
 SUPPORT_WEIGHT = 0.25
 """Weight of the support of a span in its probability; the rest is that of the posterior of `segment`."""
-VOTES: tuple[Literal["io", "span"], ...] = ("io", "span")
+VOTE_SCHEMES: tuple[Literal["io", "span"], ...] = ("io", "span")
 """Schemes of the votes that a model is compared with."""
 
 
-class Expected(NamedTuple):
-    """Expected F1 of spans, and their number."""
+class ExpectedF1(NamedTuple):
+    """Expected F1 of a set of spans, and the number of these spans."""
 
     f1: float
     spans: int
 
 
 class Comparison(NamedTuple):
-    """A model, and the better of two simple votes."""
+    """A model, and the simple vote with the higher expected F1."""
 
-    model: Expected
-    vote: Expected
+    model: ExpectedF1
+    vote: ExpectedF1
     scheme: str
     """Scheme of the vote."""
 
     @property
     def is_worse(self) -> bool:
         """Whether the model is probably worse than the vote."""
-        return self.model.f1 < self.vote.f1 - MARGIN
+        return self.model.f1 < self.vote.f1 - MIN_F1_LOSS
+
+    def warning(self, name: str) -> str:
+        """Warning that the model with this name is probably worse, and what to use instead."""
+        better = "" if name == Segment.name else f"{Segment.name} or "
+        return (
+            f"{name}: on this data it is probably worse than a simple vote (expected F1 on train: "
+            f"{100 * self.model.f1:.0f} with {self.model.spans:,} spans, vote {100 * self.vote.f1:.0f} with "
+            f"{self.vote.spans:,}); use {better}majority-vote with scheme={self.scheme}"
+        )
 
 
 def compare_with_votes(data: Dataset, labels: NDArray[np.int16]) -> Comparison:
     """Compare a model's labels (N,) of this data with those of simple votes, by their expected F1.
 
     The probability that a marked span is true is a weighted mean of two estimates: the posterior of `segment`, and the
-    share of the sources that support the span, which protects from wrong fits. Spans where no source marks anything
-    count as false only as far as they outnumber the spans of the vote: nothing is known of them. Coarse votes
-    count as no marks.
+    share of the sources that support the span, so that a bad fit of `segment` does not decide alone. Spans without any
+    mark cannot be judged. They are ignored up to the number of spans of the larger vote; the rest count as false.
+    Coarse votes count as no marks.
 
     >>> words, name, none = [["Ada", "wrote"], ["It", "ran"]] * 10, [(0, 1, "PER")], []
     >>> data = Dataset.from_spans(["PER"], words, {"a": [name, none] * 10, "b": [name, none] * 9 + [none, none]})
     >>> comparison = compare_with_votes(data, np.zeros(40, np.int16))
     >>> comparison.is_worse, comparison.vote.spans, comparison.model
-    (True, 10, Expected(f1=0.0, spans=0))
+    (True, 10, ExpectedF1(f1=0.0, spans=0))
     """
     fine = data.without_coarse()
     votes = {
-        scheme: fine.tags.spans(MajorityVote(scheme=scheme)._infer({}, fine).labels, fine.offsets) for scheme in VOTES
+        scheme: fine.tags.spans(MajorityVote(scheme=scheme)._infer({}, fine).labels, fine.offsets)
+        for scheme in VOTE_SCHEMES
     }
     spans = data.fine_tags.spans(labels, data.offsets)
     num_marked = np.cumsum(np.append(0, entity_votes(fine).any(axis=1)))
@@ -71,14 +81,14 @@ def compare_with_votes(data: Dataset, labels: NDArray[np.int16]) -> Comparison:
     most_votes = max(len(each) for each in votes.values())
     num_false = max(0, int((~is_marked).sum()) - most_votes)
     candidates, probabilities = _candidates(fine)
-    expected = {scheme: _expected(each, candidates, probabilities) for scheme, each in votes.items()}
-    best = max(VOTES, key=lambda scheme: expected[scheme].f1)
-    model = _expected(spans.take(is_marked), candidates, probabilities, num_false=num_false)
+    expected = {scheme: _expected_f1(each, candidates, probabilities) for scheme, each in votes.items()}
+    best = max(VOTE_SCHEMES, key=lambda scheme: expected[scheme].f1)
+    model = _expected_f1(spans.take(is_marked), candidates, probabilities, num_false=num_false)
     return Comparison(model._replace(spans=len(spans)), expected[best], best)
 
 
 def _candidates(data: Dataset) -> tuple[Spans, NDArray[np.float64]]:
-    """All marked spans, and the probability that each is true."""
+    """All candidate spans of `segment`, and the probability that each is true."""
     names = [data.sources[source] for source in np.flatnonzero((data.votes > 0).any(axis=0))]
     if not names:
         return Spans.from_array(np.zeros((0, 4), np.int64)), np.zeros(0)
@@ -93,8 +103,10 @@ def _candidates(data: Dataset) -> tuple[Spans, NDArray[np.float64]]:
     return observed.candidates, SUPPORT_WEIGHT * support + (1 - SUPPORT_WEIGHT) * posterior
 
 
-def _expected(spans: Spans, candidates: Spans, probabilities: NDArray[np.float64], *, num_false: int = 0) -> Expected:
-    """Expected F1 of spans, and of as many false ones: ratio of expected counts."""
+def _expected_f1(
+    spans: Spans, candidates: Spans, probabilities: NDArray[np.float64], *, num_false: int = 0
+) -> ExpectedF1:
+    """Expected F1 of these spans and of `num_false` false ones: 2 E[TP] / (predicted + E[true])."""
     keys, candidate_keys = span_keys(spans, candidates)
     num_correct = probabilities[np.isin(candidate_keys, keys)].sum()
-    return Expected(ratio(2 * float(num_correct), len(spans) + num_false + float(probabilities.sum())), len(spans))
+    return ExpectedF1(ratio(2 * float(num_correct), len(spans) + num_false + float(probabilities.sum())), len(spans))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import convener as cv
-from convener.models.plausibility import compare_with_votes
+from convener.models.vote_comparison import compare_with_votes
 from tests.conftest import crowd
 
 Span = tuple[int, int, str]
