@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from convener.data.dataset import Dataset
-from convener.data.ragged import concat_ranges
+from convener.data.ragged import chunk_bounds, concat_ranges
 from convener.data.spans import Spans
 from convener.inference.span_lattice import SpanLattice, component_order
 from convener.inference.voting import argmax_last, type_runs_to_bio
@@ -24,6 +25,8 @@ from convener.models.segment.marks import (
 )
 
 Floats = NDArray[np.float64]
+BLOCK_TOKENS = 1 << 16
+"""Number of tokens whose votes are counted at a time."""
 EXACT, SHORT, LONG, CROSSING = range(4)
 """How a mark lies on a candidate: the same bounds, inside it, containing it, or neither."""
 
@@ -31,6 +34,17 @@ EXACT, SHORT, LONG, CROSSING = range(4)
 def sum_by(index: Ints, weights: Floats, size: int) -> Floats:
     """Sums of weights by index.  -> (size,)"""
     return np.asarray(np.bincount(index, weights, size), np.float64)
+
+
+def distinct_rows(rows: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], Ints]:
+    """The distinct rows in their order, and which of them each row is.  (n, c) -> (G, c), (n,)
+
+    Only the first row of each run of equal rows is sorted.
+    """
+    first = np.ones(len(rows), bool)
+    first[1:] = (rows[1:] != rows[:-1]).any(axis=1)
+    patterns, index = np.unique(rows[first], axis=0, return_inverse=True)
+    return patterns, index.reshape(-1)[np.cumsum(first) - 1]
 
 
 class Hits(NamedTuple):
@@ -92,10 +106,10 @@ class SpanObservations:
         candidates, start, end, offsets = _candidates(data, marks, majority)
         candidate, mark = _overlaps(start, end, marks)
         hits, pieces = _main_marks(start, end, marks, candidate, mark)
-        pairs, shared, adjacent = _pairs(start, end, candidates.type, candidate, mark)
+        pairs, shared, adjacent = _pairs(start, end, candidates.type, marks, candidate, mark)
         looked = _looked(data, candidates, is_head)
         looked[hits.candidate, marks.source[hits.mark]] = True
-        patterns, index = np.unique(np.packbits(looked, axis=1), axis=0, return_inverse=True)
+        patterns, looked_index = distinct_rows(np.packbits(looked, axis=1))
         return cls(
             candidates=candidates,
             lattice=SpanLattice(start, end, offsets, pairs),
@@ -105,7 +119,7 @@ class SpanObservations:
             shared=shared,
             adjacent=adjacent,
             looked=np.unpackbits(patterns, axis=1, count=len(heads)).astype(bool),
-            looked_index=index.reshape(-1),
+            looked_index=looked_index,
             exposure=np.count_nonzero(data.votes >= 0, axis=0).astype(np.float64),
             outside=outside,
             precision=data.prior_precision_or(np.nan),
@@ -149,14 +163,25 @@ def majority_labels(data: Dataset, marks: Marks, votes_o: NDArray[np.bool_]) -> 
 
     votes_o (K,): sources that vote O where they mark nothing.
     """
+    labels = np.zeros(len(data.tokens), np.int16)
+    for begin, end in pairwise(chunk_bounds(data.offsets, BLOCK_TOKENS).tolist()):
+        block, first = data.slice_sentences(begin, end), int(data.offsets[begin] - data.offsets[0])
+        position = first + begin
+        part = slice(*np.searchsorted(marks.start, [position, position + len(block.tokens) + len(block)]))
+        counts = _type_depths(marks.start[part] - position, marks.end[part] - position, marks.type[part], block)
+        counts[:, 0] = np.count_nonzero(block.votes[:, votes_o] == 0, axis=1)
+        labels[first : first + len(block.tokens)] = type_runs_to_bio(argmax_last(counts), block.offsets)
+    return labels
+
+
+def _type_depths(start: Ints, end: Ints, kind: Ints, data: Dataset) -> Ints:
+    """Number of spans of each type on each token, after a column of zeros for O; positions as in `Marks`.  (N, 1+E)"""
     num_types = len(data.tags.types)
     size = (len(data.tokens) + len(data) + 1) * num_types
-    begins = np.bincount(marks.start * num_types + marks.type, minlength=size)
-    ends = np.bincount(marks.end * num_types + marks.type, minlength=size)
+    change = np.bincount(start * num_types + kind, minlength=size) - np.bincount(end * num_types + kind, minlength=size)
     counts = np.zeros((len(data.tokens), num_types + 1), np.int64)
-    counts[:, 1:] = np.cumsum((begins - ends).reshape(-1, num_types), axis=0)[token_positions(data)]
-    counts[:, 0] = np.count_nonzero(data.votes[:, votes_o] == 0, axis=1)
-    return type_runs_to_bio(argmax_last(counts), data.offsets)
+    counts[:, 1:] = np.cumsum(change.reshape(-1, num_types), axis=0)[token_positions(data)]
+    return counts
 
 
 def _candidates(data: Dataset, marks: Marks, majority: Spans) -> tuple[Spans, Ints, Ints, Ints]:
@@ -212,14 +237,16 @@ def _main_marks(start: Ints, end: Ints, marks: Marks, candidate: Ints, mark: Int
 
 
 def _pairs(
-    start: Ints, end: Ints, kind: NDArray[np.int16], candidate: Ints, mark: Ints
+    start: Ints, end: Ints, kind: NDArray[np.int16], marks: Marks, candidate: Ints, mark: Ints
 ) -> tuple[Ints, Ints, NDArray[np.bool_]]:
     """Pairs of candidates that share a mark or touch with the same type; shared marks; which pairs touch.
 
     candidate, mark: all overlapping pairs.  -> pairs (P, 2), shared (s, 2), adjacent (P,)
     """
     n = len(start)
-    # All pairs of candidates that overlap the same mark.
+    # All pairs of candidates that overlap the same mark. Candidates that contain it exclude all others.
+    is_part = (start[candidate] > marks.start[mark]) | (end[candidate] < marks.end[mark])
+    mark, candidate = mark[is_part], candidate[is_part]
     by_mark = np.argsort(mark, kind="stable")
     mark, candidate = mark[by_mark], candidate[by_mark]
     first, stop = np.searchsorted(mark, mark), np.searchsorted(mark, mark, side="right")
