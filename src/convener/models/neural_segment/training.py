@@ -29,7 +29,8 @@ class TrainingSplit:
     @classmethod
     def from_dataset(cls, data: Dataset, heads: Ints, batch_size: int, sentences: Ints | None = None) -> Self:
         """Pack these sentences of a dataset in this order, by default all of them."""
-        features, rows = require_features(data), slice(None)
+        features = require_features(data)
+        rows: slice | Ints = slice(None)
         if sentences is not None:  # features are not copied to the packed ones by way of another dataset
             rows = concat_ranges(data.offsets[:-1][sentences], data.lengths[sentences])
             data = data.with_features(None).take(sentences)

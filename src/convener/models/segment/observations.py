@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple, Self
@@ -26,7 +27,7 @@ from convener.models.segment.marks import (
 
 Floats = NDArray[np.float64]
 BLOCK_TOKENS = 1 << 16
-"""Number of tokens whose votes are counted at a time."""
+"""Number of tokens that are processed at a time."""
 EXACT, SHORT, LONG, CROSSING = range(4)
 """How a mark lies on a candidate: the same bounds, inside it, containing it, or neither."""
 
@@ -100,24 +101,17 @@ class SpanObservations:
     def from_dataset(cls, data: Dataset, all_marks: Marks, heads: Ints) -> Self:
         """Find candidates and relate them to the marks; heads (K,) as of `family_heads`."""
         marks = fold_families(all_marks, heads)
-        outside, num_types = votes_outside(data), len(data.tags.types)
-        is_head = heads == np.arange(len(heads))
-        majority = data.tags.spans(majority_labels(data, marks, outside & is_head), data.offsets)
-        candidates, start, end, offsets = _candidates(data, marks, majority)
-        candidate, mark = _overlaps(start, end, marks)
-        hits, pieces = _main_marks(start, end, marks, candidate, mark)
-        pairs, shared, adjacent = _pairs(start, end, candidates.type, marks, candidate, mark)
-        looked = _looked(data, candidates, is_head)
-        looked[hits.candidate, marks.source[hits.mark]] = True
-        patterns, looked_index = distinct_rows(np.packbits(looked, axis=1))
+        outside, is_head = votes_outside(data), heads == np.arange(len(heads))
+        found = _Relations.concat(_Relations.by_block(data, marks, outside, is_head))
+        patterns, looked_index = distinct_rows(found.looked)
         return cls(
-            candidates=candidates,
-            lattice=SpanLattice(start, end, offsets, pairs),
+            candidates=Spans.from_array(found.spans),
+            lattice=SpanLattice(found.start, found.end, np.append(found.components, len(found.start)), found.pairs),
             marks=marks,
-            hits=hits,
-            pieces=pieces,
-            shared=shared,
-            adjacent=adjacent,
+            hits=found.hits,
+            pieces=found.pieces,
+            shared=found.shared,
+            adjacent=found.adjacent,
             looked=np.unpackbits(patterns, axis=1, count=len(heads)).astype(bool),
             looked_index=looked_index,
             exposure=np.count_nonzero(data.votes >= 0, axis=0).astype(np.float64),
@@ -125,7 +119,7 @@ class SpanObservations:
             precision=data.prior_precision_or(np.nan),
             heads=heads,
             num_tokens=len(data.tokens),
-            num_types=num_types,
+            num_types=len(data.tags.types),
         )
 
     @property
@@ -158,34 +152,88 @@ class SpanObservations:
         return present
 
 
+class _Relations(NamedTuple):
+    """Candidates of some sentences and the marks on them, as in `SpanObservations`.
+
+    spans (n, 4) sentence, start, end and type; start, end (n,) positions; components (C,) first candidate of each;
+    looked (n, K / 8) bits.
+    """
+
+    spans: Ints
+    start: Ints
+    end: Ints
+    components: Ints
+    hits: Hits
+    pieces: Ints
+    pairs: Ints
+    shared: Ints
+    adjacent: NDArray[np.bool_]
+    looked: NDArray[np.uint8]
+
+    @classmethod
+    def by_block(
+        cls, data: Dataset, marks: Marks, outside: NDArray[np.bool_], is_head: NDArray[np.bool_]
+    ) -> Iterator[_Relations]:
+        """The relations of each block of sentences. Small arrays stay in the processor's cache while they are sorted.
+
+        outside, is_head (K,): sources whose unmarked tokens are votes for O, and sources that are no copies.
+        """
+        num_candidates, num_pairs = 0, 0
+        for begin, end in list(pairwise(chunk_bounds(data.offsets, BLOCK_TOKENS).tolist())) or [(0, 0)]:
+            position = int(data.offsets[begin] - data.offsets[0]) + begin
+            block = data.slice_sentences(begin, end)
+            first, stop = np.searchsorted(marks.start, [position, position + len(block.tokens) + len(block)]).tolist()
+            found = cls._of_block(block, marks.slice(first, stop, position), outside, is_head)
+            hits = found.hits
+            yield found._replace(
+                spans=found.spans + np.array([begin, 0, 0, 0]),
+                start=found.start + position,
+                end=found.end + position,
+                components=found.components + num_candidates,
+                hits=hits._replace(candidate=hits.candidate + num_candidates, mark=hits.mark + first),
+                pieces=found.pieces + np.array([num_candidates, first]),
+                pairs=found.pairs + num_candidates,
+                shared=found.shared + np.array([num_pairs, first]),
+            )
+            num_candidates, num_pairs = num_candidates + len(found.start), num_pairs + len(found.pairs)
+
+    @classmethod
+    def _of_block(cls, data: Dataset, marks: Marks, outside: NDArray[np.bool_], is_head: NDArray[np.bool_]) -> Self:
+        majority = data.tags.spans(majority_labels(data, marks, outside & is_head), data.offsets)
+        spans, start, end, offsets = _candidates(data, marks, majority)
+        candidate, mark = _overlaps(start, end, marks)
+        hits, pieces = _main_marks(start, end, marks, candidate, mark)
+        pairs, shared, adjacent = _pairs(start, end, spans[:, 3], marks, candidate, mark)
+        looked = _looked(data, spans, is_head)
+        looked[hits.candidate, marks.source[hits.mark]] = True
+        bits = np.packbits(looked, axis=1)
+        return cls(spans, start, end, offsets[:-1], hits, pieces, pairs, shared, adjacent, bits)
+
+    @staticmethod
+    def concat(blocks: Iterable[_Relations]) -> _Relations:
+        """Join blocks, in order."""
+        columns = dict(zip(_Relations._fields, zip(*blocks, strict=True), strict=True))
+        hits = Hits(*(np.concatenate(each) for each in zip(*columns.pop("hits"), strict=True)))
+        return _Relations(hits=hits, **{name: np.concatenate(each) for name, each in columns.items()})
+
+
 def majority_labels(data: Dataset, marks: Marks, votes_o: NDArray[np.bool_]) -> NDArray[np.int16]:
     """Majority vote by type, one vote per family.  -> (N,)
 
     votes_o (K,): sources that vote O where they mark nothing.
     """
-    labels = np.zeros(len(data.tokens), np.int16)
-    for begin, end in pairwise(chunk_bounds(data.offsets, BLOCK_TOKENS).tolist()):
-        block, first = data.slice_sentences(begin, end), int(data.offsets[begin] - data.offsets[0])
-        position = first + begin
-        part = slice(*np.searchsorted(marks.start, [position, position + len(block.tokens) + len(block)]))
-        counts = _type_depths(marks.start[part] - position, marks.end[part] - position, marks.type[part], block)
-        counts[:, 0] = np.count_nonzero(block.votes[:, votes_o] == 0, axis=1)
-        labels[first : first + len(block.tokens)] = type_runs_to_bio(argmax_last(counts), block.offsets)
-    return labels
-
-
-def _type_depths(start: Ints, end: Ints, kind: Ints, data: Dataset) -> Ints:
-    """Number of spans of each type on each token, after a column of zeros for O; positions as in `Marks`.  (N, 1+E)"""
     num_types = len(data.tags.types)
     size = (len(data.tokens) + len(data) + 1) * num_types
-    change = np.bincount(start * num_types + kind, minlength=size) - np.bincount(end * num_types + kind, minlength=size)
+    begins = np.bincount(marks.start * num_types + marks.type, minlength=size)
+    ends = np.bincount(marks.end * num_types + marks.type, minlength=size)
     counts = np.zeros((len(data.tokens), num_types + 1), np.int64)
-    counts[:, 1:] = np.cumsum(change.reshape(-1, num_types), axis=0)[token_positions(data)]
-    return counts
+    counts[:, 1:] = np.cumsum((begins - ends).reshape(-1, num_types), axis=0)[token_positions(data)]
+    counts[:, 0] = np.count_nonzero(data.votes[:, votes_o] == 0, axis=1)
+    return type_runs_to_bio(argmax_last(counts), data.offsets)
 
 
-def _candidates(data: Dataset, marks: Marks, majority: Spans) -> tuple[Spans, Ints, Ints, Ints]:
-    """Distinct spans in the order of a lattice, their positions, and the component offsets."""
+def _candidates(data: Dataset, marks: Marks, majority: Spans) -> tuple[Ints, Ints, Ints, Ints]:
+    """Distinct spans (n, 4) in the order of a lattice, their positions, and the component offsets."""
     run_start, run_end = span_positions(majority, data)
     start, end = np.concatenate([marks.start, run_start]), np.concatenate([marks.end, run_end])
     kind = np.concatenate([marks.type, majority.type.astype(np.int64)])
@@ -198,7 +246,7 @@ def _candidates(data: Dataset, marks: Marks, majority: Spans) -> tuple[Spans, In
     sentence_start = data.offsets - data.offsets[0] + np.arange(len(data) + 1)
     sentence = np.searchsorted(sentence_start, start, side="right") - 1
     table = np.stack([sentence, start - sentence_start[sentence], end - sentence_start[sentence], kind], axis=1)
-    return Spans.from_array(table.astype(np.int64)), start, end, offsets
+    return table.astype(np.int64), start, end, offsets
 
 
 def _overlaps(start: Ints, end: Ints, marks: Marks) -> tuple[Ints, Ints]:
@@ -237,7 +285,7 @@ def _main_marks(start: Ints, end: Ints, marks: Marks, candidate: Ints, mark: Int
 
 
 def _pairs(
-    start: Ints, end: Ints, kind: NDArray[np.int16], marks: Marks, candidate: Ints, mark: Ints
+    start: Ints, end: Ints, kind: Ints, marks: Marks, candidate: Ints, mark: Ints
 ) -> tuple[Ints, Ints, NDArray[np.bool_]]:
     """Pairs of candidates that share a mark or touch with the same type; shared marks; which pairs touch.
 
@@ -268,11 +316,11 @@ def _pairs(
     return pairs, np.stack([index[: len(one)], shared_mark], axis=1), adjacent
 
 
-def _looked(data: Dataset, candidates: Spans, is_head: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which sources looked at every token of each candidate; copies of other sources did not.  -> (n, K)"""
-    looked = np.repeat(is_head[None], len(candidates), axis=0)
-    length = candidates.end.astype(np.int64) - candidates.start
-    tokens = concat_ranges(data.offsets[candidates.sentence] - data.offsets[0] + candidates.start, length)
+def _looked(data: Dataset, spans: Ints, is_head: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which sources looked at every token of each candidate (n, 4); copies of other sources did not.  -> (n, K)"""
+    looked = np.repeat(is_head[None], len(spans), axis=0)
+    length = spans[:, 2] - spans[:, 1]
+    tokens = concat_ranges(data.offsets[spans[:, 0]] - data.offsets[0] + spans[:, 1], length)
     bounds = np.cumsum(length) - length
     for source in np.flatnonzero(is_head):
         abstains = data.votes[:, source] < 0
