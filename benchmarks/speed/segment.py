@@ -53,7 +53,7 @@ class Cost(NamedTuple):
 
     fit: float
     predict: float
-    f1: float
+    f1: float | None
 
 
 def model_cost(name: str, data: Splits) -> Cost:
@@ -80,7 +80,7 @@ def comparison_table(name: str, encoder: str, rounds: int) -> cv.Table:
             costs[model].append(model_cost(model, data))
     rows = []
     for model in names:
-        fit, predict, _ = np.median(np.array(costs[model]), axis=0).tolist()
+        fit, predict = np.median([each[:2] for each in costs[model]], axis=0).tolist()
         ratios = [_ratio(costs, model, base) for base in BASES]
         rows.append((model, fit, *ratios, len(data.test.tokens) / predict, costs[model][0].f1))
     columns = ("model", "fit s", *(f"fit / {base}" for base in BASES), "predict tokens/s", "test F1")
@@ -178,6 +178,7 @@ def growth_table(rows: list[dict[str, Any]]) -> cv.Table:
 def main(argv: Sequence[str] | None = None, *, results: Path = RESULTS) -> int:
     """Run the command line."""
     parser = simple_parser("speed.segment", __doc__)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("largest", nargs="?", type=int, default=SIZES[-1], help="tokens of the largest corpus")
     args = parser.parse_args(argv)
     sizes = SMOKE_SIZES if args.smoke else [size for size in SIZES if size <= args.largest]
@@ -188,7 +189,7 @@ def main(argv: Sequence[str] | None = None, *, results: Path = RESULTS) -> int:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", cv.ConvenerWarning)
             tables = [
-                comparison_table(name, encoder, 1 if args.smoke else ROUNDS)
+                comparison_table(name, encoder, 1 if args.smoke else args.rounds)
                 for name in available(names, is_available, f"not in {DATA}")
             ]
     finally:
