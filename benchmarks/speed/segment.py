@@ -171,6 +171,8 @@ def growth_table(rows: list[dict[str, Any]]) -> cv.Table:
             f"features: functions, with {WIDTH} float16 features per token",
             "iterations: steps of EM, or epochs of the network",
             "peak: growth of resident memory during the call; data: votes and token features, loaded before",
+            "arrays of more than 32 MB get fresh pages from the system each time, which is most of what a token "
+            "costs more in the largest corpora; networks keep features as float32",
         ),
     )
 
