@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # The venv is rebuilt only when its ingredients change.
 INGREDIENTS := pyproject.toml constraints.txt
 
-.PHONY: demo test quick lint types tests wheel check-versions api bench bench-read bench-chain bench-hmm bench-crowd bench-step bench-encode bench-lf bench-paper bench-quality bench-worlds bench-report screenshots clean
+.PHONY: demo test quick lint types tests wheel check-versions api bench bench-read bench-chain bench-hmm bench-segment bench-crowd bench-step bench-encode bench-lf bench-paper bench-quality bench-worlds bench-report screenshots clean
 
 demo: $(VENV)/installed
 	$(BIN)/convener demo
@@ -50,7 +50,7 @@ api: $(VENV)/installed-dev
 	$(BIN)/python tools/write_api_reference.py
 
 # Slow; results with date, seed, machine and versions go to benchmarks/results.
-SPEED_BENCHMARKS := bench-chain bench-step bench-hmm bench-read bench-encode bench-lf bench-report
+SPEED_BENCHMARKS := bench-chain bench-step bench-hmm bench-segment bench-read bench-encode bench-lf bench-report
 BENCHMARKS := bench-paper bench-quality bench-worlds bench-crowd
 
 bench: $(SPEED_BENCHMARKS) $(BENCHMARKS)

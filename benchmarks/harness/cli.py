@@ -18,7 +18,10 @@ BENCHMARKS = {
     "quality": "benchmarks.quality.parts",
     "worlds": "benchmarks.worlds.runs",
     "crowd": "benchmarks.crowd",
-    **{name: f"benchmarks.speed.{name}" for name in ("chain", "step", "hmm", "read", "encode", "lf", "report")},
+    **{
+        name: f"benchmarks.speed.{name}"
+        for name in ("chain", "step", "hmm", "segment", "read", "encode", "lf", "report")
+    },
 }
 """Modules by benchmark. Each has `main(argv, *, results) -> int` and an option `--smoke`."""
 ENCODERS = ("minilm", "mpnet")

@@ -107,8 +107,17 @@ def is_installed(package: str) -> bool:
 
 def peak_memory() -> int:
     """Peak resident memory of this process in bytes, without that of the process it was forked from."""
+    return _memory("VmHWM")
+
+
+def resident_memory() -> int:
+    """Resident memory of this process in bytes."""
+    return _memory("VmRSS")
+
+
+def _memory(field: str) -> int:
     status = Path("/proc/self/status").read_text()
-    line = next(line for line in status.splitlines() if line.startswith("VmHWM"))
+    line = next(line for line in status.splitlines() if line.startswith(field))
     return 1024 * int(line.split()[1])
 
 

@@ -5,8 +5,6 @@ CPU seconds of one thread. Each size runs in a process of its own, whose peak me
 
 from __future__ import annotations
 
-import contextlib
-import io
 import sys
 import time
 from collections.abc import Sequence
@@ -21,6 +19,7 @@ from benchmarks.harness.data import filler_tokens, make_dataset
 from benchmarks.harness.results import RESULTS, pyplot, save_figure, save_tables
 from benchmarks.harness.timing import call_in_process, is_installed, peak_memory
 from benchmarks.paper import recipes
+from benchmarks.speed.skweak_hmm import fit_skweak
 from convener.data.ragged import lengths_to_offsets
 
 SEED = 0
@@ -102,7 +101,7 @@ def comparison_table(documents: int, repeats: int) -> cv.Table:
         (f"convener hmm, median of {repeats}", fit, tokens / predict, cv.evaluate(labels, data).f1)
     ]
     if is_installed("skweak"):
-        skweak_fit, skweak_predict, f1 = _skweak(data)
+        skweak_fit, skweak_predict, f1 = fit_skweak(data, data)
         rows.append(("skweak", skweak_fit, tokens / skweak_predict, f1))
         rows.append(("ratio", skweak_fit / fit, skweak_predict / predict, None))
     return cv.Table(
@@ -110,32 +109,6 @@ def comparison_table(documents: int, repeats: int) -> cv.Table:
         columns=("model", "fit s", "predict tokens/s", "F1"),
         rows=rows,
     )
-
-
-def _skweak(data: cv.Dataset) -> tuple[float, float, float]:
-    """Seconds to fit and to predict, and F1, of skweak's HMM."""
-    from skweak.generative import HMM
-    from spacy.tokens import Doc, Span
-    from spacy.vocab import Vocab
-
-    vocab, docs = Vocab(), []
-    for sentence in data:
-        doc = Doc(vocab, words=sentence.tokens)
-        for column, name in enumerate(data.sources):
-            spans = data.tags.spans(sentence.votes[:, column], np.array([0, len(doc)]))
-            doc.spans[name] = [Span(doc, s.start, s.end, label=TYPES[s.type]) for s in spans]
-        docs.append(doc)
-    model = HMM("hmm", list(TYPES))
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        begin = time.process_time()
-        model.fit(docs)
-        middle = time.process_time()
-        docs = list(model.pipe(docs))
-        end = time.process_time()
-    spans = [[(s.start, s.end, s.label_) for s in doc.spans["hmm"]] for doc in docs]
-    found = cv.Dataset.from_spans(TYPES, [doc.text.split() for doc in docs], {}, gold=spans)
-    f1 = cv.evaluate(cv.Predictions(data=data, labels=found.gold), data).f1
-    return middle - begin, end - middle, f1
 
 
 def _plot(rows: list[dict[str, Any]], results: Path) -> list[Path]:

@@ -33,6 +33,17 @@ def test_duplicates_are_found_in_any_order(seed: int, order: list[int]) -> None:
     assert order[int(found[order.index(2)])] == 0  # the one with most marks is the original
 
 
+@given(st.integers(0, 1000), st.integers(0, 30))
+def test_duplicates_are_nearly_equal_where_either_marks_an_entity(seed: int, count: int) -> None:
+    rng = np.random.default_rng(seed)
+    first = column(rng, marks=0.8) - (rng.random(400) < 0.1).astype(np.int16)
+    second = np.roll(changed(first, count), int(rng.integers(2)))
+    marked = (first > 0) | (second > 0)
+    num_same = np.count_nonzero(first[marked] == second[marked])
+    is_duplicate = num_same >= MIN_SHARED_VOTES and num_same >= MIN_OVERLAP * np.count_nonzero(marked)
+    assert (len(set(find_duplicates(np.stack([first, second], axis=1)).tolist())) == 1) == is_duplicate
+
+
 def test_the_thresholds_are_exact() -> None:
     votes = np.zeros((1000, 2), np.int16)
     votes[:200] = 1

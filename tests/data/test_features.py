@@ -280,3 +280,20 @@ def test_large_means_do_not_affect_small_scales() -> None:
     table = (1e4 + np.random.default_rng(0).normal(0, 1, (40_000, 1))).astype(np.float32)
     found = Standardizer.fit(Features(table, table[:2], TOY))
     np.testing.assert_allclose(found.token_scale, table.astype(np.float64).std(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_vectors_are_standardized_alike_in_any_selection(dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    stored = from_float32(rng.standard_normal((50, 3)).astype(np.float32), dtype)
+    kept = stored.copy()
+    standardizer = Standardizer(*(rng.random(3).astype(np.float32) + 0.5 for _ in range(4)))
+    found = features(stored).with_standardizer(standardizer)
+    expected = to_float32(stored) - standardizer.token_mean
+    expected /= standardizer.token_scale
+    monkeypatch.setattr(module, "BLOCK_SIZE", 7)
+    order = rng.permutation(50)
+    np.testing.assert_array_equal(found.token_vectors(), expected)
+    np.testing.assert_array_equal(found.token_vectors(slice(5, 20)), expected[5:20])
+    np.testing.assert_array_equal(found.token_vectors(order), expected[order])
+    np.testing.assert_array_equal(stored, kept)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener.data import validation
+from convener.data.ragged import as_indices
 from convener.errors import DataError, MismatchError
 
 Dtype = Literal["float16", "bfloat16", "float32"]
@@ -106,13 +107,23 @@ class Features:
 
     def token_vectors(self, index: Index = slice(None)) -> Floats:
         """Vectors of these tokens, by default of all.  -> (n, D) float32"""
-        rows = to_float32(self.tokens[index])
-        return rows if self.standardizer is None else _standardize(rows, *self.standardizer[:2])
+        return self._vectors(self.tokens, index, 0)
 
     def sentence_vectors(self, index: Index = slice(None)) -> Floats:
         """Vectors of these sentences, by default of all.  -> (m, D) float32"""
-        rows = to_float32(self.sentences[index])
-        return rows if self.standardizer is None else _standardize(rows, *self.standardizer[2:])
+        return self._vectors(self.sentences, index, 2)
+
+    def _vectors(self, stored: NDArray[Any], index: Index, first: int) -> Floats:
+        standardizer = None if self.standardizer is None else self.standardizer[first : first + 2]
+        if isinstance(index, slice):
+            return _to_vectors(stored[index], standardizer)
+        # In blocks, since features need much memory.
+        index = as_indices(index)
+        rows = np.empty((len(index), self.dim), np.float32)
+        for start in range(0, len(index), BLOCK_SIZE):
+            block = slice(start, start + BLOCK_SIZE)
+            rows[block] = _to_vectors(stored[index[block]], standardizer)
+        return rows
 
     def with_standardizer(self, standardizer: Standardizer) -> Self:
         """The same features, standardized when they are read."""
@@ -177,8 +188,13 @@ def numpy_dtype(dtype: Dtype) -> np.dtype[Any]:
     return np.dtype(_NUMPY_DTYPES[dtype])
 
 
-def _standardize(rows: Floats, mean: Floats, scale: Floats) -> Floats:
-    rows = rows - mean
+def _to_vectors(stored: NDArray[Any], standardizer: tuple[Floats, ...] | None) -> Floats:
+    """Stored values as float32, standardized by a mean and a scale."""
+    rows = to_float32(stored)
+    if standardizer is None:
+        return rows
+    mean, scale = standardizer
+    rows = rows - mean if np.may_share_memory(rows, stored) else np.subtract(rows, mean, out=rows)
     rows /= scale
     return rows
 

@@ -274,6 +274,15 @@ class SentenceIndexed:
 
         Without a seed the first part is the beginning. With `by_document`, documents are kept together.
         """
+        first, second = self.split_indices(fraction, seed=seed, by_document=by_document)
+        if seed is None and not by_document:
+            return self.slice_sentences(0, len(first)), self.slice_sentences(len(first), len(self))
+        return self.take(first), self.take(second)
+
+    def split_indices(
+        self, fraction: float, *, seed: int | None = None, by_document: bool = False
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Indices of the sentences of both parts of `split`, each in the order of the text."""
         if not 0 <= fraction <= 1:
             raise DataError(f"fraction must be in [0, 1], got {fraction}")
         groups = np.arange(len(self))
@@ -286,10 +295,8 @@ class SentenceIndexed:
         if seed is not None:
             order = np.random.default_rng(seed).permutation(len(sizes))
         cut = int(np.argmin(np.abs(lengths_to_offsets(sizes[order]) - fraction * len(self))))
-        if seed is None and not by_document:
-            return self.slice_sentences(0, cut), self.slice_sentences(cut, len(self))
         in_first = np.isin(groups, order[:cut])
-        return self.take(in_first), self.take(~in_first)
+        return np.flatnonzero(in_first), np.flatnonzero(~in_first)
 
 
 S = TypeVar("S", bound=SentenceIndexed)

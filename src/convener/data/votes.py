@@ -22,7 +22,8 @@ must both be nearly perfect; then one of them suffices as well."""
 def find_duplicates(votes: NDArray[np.int16]) -> NDArray[np.int64]:
     """Index of the source that each source duplicates; its own index if it is no duplicate.  -> (K,)
 
-    votes (N, K). Of duplicates, the source with the most entity votes is the original, the first one in a tie.
+    Duplicates are nearly equal where either of both marks an entity. The one with the most entity votes is the
+    original, the first one in a tie. votes (N, K)
 
     >>> one = np.arange(100) % 3
     >>> find_duplicates(np.stack([one, one[::-1], one], axis=1).astype(np.int16)).tolist()
@@ -32,8 +33,14 @@ def find_duplicates(votes: NDArray[np.int16]) -> NDArray[np.int64]:
     duplicate_of = np.arange(votes.shape[1])
     order = np.argsort(-num_marked, kind="stable").tolist()
     for rank, source in enumerate(order):
-        for other in order[:rank]:
-            if duplicate_of[other] == other and _is_duplicate(votes[:, other], votes[:, source]):
+        originals = [other for other in order[:rank] if duplicate_of[other] == other]
+        token = np.flatnonzero(votes[:, source] > 0) if originals else np.zeros(0, np.int64)
+        own = votes[token, source]
+        for other in originals:
+            column = votes[token, other]
+            num_same = np.count_nonzero(column == own)
+            num_union = num_marked[source] + num_marked[other] - np.count_nonzero(column > 0)
+            if num_same >= MIN_SHARED_VOTES and num_same >= MIN_OVERLAP * num_union:
                 duplicate_of[source] = other
                 break
     return duplicate_of
@@ -60,13 +67,6 @@ def find_subset_sources(votes: NDArray[np.int16]) -> list[tuple[int, int, float]
                 subsets.append((source, other, float(num_same / num_marked[source])))
                 break
     return sorted(subsets)
-
-
-def _is_duplicate(first: NDArray[np.int16], second: NDArray[np.int16]) -> bool:
-    """Whether two columns of votes are nearly equal where either marks an entity."""
-    marked = (first > 0) | (second > 0)
-    num_same = np.count_nonzero(first[marked] == second[marked])
-    return bool(num_same >= MIN_SHARED_VOTES and num_same >= MIN_OVERLAP * np.count_nonzero(marked))
 
 
 @dataclass(frozen=True, kw_only=True)

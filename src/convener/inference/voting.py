@@ -19,7 +19,11 @@ def type_counts(votes: NDArray[np.int16], informative: NDArray[np.bool_], num_ty
 
     votes (N, K) BIO labels, informative (N, K) mask of the votes that count -> (N, 1+E)
     """
-    return label_counts((votes + 1) // 2, informative, num_types + 1)
+    counts = np.zeros((len(votes), num_types + 1), np.int32)
+    for column, is_counted in zip(votes.T, informative.T, strict=True):
+        token = np.flatnonzero(is_counted)
+        counts[token, (column[token] + 1) // 2] += 1
+    return counts
 
 
 def label_counts(votes: NDArray[np.int16], informative: NDArray[np.bool_], num_labels: int) -> NDArray[np.int32]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from convener.data.dataset import Dataset
 from convener.inference.semi_markov import Arcs, SpanEvidence
 from convener.models.segment.marks import Ints, Marks, token_positions
-from convener.models.segment.observations import Floats, SpanObservations, sum_by
+from convener.models.segment.observations import Floats, SpanObservations, distinct_rows, sum_by
 from convener.models.segment.outputs import log_all_false
 from convener.models.segment.prior import marked_together
 from convener.models.segment.sources import SourceCounts, SourceParams, candidate_scores, expected_counts
@@ -68,7 +68,7 @@ class VoteLattice:
         missing[is_whole[mark]] = 0
         is_marked, is_boundary = _marked_tokens(data, marks)
         voters = np.where(observed.outside[None], data.votes >= 0, False)
-        patterns, group = np.unique(np.packbits(voters, axis=1), axis=0, return_inverse=True)
+        patterns, group = distinct_rows(np.packbits(voters, axis=1))
         return cls(
             observed=observed,
             order=order,
@@ -77,7 +77,7 @@ class VoteLattice:
             num_sources=_sources_in_cluster(observed),
             is_marked=is_marked,
             is_boundary=is_boundary,
-            group=group.reshape(-1),
+            group=group,
             looked=np.unpackbits(patterns, axis=1, count=observed.num_sources).astype(bool),
         )
 

@@ -15,7 +15,7 @@ from convener.config import check_min, check_range, init_with
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
 from convener.data.predictions import LabelOutput
-from convener.data.ragged import chunk_bounds, hold_out
+from convener.data.ragged import HELD_OUT_FRACTION, chunk_bounds
 from convener.inference.semi_markov import open_spans, segment_posterior
 from convener.models.base import FeatureConfig, LabelModel, warn_unused_sources
 from convener.models.fitted import Params
@@ -23,6 +23,7 @@ from convener.models.neural_segment.decoding import MIN_OPEN_POSTERIOR, LikelySp
 from convener.models.neural_segment.evidence import EvidenceModel, log_unseen_probability
 from convener.models.neural_segment.network import SegmentBatch, SegmentCounts, SegmentNetwork, votes_loss
 from convener.models.neural_segment.training import SourceUpdates, TrainingSplit
+from convener.models.segment.marks import Ints
 from convener.models.segment.model import Segment, SegmentState
 from convener.models.segment.observations import Floats
 from convener.models.segment.sources import SourceParams, e_step
@@ -125,9 +126,8 @@ class NeuralSegment(LabelModel):
         config = self.config
         warn_unused_sources(train, self.name)
         state = self._segment_state(train, None if previous is None else select_prefix(STATE_PREFIX, previous))
-        train, valid = hold_out(train, valid, config.seed)
-        train = train.take(np.random.default_rng(config.seed).permutation(len(train)))
-        splits = [TrainingSplit.from_dataset(data, state.heads, config.batch_size) for data in (train, valid)]
+        checkpoint = checkpoint_for(checkpoint_dir, config, train, *([] if valid is None else [valid]))
+        splits = self._split(train, valid, state.heads)
         observed = splits[0].lattice.observed
         log_unseen = log_unseen_probability(observed) if previous is None else previous["log_unseen"]
         net = self._build_network(train, state)
@@ -135,15 +135,15 @@ class NeuralSegment(LabelModel):
         chain = self._initialize(net, splits[0], model, state)
         if previous is not None:
             load_weights(net, select_prefix(NETWORK_PREFIX, previous))
-        prior = state.counts.scale(config.prior_strength * len(train.tokens) / float(state.counts.tokens.sum()))
+        prior = state.counts.scale(config.prior_strength * observed.num_tokens / float(state.counts.tokens.sum()))
         updates = SourceUpdates(net, *splits, model=model, prior=prior, initial=chain, num_threads=config.num_threads)
         run = TrainingRun(
             name=self.name,
             seed=config.seed,
             batch_size=config.batch_size,
             weight_decay=WEIGHT_DECAY,
-            validation_score=updates.feature_gain if len(valid) else None,
-            checkpoint=checkpoint_for(checkpoint_dir, config, train, valid),
+            validation_score=updates.feature_gain if len(splits[1].packed) else None,
+            checkpoint=checkpoint,
         )
         history = train_network(net, [self._stage(net, updates)], run)
         params = {STATE_PREFIX + name: array for name, array in state.to_arrays().items()}
@@ -151,6 +151,19 @@ class NeuralSegment(LabelModel):
         gains = updates.feature_gains()
         params |= {"log_unseen": log_unseen, "feature_gain": mean_and_error(gains)}
         return params, Diagnostics(learning_curves=learning_curves(history))
+
+    def _split(self, train: Dataset, valid: Dataset | None, heads: Ints) -> tuple[TrainingSplit, TrainingSplit]:
+        """The sentences to train on, shuffled, and the held-out ones."""
+        config, held_out = self.config, None
+        sentences = np.arange(len(train))
+        if valid is None:
+            valid = train
+            sentences, held_out = train.split_indices(1 - HELD_OUT_FRACTION, seed=config.seed)
+        shuffled = sentences[np.random.default_rng(config.seed).permutation(len(sentences))]
+        return (
+            TrainingSplit.from_dataset(train, heads, config.batch_size, shuffled),
+            TrainingSplit.from_dataset(valid, heads, config.batch_size, held_out),
+        )
 
     def _segment_state(self, train: Dataset, previous: Params | None) -> SegmentState:
         """Segment-model parameters fitted on train."""

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from convener.data.dataset import Dataset
+from convener.data.ragged import concat_ranges
 from convener.inference.semi_markov import SegmentPotentials, SpanEvidence, segment_posterior
 from convener.models.neural_segment.evidence import EvidenceModel, VoteLattice
 from convener.models.neural_segment.network import PackedSegments, SegmentBatch, SegmentCounts, SegmentNetwork
@@ -26,10 +27,15 @@ class TrainingSplit:
     packed: PackedSegments
 
     @classmethod
-    def from_dataset(cls, data: Dataset, heads: Ints, batch_size: int) -> Self:
-        """Pack a dataset in its order."""
+    def from_dataset(cls, data: Dataset, heads: Ints, batch_size: int, sentences: Ints | None = None) -> Self:
+        """Pack these sentences of a dataset in this order, by default all of them."""
+        features = require_features(data)
+        rows: slice | Ints = slice(None)
+        if sentences is not None:  # features are not copied to the packed ones by way of another dataset
+            rows = concat_ranges(data.offsets[:-1][sentences], data.lengths[sentences])
+            data = data.with_features(None).take(sentences)
         lattice = VoteLattice.from_dataset(data, heads)
-        tokens = torch.from_numpy(require_features(data).token_vectors())
+        tokens = torch.from_numpy(features.token_vectors(rows))
         evidence = SpanEvidence.none(len(tokens), lattice.observed.num_types)
         return cls(lattice, PackedSegments(tokens, data.offsets - data.offsets[0], evidence, batch_size))
 

@@ -48,6 +48,11 @@ class Marks:
     def __len__(self) -> int:
         return len(self.start)
 
+    def slice(self, first: int, stop: int, position: int) -> Marks:
+        """The marks `first` to `stop` (exclusive), with positions that count from `position`."""
+        part = slice(first, stop)
+        return Marks(self.start[part] - position, self.end[part] - position, self.type[part], self.source[part])
+
     def counts(self, num_sources: int, num_types: int) -> NDArray[np.float64]:
         """Number of marks by source and type.  -> (K, E)"""
         cells = np.bincount(self.source * num_types + self.type, minlength=num_sources * num_types)

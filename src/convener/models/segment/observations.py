@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from convener.data.dataset import Dataset
-from convener.data.ragged import concat_ranges
+from convener.data.ragged import chunk_bounds, concat_ranges
 from convener.data.spans import Spans
 from convener.inference.span_lattice import SpanLattice, component_order
 from convener.inference.voting import argmax_last, type_runs_to_bio
@@ -24,6 +26,8 @@ from convener.models.segment.marks import (
 )
 
 Floats = NDArray[np.float64]
+BLOCK_TOKENS = 1 << 16
+"""Number of tokens that are processed at a time."""
 EXACT, SHORT, LONG, CROSSING = range(4)
 """How a mark lies on a candidate: the same bounds, inside it, containing it, or neither."""
 
@@ -31,6 +35,17 @@ EXACT, SHORT, LONG, CROSSING = range(4)
 def sum_by(index: Ints, weights: Floats, size: int) -> Floats:
     """Sums of weights by index.  -> (size,)"""
     return np.asarray(np.bincount(index, weights, size), np.float64)
+
+
+def distinct_rows(rows: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], Ints]:
+    """The distinct rows in their order, and which of them each row is.  (n, c) -> (G, c), (n,)
+
+    Only the first row of each run of equal rows is sorted.
+    """
+    first = np.ones(len(rows), bool)
+    first[1:] = (rows[1:] != rows[:-1]).any(axis=1)
+    patterns, index = np.unique(rows[first], axis=0, return_inverse=True)
+    return patterns, index.reshape(-1)[np.cumsum(first) - 1]
 
 
 class Hits(NamedTuple):
@@ -86,32 +101,25 @@ class SpanObservations:
     def from_dataset(cls, data: Dataset, all_marks: Marks, heads: Ints) -> Self:
         """Find candidates and relate them to the marks; heads (K,) as of `family_heads`."""
         marks = fold_families(all_marks, heads)
-        outside, num_types = votes_outside(data), len(data.tags.types)
-        is_head = heads == np.arange(len(heads))
-        majority = data.tags.spans(majority_labels(data, marks, outside & is_head), data.offsets)
-        candidates, start, end, offsets = _candidates(data, marks, majority)
-        candidate, mark = _overlaps(start, end, marks)
-        hits, pieces = _main_marks(start, end, marks, candidate, mark)
-        pairs, shared, adjacent = _pairs(start, end, candidates.type, candidate, mark)
-        looked = _looked(data, candidates, is_head)
-        looked[hits.candidate, marks.source[hits.mark]] = True
-        patterns, index = np.unique(np.packbits(looked, axis=1), axis=0, return_inverse=True)
+        outside, is_head = votes_outside(data), heads == np.arange(len(heads))
+        found = _Relations.concat(_Relations.by_block(data, marks, outside, is_head))
+        patterns, looked_index = distinct_rows(found.looked)
         return cls(
-            candidates=candidates,
-            lattice=SpanLattice(start, end, offsets, pairs),
+            candidates=Spans.from_array(found.spans),
+            lattice=SpanLattice(found.start, found.end, np.append(found.components, len(found.start)), found.pairs),
             marks=marks,
-            hits=hits,
-            pieces=pieces,
-            shared=shared,
-            adjacent=adjacent,
+            hits=found.hits,
+            pieces=found.pieces,
+            shared=found.shared,
+            adjacent=found.adjacent,
             looked=np.unpackbits(patterns, axis=1, count=len(heads)).astype(bool),
-            looked_index=index.reshape(-1),
+            looked_index=looked_index,
             exposure=np.count_nonzero(data.votes >= 0, axis=0).astype(np.float64),
             outside=outside,
             precision=data.prior_precision_or(np.nan),
             heads=heads,
             num_tokens=len(data.tokens),
-            num_types=num_types,
+            num_types=len(data.tags.types),
         )
 
     @property
@@ -144,6 +152,71 @@ class SpanObservations:
         return present
 
 
+class _Relations(NamedTuple):
+    """Candidates of some sentences and the marks on them, as in `SpanObservations`.
+
+    spans (n, 4) sentence, start, end and type; start, end (n,) positions; components (C,) first candidate of each;
+    looked (n, K / 8) bits.
+    """
+
+    spans: Ints
+    start: Ints
+    end: Ints
+    components: Ints
+    hits: Hits
+    pieces: Ints
+    pairs: Ints
+    shared: Ints
+    adjacent: NDArray[np.bool_]
+    looked: NDArray[np.uint8]
+
+    @classmethod
+    def by_block(
+        cls, data: Dataset, marks: Marks, outside: NDArray[np.bool_], is_head: NDArray[np.bool_]
+    ) -> Iterator[_Relations]:
+        """The relations of each block of sentences. Small arrays stay in the processor's cache while they are sorted.
+
+        outside, is_head (K,): sources whose unmarked tokens are votes for O, and sources that are no copies.
+        """
+        num_candidates, num_pairs = 0, 0
+        for begin, end in list(pairwise(chunk_bounds(data.offsets, BLOCK_TOKENS).tolist())) or [(0, 0)]:
+            position = int(data.offsets[begin] - data.offsets[0]) + begin
+            block = data.slice_sentences(begin, end)
+            first, stop = np.searchsorted(marks.start, [position, position + len(block.tokens) + len(block)]).tolist()
+            found = cls._of_block(block, marks.slice(first, stop, position), outside, is_head)
+            hits = found.hits
+            yield found._replace(
+                spans=found.spans + np.array([begin, 0, 0, 0]),
+                start=found.start + position,
+                end=found.end + position,
+                components=found.components + num_candidates,
+                hits=hits._replace(candidate=hits.candidate + num_candidates, mark=hits.mark + first),
+                pieces=found.pieces + np.array([num_candidates, first]),
+                pairs=found.pairs + num_candidates,
+                shared=found.shared + np.array([num_pairs, first]),
+            )
+            num_candidates, num_pairs = num_candidates + len(found.start), num_pairs + len(found.pairs)
+
+    @classmethod
+    def _of_block(cls, data: Dataset, marks: Marks, outside: NDArray[np.bool_], is_head: NDArray[np.bool_]) -> Self:
+        majority = data.tags.spans(majority_labels(data, marks, outside & is_head), data.offsets)
+        spans, start, end, offsets = _candidates(data, marks, majority)
+        candidate, mark = _overlaps(start, end, marks)
+        hits, pieces = _main_marks(start, end, marks, candidate, mark)
+        pairs, shared, adjacent = _pairs(start, end, spans[:, 3], marks, candidate, mark)
+        looked = _looked(data, spans, is_head)
+        looked[hits.candidate, marks.source[hits.mark]] = True
+        bits = np.packbits(looked, axis=1)
+        return cls(spans, start, end, offsets[:-1], hits, pieces, pairs, shared, adjacent, bits)
+
+    @staticmethod
+    def concat(blocks: Iterable[_Relations]) -> _Relations:
+        """Join blocks, in order."""
+        columns = dict(zip(_Relations._fields, zip(*blocks, strict=True), strict=True))
+        hits = Hits(*(np.concatenate(each) for each in zip(*columns.pop("hits"), strict=True)))
+        return _Relations(hits=hits, **{name: np.concatenate(each) for name, each in columns.items()})
+
+
 def majority_labels(data: Dataset, marks: Marks, votes_o: NDArray[np.bool_]) -> NDArray[np.int16]:
     """Majority vote by type, one vote per family.  -> (N,)
 
@@ -159,8 +232,8 @@ def majority_labels(data: Dataset, marks: Marks, votes_o: NDArray[np.bool_]) -> 
     return type_runs_to_bio(argmax_last(counts), data.offsets)
 
 
-def _candidates(data: Dataset, marks: Marks, majority: Spans) -> tuple[Spans, Ints, Ints, Ints]:
-    """Distinct spans in the order of a lattice, their positions, and the component offsets."""
+def _candidates(data: Dataset, marks: Marks, majority: Spans) -> tuple[Ints, Ints, Ints, Ints]:
+    """Distinct spans (n, 4) in the order of a lattice, their positions, and the component offsets."""
     run_start, run_end = span_positions(majority, data)
     start, end = np.concatenate([marks.start, run_start]), np.concatenate([marks.end, run_end])
     kind = np.concatenate([marks.type, majority.type.astype(np.int64)])
@@ -173,7 +246,7 @@ def _candidates(data: Dataset, marks: Marks, majority: Spans) -> tuple[Spans, In
     sentence_start = data.offsets - data.offsets[0] + np.arange(len(data) + 1)
     sentence = np.searchsorted(sentence_start, start, side="right") - 1
     table = np.stack([sentence, start - sentence_start[sentence], end - sentence_start[sentence], kind], axis=1)
-    return Spans.from_array(table.astype(np.int64)), start, end, offsets
+    return table.astype(np.int64), start, end, offsets
 
 
 def _overlaps(start: Ints, end: Ints, marks: Marks) -> tuple[Ints, Ints]:
@@ -212,14 +285,16 @@ def _main_marks(start: Ints, end: Ints, marks: Marks, candidate: Ints, mark: Int
 
 
 def _pairs(
-    start: Ints, end: Ints, kind: NDArray[np.int16], candidate: Ints, mark: Ints
+    start: Ints, end: Ints, kind: Ints, marks: Marks, candidate: Ints, mark: Ints
 ) -> tuple[Ints, Ints, NDArray[np.bool_]]:
     """Pairs of candidates that share a mark or touch with the same type; shared marks; which pairs touch.
 
     candidate, mark: all overlapping pairs.  -> pairs (P, 2), shared (s, 2), adjacent (P,)
     """
     n = len(start)
-    # All pairs of candidates that overlap the same mark.
+    # All pairs of candidates that overlap the same mark. Candidates that contain it exclude all others.
+    is_part = (start[candidate] > marks.start[mark]) | (end[candidate] < marks.end[mark])
+    mark, candidate = mark[is_part], candidate[is_part]
     by_mark = np.argsort(mark, kind="stable")
     mark, candidate = mark[by_mark], candidate[by_mark]
     first, stop = np.searchsorted(mark, mark), np.searchsorted(mark, mark, side="right")
@@ -241,11 +316,11 @@ def _pairs(
     return pairs, np.stack([index[: len(one)], shared_mark], axis=1), adjacent
 
 
-def _looked(data: Dataset, candidates: Spans, is_head: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which sources looked at every token of each candidate; near duplicates are set to False.  -> (n, K)"""
-    looked = np.repeat(is_head[None], len(candidates), axis=0)
-    length = candidates.end.astype(np.int64) - candidates.start
-    tokens = concat_ranges(data.offsets[candidates.sentence] - data.offsets[0] + candidates.start, length)
+def _looked(data: Dataset, spans: Ints, is_head: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which sources looked at every token of each candidate (n, 4); near duplicates are set to False.  -> (n, K)"""
+    looked = np.repeat(is_head[None], len(spans), axis=0)
+    length = spans[:, 2] - spans[:, 1]
+    tokens = concat_ranges(data.offsets[spans[:, 0]] - data.offsets[0] + spans[:, 1], length)
     bounds = np.cumsum(length) - length
     for source in np.flatnonzero(is_head):
         abstains = data.votes[:, source] < 0

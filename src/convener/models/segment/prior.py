@@ -177,9 +177,12 @@ def adjacency(observed: SpanObservations, mark_counts: Floats, counts: SourceCou
     expected true spans carry no more information about it than the marks.
     """
     marks, num_types = observed.marks, observed.num_types
-    key = (marks.source * num_types + marks.type) * (int(marks.end.max(initial=0)) + 1)
-    touches = np.isin(key + marks.start, key + marks.end)
-    adjacent, total = np.bincount(marks.type[touches], minlength=num_types), mark_counts.sum(axis=0)
+    # Marks of one source are disjoint, so that the mark that ends where another one begins is the one before it.
+    by_source = np.argsort(marks.source.astype(np.int16), kind="stable")
+    source, kind = marks.source[by_source], marks.type[by_source]
+    touches = (source[1:] == source[:-1]) & (kind[1:] == kind[:-1])
+    touches &= marks.start[by_source[1:]] == marks.end[by_source[:-1]]
+    adjacent, total = np.bincount(kind[1:][touches], minlength=num_types), mark_counts.sum(axis=0)
     overall = (adjacent.sum() + 0.5) / (total.sum() + ADJACENT)
     rate = (adjacent + ADJACENT * overall) / (total + ADJACENT)
     weight: Floats = np.minimum(0, np.log(rate * counts.tokens / counts.spans))
