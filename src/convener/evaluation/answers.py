@@ -185,8 +185,8 @@ def suggest_answers(data: Dataset, predictions: Predictions, *, number: int = 20
     workers = np.flatnonzero(~data.unmarked_is_abstain())
     if not len(workers):
         raise DataError(
-            "expected a crowd: at least one source whose unmarked tokens are votes for O "
-            f"(unmarked='outside'), found {len(data.sources)} sources that mark only what they know"
+            "expected a crowd: at least one source whose unmarked tokens are votes for O (unmarked='outside'); "
+            f"found {len(data.sources)} with unmarked='abstain'"
         )
     names, document_of_sentence = _documents(data)
     tokens = np.bincount(document_of_sentence, data.lengths, len(names)).astype(np.int64)
