@@ -33,6 +33,8 @@ from convener.neural.transition import ContextConfig
 from convener.storage import select_prefix
 
 BIASES, BIAS_LEARNING_RATE, WEIGHT_DECAY = ("transition", "second", "further"), 1e-2, 1e-5
+PRIOR_STRENGTH, CROWD_PRIOR_STRENGTH = 0.3, 1.0
+"""Defaults of the setting `prior_strength`: where some source marks only what it knows, and in a crowd."""
 MIN_EPOCHS = 3
 """The sources are updated between epochs."""
 STATE_PREFIX, NETWORK_PREFIX = "segment.", "network."
@@ -51,8 +53,9 @@ class NeuralSegmentConfig(ContextConfig, FeatureConfig):
     """Learning rate of Adam; at least 0."""
     batch_size: int = 64
     """Sentences per batch; at least 1."""
-    prior_strength: float = 0.3
-    """Weight of what the segment model tells of the sources, as a multiple of their counts on train; at least 0."""
+    prior_strength: float | None = None
+    """Weight of what the segment model tells of the sources, as a multiple of their counts on train; at least 0. None
+    is 0.3, or 1 in a crowd, where each source has few marks."""
     dependence: float = 3.0
     """How much sources that mark only what they know depend on each other, at least 0; 0 takes them as independent.
     The log-odds of a span on which n of them mark something are divided by 1 + dependence f^2 (n - 1), where f is the
@@ -132,7 +135,10 @@ class NeuralSegment(LabelModel):
         chain = self._initialize(net, splits[0], model, state)
         if previous is not None:
             load_weights(net, select_prefix(NETWORK_PREFIX, previous))
-        prior = state.counts.scale(config.prior_strength * len(train.tokens) / float(state.counts.tokens.sum()))
+        strength = PRIOR_STRENGTH if config.prior_strength is None else config.prior_strength
+        if config.prior_strength is None and observed.outside.all():
+            strength = CROWD_PRIOR_STRENGTH
+        prior = state.counts.scale(strength * len(train.tokens) / float(state.counts.tokens.sum()))
         updates = SourceUpdates(net, *splits, model=model, prior=prior, initial=chain, num_threads=config.num_threads)
         run = TrainingRun(
             name=self.name,
