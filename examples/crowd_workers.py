@@ -30,5 +30,7 @@ with TemporaryDirectory() as folder:
     data = cv.read(table)
 
 model = cv.Segment().fit(data)
-print(model.predict(data).tags()[0])
+predictions = model.predict(data)
+print(predictions.tags()[0])
 print(model.reliability())
+print(cv.suggest_answers(data, predictions, number=3))

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from convener.errors import MissingDependencyError as MissingDependencyError
     from convener.errors import NotFittedError as NotFittedError
     from convener.errors import UnknownNameError as UnknownNameError
+    from convener.evaluation.answers import suggest_answers as suggest_answers
     from convener.evaluation.evaluation import compare_predictions as compare_predictions
     from convener.evaluation.evaluation import evaluate as evaluate
     from convener.evaluation.source_analysis import analyze as analyze
@@ -150,6 +151,7 @@ _MODULES = {
     "read": "io.api",
     "read_corpus": "io.api",
     "read_predictions": "io.api",
+    "suggest_answers": "evaluation.answers",
     "tokenize": "io.raw_text",
     "write": "io.api",
     "write_report": "report",

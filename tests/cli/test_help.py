@@ -50,6 +50,7 @@ def test_the_commands() -> None:
         "plot",
         "predict",
         "report",
+        "suggest-answers",
         "train-tagger",
         "view",
     }
@@ -74,7 +75,7 @@ def test_commands_that_read_data_share_the_reading_options() -> None:
     readers = [" ".join(path) for path, command in COMMANDS.items() if reading & {item.name for item in command.params}]
     assert readers == [
         *("convert", "analyze", "encode", "fit", "predict", "train-tagger", "evaluate", "compare", "benchmark"),
-        *("report", "view", "plot", "lf preview", "lf apply"),
+        *("report", "view", "plot", "suggest-answers", "lf preview", "lf apply"),
     ]
     for path, command in COMMANDS.items():
         names = {item.name for item in command.params}

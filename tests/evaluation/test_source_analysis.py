@@ -132,15 +132,26 @@ def test_span_f1_equals_the_score_of_one_source_against_the_other():
     assert analyze(data).pairwise["span_f1"][0, 1] == pytest.approx(score.f1)
 
 
-def test_abstaining_on_a_sentence_lowers_recall():
+@pytest.mark.parametrize(("votes_on_second", "recall"), [(None, 1.0), ([], 0.5)])
+@pytest.mark.parametrize("unmarked", ["abstain", "outside"])
+def test_recall_counts_the_text_that_a_source_read(unmarked, votes_on_second, recall):
     data = Dataset.from_spans(
         ["X"],
         [["a"], ["b"]],
-        {"half": [[(0, 1, "X")], None]},
+        {"half": [[(0, 1, "X")], votes_on_second]},
         gold=[[(0, 1, "X")], [(0, 1, "X")]],
+        unmarked=unmarked,
     )
     source = analyze(data).sources[0]
-    assert (source.score.precision, source.score.recall) == (1.0, 0.5)
+    assert (source.score.precision, source.score.recall) == (1.0, recall)
+
+
+def test_scores_are_those_on_the_sentences_that_a_source_read():
+    data = random_data(5, abstain=0.5)
+    for number, source in enumerate(analyze(data).sources):
+        read = [n for n in range(len(data)) if (data.votes[data.offsets[n] : data.offsets[n + 1], number] >= 0).any()]
+        part = data.take(np.array(read))
+        assert source.score == score_labels(part.votes[:, number], part.gold, part.offsets, TAGS).micro
 
 
 def test_unmarked_tokens_count_as_votes_only_with_unmarked_outside():

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from convener import __version__, progress
-from convener.cli import cache, compare, data, demo, doctor, encoders, lf, models, report, taggers
+from convener.cli import answers, cache, compare, data, demo, doctor, encoders, lf, models, report, taggers
 from convener.cli.console import STDERR, print_message
 from convener.errors import ConvenerError, ConvenerWarning
 
@@ -63,6 +63,7 @@ app.command()(compare.benchmark)
 app.command()(report.report)
 app.command()(report.view)
 app.command()(report.plot)
+app.command()(answers.suggest_answers)
 app.command()(doctor.doctor)
 app.add_typer(lf.lf_app, name="lf", no_args_is_help=True)
 app.add_typer(models.model_app, name="model", no_args_is_help=True)

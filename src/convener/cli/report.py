@@ -76,7 +76,7 @@ def report(
     for alert in alerts(summary):
         console.print_message(alert.level, alert.text)
     console.print_result(estimate_table(summary))
-    console.print_result(f"\n{recommendation_table(summary)}")
+    console.print_result(f"\n{recommendation_table(summary) if summary.answers is None else summary.answers}")
     console.print_note(f"{output}: {output.stat().st_size / 1e6:.1f} MB; open it in a browser")
 
 
@@ -176,4 +176,5 @@ def _summary_json(summary: RunSummary) -> dict[str, Any]:
         "warnings": [alert.text for alert in alerts(summary)],
         "sources": console.to_records(estimate_table(summary)),
         "recommendations": console.to_records(recommendation_table(summary)),
+        **({} if summary.answers is None else {"answers": summary.answers.to_json()}),
     }

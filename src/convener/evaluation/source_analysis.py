@@ -4,9 +4,9 @@ Coverage, overlap and conflict follow Snorkel: shares of all tokens where the so
 too, and where another source votes differently. Only informative votes count (`Dataset.informative_votes`). They are
 compared by entity type: B-x and I-x agree, and a coarse label agrees with every label it allows.
 
-Precision, recall and F1 are entity-level, in conlleval mode. A sentence on which a source abstained lowers its
-recall. A span with a coarse label is correct if gold has a span with the same bounds and a type that the label
-allows; spans whose label allows O are not scored.
+Precision, recall and F1 are entity-level, in conlleval mode. Gold spans in text that a source did not read (it abstains
+on their first token) do not count, as for `reliability()`. A span with a coarse label is correct if gold has a span
+with the same bounds and a type that the label allows; spans whose label allows O are not scored.
 """
 
 from __future__ import annotations
@@ -261,10 +261,15 @@ def _summarize_sources(
                 spans=len(spans),
                 sentences=int(np.count_nonzero(np.diff(sentence_of_token[voted_tokens]))) + bool(len(voted_tokens)),
                 types=tuple(types[type_id] for type_id in type_ids),
-                score=None if gold is None else _source_score(spans, gold, data),
+                score=None if gold is None else _source_score(spans, _spans_read(gold, data, number), data),
             )
         )
     return tuple(result)
+
+
+def _spans_read(gold: Spans, data: Dataset, source: int) -> Spans:
+    """The gold spans in text that a source read: it votes on their first token."""
+    return gold.take(data.votes[data.offsets[gold.sentence] + gold.start, source] >= 0)
 
 
 def _source_score(spans: Spans, gold: Spans, data: Dataset) -> Score | None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,8 +83,35 @@ def interval_of(row: Mapping[str, Any], metric: str) -> Interval:
     return Interval(row[metric], row[f"{metric} low"], row[f"{metric} high"])
 
 
-def estimate_reliability(data: Dataset, predictions: Predictions) -> Reliability:
+class SpanCounts(NamedTuple):
+    """What is expected of the marks of each source, by type.
+
+    marks    (K, E) marks of the source
+    correct  (K, E) expected number of correct ones
+    present  (K, E) expected number of true spans in the text that it read, at least `correct`
+    """
+
+    marks: Floats
+    correct: Floats
+    present: Floats
+
+
+def expected_counts(data: Dataset, predictions: Predictions) -> SpanCounts:
+    """Expected counts for every source and type under the probabilities of a model.
+
+    Tokens that a source did not read, or for which it votes for a coarse label, do not count.
+    """
+    spans, num_types = spans_by_source(data), len(data.fine_tags.types)
+    marks = _count_by_type([(each, np.ones(len(each))) for each in spans], num_types)
+    correct = _count_by_type([(each, span_probabilities(each, predictions)) for each in spans], num_types)
+    correct = np.clip(correct, 0, marks)  # up to rounding
+    return SpanCounts(marks, correct, np.maximum(_expected_spans(data.without_coarse(), predictions), correct))
+
+
+def estimate_reliability(data: Dataset, predictions: Predictions, *, by_type: bool = True) -> Reliability:
     """Reliability of every source for every type it gives, from the predictions of a model on the same data.
+
+    by_type: whether to separate types; if not, E is 1, and no value is NaN.
 
     Tokens that a source did not read, or for which it votes for a coarse label, do not count.
 
@@ -95,14 +122,13 @@ def estimate_reliability(data: Dataset, predictions: Predictions) -> Reliability
     >>> [float(interval.value) for interval in found.intervals(0, 0)]
     [0.5, 1.0, 0.6666666666666666]
     """
-    fine, spans = data.without_coarse(), spans_by_source(data)
-    num_types = len(fine.tags.types)
-    marks = _count_by_type([(each, np.ones(len(each))) for each in spans], num_types)
-    hits = _count_by_type([(each, span_probabilities(each, predictions)) for each in spans], num_types)
-    hits = np.clip(hits, 0, marks)  # up to rounding
-    present = np.maximum(_expected_spans(fine, predictions), hits)
+    marks, hits, present = expected_counts(data, predictions)
+    confirmed, found, shared = _agreement(data.without_coarse(), spans_by_source(data))
+    if not by_type:
+        marks, hits, present, confirmed, found, shared = (
+            counts.sum(axis=1, keepdims=True) for counts in (marks, hits, present, confirmed, found, shared)
+        )
     recall, precision = _ratio(hits, present), _ratio(hits, marks)
-    confirmed, found, shared = _agreement(fine, spans)
     high_precision = np.maximum(precision, _ratio(confirmed, marks))
     found_share = np.where(shared >= MIN_SHARED_SPANS, _ratio(found, shared), recall)
     low_recall, high_recall = np.minimum(recall, found_share), np.maximum(recall, found_share)
@@ -116,7 +142,7 @@ def estimate_reliability(data: Dataset, predictions: Predictions) -> Reliability
             (marks + present) / 2,
         ),
     }
-    given = (marks > 0)[:, :, None]
+    given = ((marks > 0) | (not by_type))[:, :, None]
     columns = {name: np.where(given, _with_bounds(*each), np.nan) for name, each in estimates.items()}
     return Reliability(marks=marks.astype(np.int64), **columns)
 

@@ -179,6 +179,8 @@ def render_report(summary: RunSummary, *, remote: bool = False) -> str:
             "settings": _settings(summary),
             "recommendations": [item for item in recommendations if item.source][:MAX_RECOMMENDATIONS],
             "new_sources": [item for item in recommendations if not item.source],
+            "documents_to_ask": None if summary.answers is None else summary.answers.table(),
+            "workers_to_ask": None if summary.answers is None else summary.answers.worker_table(),
             "reliability": figures.reliability(summary),
             "estimated_vs_gold": figures.estimated_vs_gold(summary),
             "analysis": summary.analysis.table(),

@@ -13,6 +13,7 @@ from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
 from convener.data.predictions import UPPER_BOUND, Predictions, is_upper_bound
 from convener.errors import DataError
+from convener.evaluation.answers import AnswerSuggestions, is_crowd, suggest_answers
 from convener.evaluation.evaluation import Evaluation, evaluate
 from convener.evaluation.metrics import ratio
 from convener.evaluation.source_analysis import SourceAnalysis, analyze
@@ -58,6 +59,8 @@ class RunSummary:
     estimates: tuple[SourceEstimate, ...]
     recommendations: tuple[Recommendation, ...]
     sentence_index: SentenceIndex
+    answers: AnswerSuggestions | None = None
+    """Where a crowd should answer again, and who; None if the sources are no crowd."""
     explanation: tuple[str, ...] = ()
     """Reasons of the model for its choices, such as those of `auto`."""
     run_info: Mapping[str, Any] = field(default_factory=dict)
@@ -85,6 +88,7 @@ def summarize_run(
         estimates=tuple(estimate_sources(data, predictions)),
         recommendations=tuple(recommend(data, predictions)),
         sentence_index=build_sentence_index(data, [predictions], vote_labels),
+        answers=suggest_answers(data, predictions) if is_crowd(data) else None,
         explanation=model.explain(),
         run_info=run_info or {},
     )

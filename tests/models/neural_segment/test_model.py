@@ -87,3 +87,18 @@ def test_results_do_not_depend_on_the_number_of_threads() -> None:
         for n in (1, 2)
     )
     np.testing.assert_array_equal(first, second)
+
+
+def test_what_is_known_of_workers_counts_in_full_by_default() -> None:
+    data = corpus(count=200)
+    for unmarked, strength in (("outside", 1.0), ("abstain", 0.3)):
+        votes = data.with_sources(data.sources, data.votes, (unmarked,) * len(data.sources))
+        labels = [
+            cv.NeuralSegment(encoder="hashing", max_steps=20, **settings)
+            .fit(votes)
+            .predict(votes)
+            .require_probabilities()
+            for settings in ({}, {"prior_strength": strength}, {"prior_strength": 5.0})
+        ]
+        assert np.array_equal(labels[0], labels[1])
+        assert not np.array_equal(labels[0], labels[2])

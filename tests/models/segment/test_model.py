@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import convener as cv
+from convener.models.segment.observations import LONG, SHORT
 from tests.conftest import crowd
 from tests.helpers.crowd import CrowdConfig, make_crowd
 
@@ -167,3 +168,17 @@ def test_the_threshold_decides_which_spans_are_kept() -> None:
     assert counts[0] > counts[1] > counts[2]
     with pytest.raises(cv.ConfigError, match="threshold must be in"):
         cv.Segment(threshold=1.5)
+
+
+@pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
+def test_a_worker_is_presumed_too_long_as_often_as_too_short() -> None:
+    """Marks whose bounds all agree tell nothing of wrong bounds: what is left is the prior."""
+    marks: list[list[tuple[int, int, str]]] = [[(0, 2, "X")], []] * 10
+    for unmarked in ("outside", "abstain"):
+        votes = {"ann": [*marks, [(0, 2, "X")]], "bob": [*marks, []]}
+        data = cv.Dataset.from_spans(["X"], [["a", "b", "c"]] * 21, votes, unmarked=unmarked)
+        boundary = cv.Segment().fit(data).fitted.params["counts.boundary"]
+        if unmarked == "outside":
+            assert boundary[:, SHORT] == pytest.approx(boundary[:, LONG])
+        else:
+            assert (boundary[:, SHORT] > boundary[:, LONG]).all()

@@ -34,6 +34,8 @@ from convener.neural.transition import ContextConfig
 from convener.storage import select_prefix
 
 BIASES, BIAS_LEARNING_RATE, WEIGHT_DECAY = ("transition", "second", "further"), 1e-2, 1e-5
+PRIOR_STRENGTH, CROWD_PRIOR_STRENGTH = 0.3, 1.0
+"""Defaults of the setting `prior_strength`: with labeling functions, and if all sources are workers."""
 MIN_EPOCHS = 3
 """At least three, so that the sources are updated twice."""
 STATE_PREFIX, NETWORK_PREFIX = "segment.", "network."
@@ -54,8 +56,9 @@ class NeuralSegmentConfig(ContextConfig, FeatureConfig):
     """Learning rate of Adam; at least 0."""
     batch_size: int = 64
     """Sentences per batch; at least 1."""
-    prior_strength: float = 0.3
-    """Multiple of the segment model's source counts that is added as a prior; at least 0, which adds none."""
+    prior_strength: float | None = None
+    """Multiple of the segment model's source counts that is added as a prior; at least 0, which adds none. None is 0.3,
+    or 1 if all sources are workers, who have few marks each."""
     dependence: float = 3.0
     """How much labeling functions (sources with unmarked="abstain") depend on each other, at least 0. The log-odds of a
     span on which n of them mark something are divided by 1 + dependence f^2 (n - 1), where f is the estimated share of
@@ -135,7 +138,10 @@ class NeuralSegment(LabelModel):
         chain = self._initialize(net, splits[0], model, state)
         if previous is not None:
             load_weights(net, select_prefix(NETWORK_PREFIX, previous))
-        prior = state.counts.scale(config.prior_strength * observed.num_tokens / float(state.counts.tokens.sum()))
+        strength = config.prior_strength
+        if strength is None:
+            strength = CROWD_PRIOR_STRENGTH if observed.outside.all() else PRIOR_STRENGTH
+        prior = state.counts.scale(strength * observed.num_tokens / float(state.counts.tokens.sum()))
         updates = SourceUpdates(net, *splits, model=model, prior=prior, initial=chain, num_threads=config.num_threads)
         run = TrainingRun(
             name=self.name,

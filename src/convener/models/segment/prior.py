@@ -27,6 +27,9 @@ OWN_TYPE, OTHER_TYPES, EVERY_TYPE = 2.0, 0.2, 1e-4
 type."""
 BOUNDARY = np.array([8.0, 2.0, 1.0, 0.2])
 """Pseudo-counts of detections by boundary: exact, too short, too long, crossing."""
+WORKER_BOUNDARY = np.array([8.0, 1.5, 1.5, 0.2])
+"""The same for workers: they add a word as often as they leave one out. Otherwise a tie of two bounds would always go
+to the longer span."""
 FURTHER, NOT_FURTHER = 1.0, 20.0
 """Pseudo-counts of further marks on a span, and of spans without one."""
 FALSE_SHARE, FALSE_MARKS = 0.02, 0.003
@@ -139,7 +142,7 @@ def prior_counts(observed: SpanObservations, counts: SourceCounts, mark_counts: 
         OWN_TYPE * np.eye(num_types) + OTHER_TYPES * use[:, None],
         (OWN_TYPE + OTHER_TYPES) * use[:, None],
     )
-    pooled_boundary = counts.boundary.sum(axis=0) + BOUNDARY
+    pooled_boundary = counts.boundary.sum(axis=0) + WORKER_BOUNDARY
     true_marks = np.maximum(mark_counts - counts.false, 0)
     pooled_false = np.where(np.isnan(precision), _pooled_rate(counts.false, true_marks, outside), 1 - precision)
     crowd_false = np.where(mark_counts > 0, CROWD * pooled_false, FALSE_MARKS)
@@ -152,7 +155,7 @@ def prior_counts(observed: SpanObservations, counts: SourceCounts, mark_counts: 
         detected=weight * mean_rate + outcome,
         missed=weight * (1 - mean_rate) + outcome,
         types=types + EVERY_TYPE + np.where(crowd[:, :, None], CROWD * pooled_types, 0.0),
-        boundary=BOUNDARY + np.where(crowd, CROWD_BOUNDARY * pooled_boundary / pooled_boundary.sum(), 0.0),
+        boundary=np.where(crowd, WORKER_BOUNDARY + CROWD_BOUNDARY * pooled_boundary / pooled_boundary.sum(), BOUNDARY),
         pieces=np.tile([FURTHER, NOT_FURTHER], (len(outside), 1)),
         false=np.where(crowd, crowd_false, false_share * mark_counts + FALSE_MARKS),
         exposure=1 + np.where(crowd, crowd_exposure, 0.0),
