@@ -12,7 +12,7 @@ from convener.inference.semi_markov import OpenSpans
 from convener.inference.span_lattice import SpanLattice, best_configuration, component_order
 from convener.models.segment.marks import Ints
 from convener.models.segment.observations import Floats, SpanObservations
-from convener.models.segment.outputs import highest_scores
+from convener.models.segment.outputs import calibrated_scores, highest_scores, reported_scores
 
 MIN_OPEN_POSTERIOR = 0.05
 """Spans that no source marks are considered from this probability on."""
@@ -20,12 +20,12 @@ MIN_OPEN_POSTERIOR = 0.05
 
 @dataclass(frozen=True, eq=False)
 class LikelySpans:
-    """Spans in the order of a lattice, with their posteriors and the highest scores to report (n,)."""
+    """Spans in the order of a lattice, with their posteriors and the scores to report (n,)."""
 
     spans: Spans
     lattice: SpanLattice
     posterior: Floats
-    highest: Floats
+    score: Floats
 
     @classmethod
     def merge(
@@ -41,7 +41,10 @@ class LikelySpans:
         start = np.concatenate([candidates.start.astype(np.int64), opened.start])
         end = np.concatenate([candidates.end.astype(np.int64), opened.end])
         kind = np.concatenate([candidates.type.astype(np.int64), opened.type])
-        highest = np.full(len(opened.posterior), 1 - error_rate.max(initial=0.0))
+        score = np.minimum(posterior, highest_scores(observed, error_rate))
+        open_score = np.minimum(opened.posterior, 1 - error_rate.max(initial=0.0))
+        if not observed.outside.all():
+            open_score = calibrated_scores(open_score, np.zeros(len(open_score)))
         # One position more for each sentence, so that spans of different sentences do not touch.
         first = offsets[sentence] - offsets[0] + sentence
         order, components = component_order(first + start, first + end)
@@ -51,11 +54,10 @@ class LikelySpans:
             Spans.from_array(table),
             SpanLattice((first + start)[order], (first + end)[order], components, no_pairs),
             np.concatenate([posterior, opened.posterior])[order],
-            np.concatenate([highest_scores(observed, error_rate), highest])[order],
+            np.concatenate([reported_scores(observed, score), open_score])[order],
         )
 
     def best(self, threshold: float) -> tuple[Spans, Floats]:
         """The disjoint spans with the largest sum of posterior - threshold, in text order, and their scores."""
         chosen = np.flatnonzero(best_configuration(self.lattice, self.posterior - threshold))
-        scores = np.minimum(self.posterior, self.highest)[chosen]
-        return self.spans.take(chosen), scores
+        return self.spans.take(chosen), self.score[chosen]

@@ -19,7 +19,12 @@ from convener.models.em import EMConfig, run_em
 from convener.models.fitted import Params
 from convener.models.segment.marks import Ints, Marks, family_heads, votes_outside
 from convener.models.segment.observations import Floats, SpanObservations
-from convener.models.segment.outputs import default_threshold, highest_scores, label_probabilities
+from convener.models.segment.outputs import (
+    default_threshold,
+    highest_scores,
+    label_probabilities,
+    reported_scores,
+)
 from convener.models.segment.prior import adjacency, initial_posterior, knowledge, lone_false_share, prior_counts
 from convener.models.segment.sources import SourceCounts, SourceParams, e_step, expected_counts
 from convener.storage import select_prefix
@@ -191,7 +196,7 @@ class Segment(LabelModel):
         threshold = float(state.threshold[0]) if self.config.threshold is None else self.config.threshold
         chosen = best_configuration(observed.lattice, probabilities - threshold)
         labels = data.tags.labels(observed.candidates.take(chosen), data.offsets)
-        scores = probabilities[chosen].astype(np.float32)
+        scores = reported_scores(observed, probabilities)[chosen].astype(np.float32)
         return LabelOutput(labels, label_probabilities(observed, probabilities, data), scores)
 
     def explain(self) -> tuple[str, ...]:

@@ -13,6 +13,10 @@ THRESHOLD = 0.4
 """Minimum probability of a predicted span. The threshold that maximizes F1 is half the best F1 that can be reached;
 0.4 assumes 0.8."""
 MAX_ERROR_RATE = 1 - 1e-6
+SCORE_BIAS, SCORE_SLOPE, SCORE_PER_MARK, MAX_SCORE_MARKS = -0.5, 0.35, 0.75, 4
+"""Calibration of scores: the log-odds of a span that n labeling functions mark are bias + slope * (log-odds under the
+model) + per_mark * min(n, max_marks). Logistic regression of what is correct, on generated corpora and on train of six
+real sets."""
 
 
 def default_threshold(observed: SpanObservations) -> float:
@@ -55,6 +59,29 @@ def log_all_false(observed: SpanObservations, error_rate: Floats) -> Floats:
     np.minimum.at(lowest, hits.candidate, log_error)
     all_wrong = np.where(supported, sum_by(hits.candidate, np.where(exact, log_error, 0), num_candidates), lowest)
     return np.where(from_crowd, -np.inf, all_wrong)
+
+
+def reported_scores(observed: SpanObservations, probability: Floats) -> Floats:
+    """Scores to report for candidates with these probabilities under the model (n,).  -> (n,)
+
+    They are calibrated if all marks on a candidate are of labeling functions without a known precision: the model takes
+    agreeing functions for independent.
+    """
+    hits, num_candidates = observed.hits, len(observed.candidates)
+    source = observed.marks.source[hits.mark]
+    same_type = observed.marks.type[hits.mark] == observed.candidates.type[hits.candidate]
+    num_marks = np.bincount(hits.candidate, same_type & (hits.boundary == EXACT), num_candidates)
+    is_known = observed.outside | ~np.isnan(observed.precision)
+    known = np.bincount(hits.candidate, is_known[source], num_candidates) > 0
+    return np.where(known, probability, calibrated_scores(probability, num_marks))
+
+
+def calibrated_scores(probability: Floats, num_marks: Floats) -> Floats:
+    """Calibrated probabilities of spans, from those under the model and the number of exact marks (n,).  -> (n,)"""
+    p = np.clip(probability, 1e-6, 1 - 1e-6)
+    log_odds = SCORE_BIAS + SCORE_SLOPE * np.log(p / (1 - p)) + SCORE_PER_MARK * np.minimum(num_marks, MAX_SCORE_MARKS)
+    scores: Floats = 1 / (1 + np.exp(-log_odds))
+    return scores
 
 
 def label_probabilities(observed: SpanObservations, posterior: Floats, data: Dataset) -> NDArray[np.float32]:
