@@ -70,7 +70,8 @@ def reported_scores(observed: SpanObservations, probability: Floats) -> Floats:
     hits, num_candidates = observed.hits, len(observed.candidates)
     source = observed.marks.source[hits.mark]
     same_type = observed.marks.type[hits.mark] == observed.candidates.type[hits.candidate]
-    num_marks = np.bincount(hits.candidate, same_type & (hits.boundary == EXACT), num_candidates)
+    is_exact = same_type & (hits.boundary == EXACT)
+    num_marks = sum_by(hits.candidate, is_exact.astype(np.float64), num_candidates)
     is_known = observed.outside | ~np.isnan(observed.precision)
     known = np.bincount(hits.candidate, is_known[source], num_candidates) > 0
     return np.where(known, probability, calibrated_scores(probability, num_marks))
