@@ -96,7 +96,7 @@ def _candidates(data: Dataset) -> tuple[Spans, NDArray[np.float64]]:
     data = VoteSelection.from_dataset(data, keep_coarse=False, keep_duplicates=False).apply(data)
     model = Segment()
     state = SegmentState.from_arrays(model._fit(data, None, None, None)[0])
-    observed = SpanObservations.from_dataset(data, Marks.from_dataset(data), state.heads)
+    observed = SpanObservations.from_dataset(data, Marks.from_dataset(data), state.duplicate_of)
     known = knowledge(observed, observed.marks.counts(observed.num_sources, observed.num_types))
     support = initial_posterior(observed, known, state.error_rate)
     posterior = model._span_probabilities(state, observed)

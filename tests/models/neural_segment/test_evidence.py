@@ -24,16 +24,16 @@ pytestmark = pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning
 def state_and_lattice(data: cv.Dataset) -> tuple[SegmentState, VoteLattice]:
     params, _ = Segment()._fit(data, None, None, None)
     state = SegmentState.from_arrays(params)
-    return state, VoteLattice.from_dataset(data, state.heads)
+    return state, VoteLattice.from_dataset(data, state.duplicate_of)
 
 
-def evidence_model(state: SegmentState, lattice: VoteLattice, dependence: float = 0.0) -> EvidenceModel:
+def evidence_model(state: SegmentState, lattice: VoteLattice, dependence_rate: float = 0.0) -> EvidenceModel:
     """Evidence without a limit."""
     observed = lattice.observed
     return EvidenceModel(
-        outside=observed.outside,
-        unmarked_weight=float(state.false_share[0]),
-        dependence=dependence,
+        is_worker=observed.is_worker,
+        miss_weight=float(state.false_share[0]),
+        dependence_rate=dependence_rate,
         error_rate=np.zeros(observed.num_sources),
         log_unseen=log_unseen_probability(observed),
         boundary_penalty=5.0,
@@ -42,17 +42,17 @@ def evidence_model(state: SegmentState, lattice: VoteLattice, dependence: float 
 
 def odds_of_segment(state: SegmentState, lattice: VoteLattice) -> np.ndarray:
     observed = lattice.observed
-    params = SourceParams.from_counts(state.counts, observed.outside)
-    weights = np.where(observed.outside, 1.0, state.false_share[0])
+    params = SourceParams.from_counts(state.counts, observed.is_worker)
+    miss_weight = np.where(observed.is_worker, 1.0, state.false_share[0])
     log_false = params.false_rate[observed.marks.source, observed.marks.type]
-    return candidate_scores(observed, params, weights, log_false)
+    return candidate_scores(observed, params, miss_weight, log_false)
 
 
-def evidence_and_rate(state: SegmentState, lattice: VoteLattice, dependence: float) -> np.ndarray:
+def evidence_and_rate(state: SegmentState, lattice: VoteLattice, dependence_rate: float) -> np.ndarray:
     """Odds of each candidate: its evidence, times the rate of spans."""
-    model = evidence_model(state, lattice, dependence)
+    model = evidence_model(state, lattice, dependence_rate)
     found = lattice.candidate_posteriors(model.evidence(lattice, state.counts).arcs.score)
-    rate = SourceParams.from_counts(state.counts, lattice.observed.outside).span_rate
+    rate = SourceParams.from_counts(state.counts, lattice.observed.is_worker).span_rate
     return found + rate[lattice.observed.candidates.type]
 
 
@@ -81,7 +81,7 @@ def test_dependence_never_changes_the_sign_of_the_odds() -> None:
     }
     data = cv.Dataset.from_spans(["X"], [["w"] * 10] * 80, votes)
     state, lattice = state_and_lattice(data)
-    free, discounted = (evidence_and_rate(state, lattice, dependence) for dependence in (0.0, 1.5))
+    free, discounted = (evidence_and_rate(state, lattice, rate) for rate in (0.0, 1.5))
     assert lattice.num_sources.max() > 10
     np.testing.assert_array_equal(np.sign(free), np.sign(discounted))
     assert (np.abs(discounted) <= np.abs(free) + 1e-9).all()

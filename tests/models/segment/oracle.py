@@ -31,7 +31,7 @@ def boundary(span: Span, mark: Span) -> int:
     return 2 if x <= a and b <= y else 3
 
 
-def looked(data: cv.Dataset, source: int, span: Span) -> bool:
+def has_read(data: cv.Dataset, source: int, span: Span) -> bool:
     """Whether the source votes on all tokens of the span, or marks one of them."""
     first = int(data.offsets[span[0]])
     votes = data.votes[first + span[1] : first + span[2], source]
@@ -60,13 +60,13 @@ def log_weight(
         for source in range(num_sources):
             touching = [mark for mark in all_marks[source] if overlap(span, mark) > 0]
             if not touching:
-                if looked(data, source, span):
+                if has_read(data, source, span):
                     total += miss_weight[source] * params.miss[source, kind]
                 continue
             main = max(touching, key=lambda mark: (overlap(span, mark), -mark[1]))
             mains.append((source, main))
-            total += params.detect[source, kind] + params.piece[source, 1] + params.type[source, kind, main[3]]
-            total += (len(touching) - 1) * params.piece[source, 0]
+            total += params.detect[source, kind] + params.extra_mark[source, 1] + params.type[source, kind, main[3]]
+            total += (len(touching) - 1) * params.extra_mark[source, 0]
         for source, main in mains:
             number = boundary(span, main)
             alike = 1 if number == 0 else sum(main[1:3] == other[1:3] for _, other in mains)

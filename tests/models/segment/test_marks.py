@@ -1,4 +1,4 @@
-"""Marks of sources, and families of near copies."""
+"""Marks of sources, and near duplicates."""
 
 from __future__ import annotations
 
@@ -7,7 +7,13 @@ from hypothesis import given
 
 import convener as cv
 from convener.inference.voting import majority_vote_io
-from convener.models.segment.marks import Marks, family_heads, fold_families, span_positions, token_positions
+from convener.models.segment.marks import (
+    Marks,
+    merge_near_duplicates,
+    near_duplicate_of,
+    span_positions,
+    token_positions,
+)
 from convener.models.segment.observations import SpanObservations, majority_labels
 from tests.generators import ANYTHING, datasets
 
@@ -38,7 +44,7 @@ def test_positions_leave_a_gap_between_sentences(data: cv.Dataset) -> None:
 
 
 @given(datasets(kind=ANYTHING, gold=False))
-def test_without_copies_majority_labels_equal_majority_vote(data: cv.Dataset) -> None:
+def test_without_near_duplicates_majority_labels_equal_majority_vote(data: cv.Dataset) -> None:
     data = data.without_coarse()
     legal = [data.tags.repair(np.maximum(column, 0), data.offsets)[0] for column in data.votes.T]
     labels = majority_labels(data, Marks.from_dataset(data), ~data.unmarked_is_abstain())
@@ -49,42 +55,42 @@ def test_without_copies_majority_labels_equal_majority_vote(data: cv.Dataset) ->
     np.testing.assert_array_equal(labels, expected)
 
 
-def copies(shares: dict[str, float], seed: int = 0) -> cv.Dataset:
-    """One source with 200 marks, copies of shares of it, and an independent source."""
+def with_duplicates(shares: dict[str, float], seed: int = 0) -> cv.Dataset:
+    """One source with 200 marks, near duplicates with shares of them, and an independent source."""
     rng = np.random.default_rng(seed)
     spans = [[(0, 2, "X")] if rng.random() < 0.5 else [(1, 2, "X")] for _ in range(200)]
-    votes = {"head": spans}
+    votes = {"original": spans}
     votes |= {name: [span if rng.random() < share else [] for span in spans] for name, share in shares.items()}
     votes["other"] = [[(int(rng.integers(3)), 3, "X")] for _ in spans]
     return cv.Dataset.from_spans(["X"], [["a", "b", "c"]] * 200, votes)
 
 
-def test_near_copies_join_the_source_with_most_marks() -> None:
-    data = copies({"near": 0.8, "half": 0.5})
-    marks, everyone = Marks.from_dataset(data), np.ones(4, bool)
-    assert family_heads(marks, everyone, 0.7).tolist() == [0, 0, 2, 3]
-    assert family_heads(marks, everyone, 0.4).tolist() == [0, 0, 0, 3]
-    assert family_heads(marks, np.array([True, False, True, True]), 0.7).tolist() == [0, 1, 2, 3]
+def test_near_duplicates_belong_to_the_source_with_most_marks() -> None:
+    data = with_duplicates({"near": 0.8, "half": 0.5})
+    marks, nobody = Marks.from_dataset(data), np.zeros(4, bool)
+    assert near_duplicate_of(marks, nobody, 0.7).tolist() == [0, 0, 2, 3]
+    assert near_duplicate_of(marks, nobody, 0.4).tolist() == [0, 0, 0, 3]
+    assert near_duplicate_of(marks, np.array([False, True, False, False]), 0.7).tolist() == [0, 1, 2, 3]
 
 
-def test_a_family_has_the_marks_of_its_head_and_those_of_copies_beside_them() -> None:
+def test_merged_marks_are_those_of_the_original_and_those_of_near_duplicates_beside_them() -> None:
     words = [["a", "b", "c", "d"]] * 2
     data = cv.Dataset.from_spans(
         ["X"],
         words,
         {
-            "copy": [[(0, 1, "X")], []],
-            "head": [[(0, 2, "X")], [(0, 1, "X")]],
+            "subset": [[(0, 1, "X")], []],
+            "original": [[(0, 2, "X")], [(0, 1, "X")]],
             "other": [[(1, 2, "X")], []],
             "more": [[(1, 3, "X"), (3, 4, "X")], [(2, 3, "X")]],
         },
     )
-    folded = fold_families(Marks.from_dataset(data), np.array([1, 1, 2, 1]))
-    assert rows(folded) == [(0, 2, 0, 1), (1, 2, 0, 2), (3, 4, 0, 1), (5, 6, 0, 1), (7, 8, 0, 1)]
+    merged = merge_near_duplicates(Marks.from_dataset(data), np.array([1, 1, 2, 1]))
+    assert rows(merged) == [(0, 2, 0, 1), (1, 2, 0, 2), (3, 4, 0, 1), (5, 6, 0, 1), (7, 8, 0, 1)]
 
 
-def test_copies_of_a_source_have_no_exposure() -> None:
-    data = copies({"near": 0.9})
+def test_near_duplicates_read_nothing() -> None:
+    data = with_duplicates({"near": 0.9})
     observed = SpanObservations.from_dataset(data, Marks.from_dataset(data), np.array([0, 0, 2]))
-    assert not observed.looked[:, 1].any()
-    assert observed.looked[:, [0, 2]].all()
+    assert not observed.read_by[:, 1].any()
+    assert observed.read_by[:, [0, 2]].all()

@@ -29,7 +29,7 @@ def test_em_never_decreases_the_objective(unmarked: str, prior_strength: float) 
         data = crowd(seed, 60)
         data = data.with_sources(data.sources, data.votes, (unmarked,) * len(data.sources))
         for weight in (None, 0.0, 1.0):
-            model = cv.Segment(tol=0, prior_strength=prior_strength, unmarked_weight=weight).fit(data)
+            model = cv.Segment(tol=0, prior_strength=prior_strength, miss_weight=weight).fit(data)
             assert len(objective(model)) > 3
             assert (np.diff(objective(model)) > -1e-10).all()
 
@@ -72,7 +72,7 @@ def test_reliability_is_by_span_and_near_the_truth() -> None:
         assert precision - 0.2 < row["precision"] < precision + 0.06 or not number
 
 
-def test_a_near_copy_does_not_count_twice() -> None:
+def test_a_near_duplicate_does_not_count_twice() -> None:
     data = worlds(2)
     rng = np.random.default_rng(0)
     copies = [np.where(np.repeat(rng.random(len(data)) < 0.95, data.lengths), data.votes[:, 0], 0) for _ in range(4)]
@@ -83,13 +83,13 @@ def test_a_near_copy_does_not_count_twice() -> None:
         assert f1(cv.Segment(), copied) == pytest.approx(f1(cv.Segment(), data), abs=0.01)
 
 
-def test_explain_states_presumed_precision_and_near_copies() -> None:
+def test_explain_states_presumed_precision_and_near_duplicates() -> None:
     data = worlds(2)
     votes = np.where(np.repeat(np.arange(len(data)) % 8 > 0, data.lengths)[:, None], data.votes[:, :1], np.int16(0))
     data = data.with_sources((*data.sources, "copy"), np.concatenate([data.votes, votes], 1), ("abstain",) * 7)
     first, second = cv.Segment().fit(data).explain()
     assert first.endswith("of the marks without a second source are presumed false")
-    assert second == "near copies count as one source: copy of s0"
+    assert second == "near duplicates count as one source: copy of s0"
 
 
 def test_probabilities_of_tokens_are_sums_over_spans() -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import convener as cv
 from convener.data.spans import Spans
 from convener.models.segment import observations
-from convener.models.segment.marks import Marks, family_heads, votes_outside
+from convener.models.segment.marks import Marks, near_duplicate_of, worker_mask
 from convener.models.segment.observations import SpanObservations, distinct_rows
 from convener.models.segment.prior import adjacency, initial_posterior, knowledge, prior_counts
 from convener.models.segment.sources import expected_counts
@@ -24,7 +24,7 @@ from tests.generators import ANYTHING, datasets
 
 def observe(data: cv.Dataset, similarity: float = 0.7) -> SpanObservations:
     marks = Marks.from_dataset(data)
-    return SpanObservations.from_dataset(data, marks, family_heads(marks, ~votes_outside(data), similarity))
+    return SpanObservations.from_dataset(data, marks, near_duplicate_of(marks, worker_mask(data), similarity))
 
 
 def arrays(value: Any) -> Iterator[NDArray[Any]]:

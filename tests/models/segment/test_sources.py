@@ -7,7 +7,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import convener as cv
-from convener.models.segment.marks import Marks, votes_outside
+from convener.models.segment.marks import Marks, worker_mask
 from convener.models.segment.observations import SpanObservations
 from convener.models.segment.sources import SourceCounts, SourceParams, e_step, expected_counts
 from tests.generators import Kind, datasets
@@ -36,8 +36,8 @@ def random_params(seed: int, num_sources: int) -> tuple[SourceParams, np.ndarray
             )
         )
     )
-    outside = rng.random(num_sources) < 0.5
-    return SourceParams.from_counts(counts, outside), rng.random(num_sources), -rng.random(2)
+    is_worker = rng.random(num_sources) < 0.5
+    return SourceParams.from_counts(counts, is_worker), rng.random(num_sources), -rng.random(2)
 
 
 def observe(data: cv.Dataset) -> SpanObservations:
@@ -103,17 +103,17 @@ def test_the_m_step_maximizes_the_likelihood_of_counts(seed: int) -> None:
     rng = np.random.default_rng(seed)
     shapes = ((2,), (1,), (3, 2), (3, 2), (3, 2, 2), (3, 4), (3, 2), (3, 2), (3, 2))
     counts = SourceCounts(*(rng.gamma(1.0, 5.0, shape) + 0.1 for shape in shapes))
-    outside = np.array([True, False, False])
-    best = SourceParams.from_counts(counts, outside).log_likelihood(counts)
+    is_worker = np.array([True, False, False])
+    best = SourceParams.from_counts(counts, is_worker).log_likelihood(counts)
     for _ in range(5):
         near = SourceCounts(*(array * np.exp(0.2 * rng.normal(size=array.shape)) for array in counts))
-        assert SourceParams.from_counts(near, outside).log_likelihood(counts) <= best + 1e-9
+        assert SourceParams.from_counts(near, is_worker).log_likelihood(counts) <= best + 1e-9
 
 
 def test_threads_do_not_change_a_bit(toy: cv.Dataset) -> None:
     observed = observe(toy)
-    params, weights, adjacency = random_params(0, len(toy.sources))
-    one, two = (e_step(observed, params, weights, adjacency, num_threads=number) for number in (1, 2))
+    params, miss_weight, adjacency = random_params(0, len(toy.sources))
+    one, two = (e_step(observed, params, miss_weight, adjacency, num_threads=number) for number in (1, 2))
     assert one.posterior.spans.tobytes() == two.posterior.spans.tobytes()
     assert one.log_likelihood == two.log_likelihood
 
@@ -125,4 +125,4 @@ def test_a_source_misses_nothing_in_sentences_on_which_it_abstains() -> None:
     assert counts.missed[:, 0].tolist() == [0, 1]
     assert counts.detected[:, 0].tolist() == [2, 0]
     assert counts.exposure[:, 0].tolist() == [2, 1]
-    assert votes_outside(data).tolist() == [True, True]
+    assert worker_mask(data).tolist() == [True, True]

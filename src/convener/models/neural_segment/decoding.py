@@ -43,7 +43,7 @@ class LikelySpans:
         kind = np.concatenate([candidates.type.astype(np.int64), opened.type])
         score = np.minimum(posterior, highest_scores(observed, error_rate))
         open_score = np.minimum(opened.posterior, 1 - error_rate.max(initial=0.0))
-        if not observed.outside.all():
+        if not observed.is_worker.all():
             open_score = calibrated_scores(open_score, np.zeros(len(open_score)))
         # One position more for each sentence, so that spans of different sentences do not touch.
         first = offsets[sentence] - offsets[0] + sentence

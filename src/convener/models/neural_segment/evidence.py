@@ -25,16 +25,16 @@ MIN_COVERAGE, MAX_COVERAGE = 0.5, 0.9
 class VoteLattice:
     """The candidate spans of a dataset as arcs, and where spans may lie that no source marks.
 
-    observed     the candidates and the marks on them
-    order        (n,) candidates by last token
-    arcs         the candidates in this order, with score 0
-    overlaps     candidates and marks that overlap, and the share of the mark's tokens outside the candidate,
-                 which stay false marks; 0 for a mark of a worker that no two disjoint candidates share
-    num_sources  (n,) labeling functions in the cluster of overlapping marks on each candidate
-    is_marked    (N,) tokens of marks
-    is_boundary  (N,) other tokens next to a marked one
-    group        (N,) which set of sources that vote O looked at a token
-    looked       (G, K) those sets
+    observed          the candidates and the marks on them
+    order             (n,) candidates by last token
+    arcs              the candidates in this order, with score 0
+    overlaps          candidates and marks that overlap, and the share of the mark's tokens outside the candidate,
+                      which stay false marks; 0 for a mark of a worker that no two disjoint candidates share
+    num_sources       (n,) labeling functions in the cluster of overlapping marks on each candidate
+    is_marked         (N,) tokens of marks
+    is_boundary       (N,) other tokens next to a marked one
+    group             (N,) which set of workers read a token
+    workers_of_group  (G, K) those sets
     """
 
     observed: SpanObservations
@@ -45,12 +45,12 @@ class VoteLattice:
     is_marked: NDArray[np.bool_]
     is_boundary: NDArray[np.bool_]
     group: Ints
-    looked: NDArray[np.bool_]
+    workers_of_group: NDArray[np.bool_]
 
     @classmethod
-    def from_dataset(cls, data: Dataset, heads: Ints) -> Self:
-        """Find the candidates; heads (K,) as of `segment.marks.family_heads`."""
-        observed = SpanObservations.from_dataset(data, Marks.from_dataset(data), heads)
+    def from_dataset(cls, data: Dataset, duplicate_of: Ints) -> Self:
+        """Find the candidates; duplicate_of (K,) as of `segment.marks.near_duplicate_of`."""
+        observed = SpanObservations.from_dataset(data, Marks.from_dataset(data), duplicate_of)
         spans, marks = observed.candidates, observed.marks
         first = data.offsets[spans.sentence] - data.offsets[0] + spans.start
         last = first + spans.end - spans.start - 1
@@ -63,12 +63,12 @@ class VoteLattice:
         covered = covered - np.maximum(lattice.start[candidate], marks.start[mark])
         missing = 1 - covered / np.maximum(marks.end[mark] - marks.start[mark], 1)
         # A mark of a worker is true as a whole, unless two disjoint candidates share it.
-        is_whole = observed.outside[marks.source]
+        is_whole = observed.is_worker[marks.source]
         is_whole[observed.shared[:, 1]] = False
         missing[is_whole[mark]] = 0
         is_marked, is_boundary = _marked_tokens(data, marks)
-        voters = np.where(observed.outside[None], data.votes >= 0, False)
-        patterns, group = distinct_rows(np.packbits(voters, axis=1))
+        reads = np.where(observed.is_worker[None], data.votes >= 0, False)
+        patterns, group = distinct_rows(np.packbits(reads, axis=1))
         return cls(
             observed=observed,
             order=order,
@@ -78,7 +78,7 @@ class VoteLattice:
             is_marked=is_marked,
             is_boundary=is_boundary,
             group=group,
-            looked=np.unpackbits(patterns, axis=1, count=observed.num_sources).astype(bool),
+            workers_of_group=np.unpackbits(patterns, axis=1, count=observed.num_sources).astype(bool),
         )
 
     def candidate_posteriors(self, arc_posteriors: Floats) -> Floats:
@@ -98,27 +98,27 @@ class VoteLattice:
 class EvidenceModel:
     """How votes become evidence, apart from the rates of the sources.
 
-    outside           (K,) sources whose unmarked tokens are votes for O
-    unmarked_weight   weight of a missed span, for labeling functions
-    dependence        the log-odds of a span that n labeling functions mark are divided by 1 + dependence (n - 1)
+    is_worker         (K,) sources whose unmarked tokens are votes for O
+    miss_weight       weight of a missed span, for labeling functions
+    dependence_rate   the log-odds of a span that n labeling functions mark are divided by 1 + dependence_rate (n - 1)
     error_rate        (K,) probability that the lone mark of a labeling function is false together with those of all
                       others; the product over the marks on a span bounds its log-odds
     log_unseen        (E,) log-probability that no labeling function marks a true span
     boundary_penalty  cost in nats of a token next to a mark, for spans that no source marks
     """
 
-    outside: NDArray[np.bool_]
-    unmarked_weight: float
-    dependence: float
+    is_worker: NDArray[np.bool_]
+    miss_weight: float
+    dependence_rate: float
     error_rate: Floats
     log_unseen: Floats
     boundary_penalty: float
 
     def evidence(self, lattice: VoteLattice, sources: SourceCounts) -> SpanEvidence:
         """Log-likelihood ratios: a span is true, or the marks on it are false."""
-        params = SourceParams.from_counts(sources, self.outside)
+        params = SourceParams.from_counts(sources, self.is_worker)
         scores = self._candidate_scores(lattice, params)
-        misses = lattice.looked.astype(np.float64) @ np.where(self.outside[:, None], params.miss, 0.0)
+        misses = lattice.workers_of_group.astype(np.float64) @ np.where(self.is_worker[:, None], params.miss, 0.0)
         open_token = np.where(lattice.is_boundary, -self.boundary_penalty, 0.0)
         open_token[lattice.is_marked] = -np.inf
         arcs = lattice.arcs._replace(score=scores[lattice.order])
@@ -132,9 +132,9 @@ class EvidenceModel:
         """
         observed, (candidate, mark, missing) = lattice.observed, lattice.overlaps
         log_false = params.false_rate[observed.marks.source, observed.marks.type]
-        odds = candidate_scores(observed, params, np.where(self.outside, 1.0, self.unmarked_weight), log_false)
+        odds = candidate_scores(observed, params, np.where(self.is_worker, 1.0, self.miss_weight), log_false)
         odds += sum_by(candidate, missing * log_false[mark], len(odds))
-        discount = 1 / (1 + self.dependence * (lattice.num_sources - 1))
+        discount = 1 / (1 + self.dependence_rate * (lattice.num_sources - 1))
         odds = limit_odds(discount * odds, log_all_false(observed, self.error_rate), observed.lattice.offsets)
         evidence: Floats = odds - params.span_rate[observed.candidates.type]
         return evidence
@@ -161,7 +161,7 @@ def log_unseen_probability(observed: SpanObservations) -> Floats:
     found. 0 without such sources.
     """
     coverage = np.zeros(observed.num_types)
-    if observed.outside.all():
+    if observed.is_worker.all():
         return coverage
     coverage[:] = PRESUMED_COVERAGE
     for kind, marked in marked_together(observed):
@@ -196,7 +196,7 @@ def _sources_in_cluster(observed: SpanObservations) -> Ints:
     begins = np.ones(len(marks), bool)
     begins[1:] = marks.start[1:] >= np.maximum.accumulate(marks.end)[:-1]
     cluster = np.cumsum(begins) - 1
-    pairs = np.unique((cluster * num_sources + marks.source)[~observed.outside[marks.source]])
+    pairs = np.unique((cluster * num_sources + marks.source)[~observed.is_worker[marks.source]])
     sizes = np.bincount(pairs // max(num_sources, 1), minlength=int(begins.sum()))
     largest = np.ones(len(observed.candidates), np.int64)
     candidate, mark = observed.overlaps()

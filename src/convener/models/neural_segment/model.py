@@ -21,7 +21,7 @@ from convener.models.base import FeatureConfig, LabelModel, warn_unused_sources
 from convener.models.fitted import Params
 from convener.models.neural_segment.decoding import MIN_OPEN_POSTERIOR, LikelySpans
 from convener.models.neural_segment.evidence import EvidenceModel, log_unseen_probability
-from convener.models.neural_segment.network import SegmentBatch, SegmentCounts, SegmentNetwork, votes_loss
+from convener.models.neural_segment.network import ChainScores, SegmentBatch, SegmentCounts, SegmentNetwork, votes_loss
 from convener.models.neural_segment.training import SourceUpdates, TrainingSplit
 from convener.models.segment.marks import Ints
 from convener.models.segment.model import Segment, SegmentState
@@ -68,9 +68,9 @@ class NeuralSegmentConfig(ContextConfig, FeatureConfig):
     threshold: float | None = None
     """Minimum probability of a predicted span, in [0, 1]. 0 keeps every span that overlaps no more probable one. None
     is 0.4, or 0.4 (1 - 1 / A)^2 if there are workers (sources with unmarked="outside"), A per token."""
-    family_similarity: float = 0.7
-    """Jaccard similarity of the marks of two labeling functions from which they count as one, in (0, 1]. 1 merges
-    only sources with equal marks."""
+    duplicate_similarity: float = 0.7
+    """Jaccard similarity of the marks of two labeling functions from which they are near duplicates and count as one,
+    in (0, 1]. 1 merges only sources with equal marks."""
     num_threads: int = 1
     """Number of threads; at least 1. Results do not depend on it."""
 
@@ -79,7 +79,7 @@ class NeuralSegmentConfig(ContextConfig, FeatureConfig):
         check_min(self, 1, "max_steps", "batch_size", "num_threads")
         check_min(self, 0, "learning_rate", "prior_strength", "dependence", "boundary_penalty")
         check_range(self, "[0, 1]", "threshold")
-        check_range(self, "(0, 1]", "family_similarity")
+        check_range(self, "(0, 1]", "duplicate_similarity")
 
 
 class NeuralSegment(LabelModel):
@@ -130,35 +130,37 @@ class NeuralSegment(LabelModel):
         warn_unused_sources(train, self.name)
         state = self._segment_state(train, None if previous is None else select_prefix(STATE_PREFIX, previous))
         checkpoint = checkpoint_for(checkpoint_dir, config, train, *([] if valid is None else [valid]))
-        splits = self._split(train, valid, state.heads)
+        splits = self._split(train, valid, state.duplicate_of)
         observed = splits[0].lattice.observed
         log_unseen = log_unseen_probability(observed) if previous is None else previous["log_unseen"]
         net = self._build_network(train, state)
-        model = self._evidence_model(state, log_unseen, observed.outside)
-        chain = self._initialize(net, splits[0], model, state)
+        model = self._evidence_model(state, log_unseen, observed.is_worker)
+        initial_scores = self._initialize(net, splits[0], model, state)
         if previous is not None:
             load_weights(net, select_prefix(NETWORK_PREFIX, previous))
         strength = config.prior_strength
         if strength is None:
-            strength = CROWD_PRIOR_STRENGTH if observed.outside.all() else PRIOR_STRENGTH
+            strength = CROWD_PRIOR_STRENGTH if observed.is_worker.all() else PRIOR_STRENGTH
         prior = state.counts.scale(strength * observed.num_tokens / float(state.counts.tokens.sum()))
-        updates = SourceUpdates(net, *splits, model=model, prior=prior, initial=chain, num_threads=config.num_threads)
+        updates = SourceUpdates(
+            net, *splits, model=model, prior=prior, initial_scores=initial_scores, num_threads=config.num_threads
+        )
         run = TrainingRun(
             name=self.name,
             seed=config.seed,
             batch_size=config.batch_size,
             weight_decay=WEIGHT_DECAY,
-            validation_score=updates.feature_gain if len(splits[1].packed) else None,
+            validation_score=updates.mean_feature_gain if len(splits[1].packed) else None,
             checkpoint=checkpoint,
         )
         history = train_network(net, [self._stage(net, updates)], run)
         params = {STATE_PREFIX + name: array for name, array in state.to_arrays().items()}
         params |= {NETWORK_PREFIX + name: array for name, array in weights_to_arrays(net).items()}
-        gains = updates.feature_gains()
+        gains = updates.feature_gain_by_sentence()
         params |= {"log_unseen": log_unseen, "feature_gain": mean_and_error(gains)}
         return params, Diagnostics(learning_curves=learning_curves(history))
 
-    def _split(self, train: Dataset, valid: Dataset | None, heads: Ints) -> tuple[TrainingSplit, TrainingSplit]:
+    def _split(self, train: Dataset, valid: Dataset | None, duplicate_of: Ints) -> tuple[TrainingSplit, TrainingSplit]:
         """The sentences to train on, shuffled, and the held-out ones."""
         config, held_out = self.config, None
         sentences = np.arange(len(train))
@@ -167,27 +169,26 @@ class NeuralSegment(LabelModel):
             sentences, held_out = train.split_indices(1 - HELD_OUT_FRACTION, seed=config.seed)
         shuffled = sentences[np.random.default_rng(config.seed).permutation(len(sentences))]
         return (
-            TrainingSplit.from_dataset(train, heads, config.batch_size, shuffled),
-            TrainingSplit.from_dataset(valid, heads, config.batch_size, held_out),
+            TrainingSplit.from_dataset(train, duplicate_of, config.batch_size, shuffled),
+            TrainingSplit.from_dataset(valid, duplicate_of, config.batch_size, held_out),
         )
 
     def _segment_state(self, train: Dataset, previous: Params | None) -> SegmentState:
         """Segment-model parameters fitted on train."""
         config = self.config
-        segment = Segment(family_similarity=config.family_similarity, num_threads=config.num_threads)
+        segment = Segment(duplicate_similarity=config.duplicate_similarity, num_threads=config.num_threads)
         params, _ = segment._fit(train, None, previous, None)
         return SegmentState.from_arrays(params)
 
     def _build_network(self, data: Dataset, state: SegmentState) -> SegmentNetwork:
         return SegmentNetwork(require_features(data).dim, len(data.tags.types), self.config, state.counts)
 
-    def _evidence_model(self, state: SegmentState, log_unseen: Floats, outside: NDArray[np.bool_]) -> EvidenceModel:
+    def _evidence_model(self, state: SegmentState, log_unseen: Floats, is_worker: NDArray[np.bool_]) -> EvidenceModel:
         false_share = float(state.false_share[0])
-        dependence = self.config.dependence * false_share**2
         return EvidenceModel(
-            outside=outside,
-            unmarked_weight=false_share,
-            dependence=dependence,
+            is_worker=is_worker,
+            miss_weight=false_share,
+            dependence_rate=self.config.dependence * false_share**2,
             error_rate=state.error_rate**2,
             log_unseen=log_unseen,
             boundary_penalty=self.config.boundary_penalty,
@@ -195,24 +196,24 @@ class NeuralSegment(LabelModel):
 
     def _initialize(
         self, net: SegmentNetwork, train: TrainingSplit, model: EvidenceModel, state: SegmentState
-    ) -> SegmentCounts:
+    ) -> ChainScores:
         """Set the biases to a Markov chain with the expected counts of the segment model.  -> its scores"""
         lattice, packed, config = train.lattice, train.packed, self.config
         observed = lattice.observed
-        params = SourceParams.from_counts(state.counts, observed.outside)
-        weights = np.where(observed.outside, 1.0, model.unmarked_weight)
-        spans = e_step(observed, params, weights, state.adjacency).posterior.spans
+        params = SourceParams.from_counts(state.counts, observed.is_worker)
+        miss_weight = np.where(observed.is_worker, 1.0, model.miss_weight)
+        spans = e_step(observed, params, miss_weight, state.adjacency).posterior.spans
         candidates = observed.candidates
         length = candidates.end.astype(np.int64) - candidates.start
         counts = SegmentCounts.from_spans(
             spans, length, candidates.type.astype(np.int64), state.adjacency, observed.num_tokens
         )
-        chain = counts.chain_scores()
-        net.set_biases(chain)
-        independent = replace(model, dependence=0.0)
+        initial_scores = counts.chain_scores()
+        net.set_biases(initial_scores)
+        independent = replace(model, dependence_rate=0.0)
         packed.evidence = independent.evidence(lattice, state.counts)
-        packed.expect(chain, num_threads=config.num_threads)
-        return chain
+        packed.compute_expected_counts(initial_scores, num_threads=config.num_threads)
+        return initial_scores
 
     def _stage(self, net: SegmentNetwork, updates: SourceUpdates) -> Stage:
         """One stage, in which sources are updated between epochs."""
@@ -245,9 +246,9 @@ class NeuralSegment(LabelModel):
 
     def _infer_block(self, net: SegmentNetwork, state: SegmentState, log_unseen: Floats, data: Dataset) -> LabelOutput:
         config = self.config
-        split = TrainingSplit.from_dataset(data, state.heads, max(len(data), 1))
+        split = TrainingSplit.from_dataset(data, state.duplicate_of, max(len(data), 1))
         lattice = split.lattice
-        model = self._evidence_model(state, log_unseen, lattice.observed.outside)
+        model = self._evidence_model(state, log_unseen, lattice.observed.is_worker)
         split.packed.evidence = model.evidence(lattice, net.sources)
         (batch,) = split.packed.batches(split.packed.batch_size)
         potentials, offsets = net.potentials(batch, batch.evidence), batch.offsets.numpy()

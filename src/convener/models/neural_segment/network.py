@@ -22,6 +22,14 @@ SOURCE_PREFIX = "sources_"
 """Prefix of the buffers with the counts of the sources."""
 
 
+class ChainScores(NamedTuple):
+    """Scores of a Markov chain over segments: transitions (E+1, E+1), second and further tokens of spans (E,)."""
+
+    transition: Floats
+    second: Floats
+    further: Floats
+
+
 class SegmentCounts(NamedTuple):
     """Expected counts of segments: transitions (E+1, E+1), second and further tokens of spans (E,)."""
 
@@ -56,14 +64,14 @@ class SegmentCounts(NamedTuple):
         further = sum_by(kind, probability * np.maximum(length - 2, 0), num_types) + 0.25
         return cls(transition, second, further)
 
-    def chain_scores(self) -> Self:
+    def chain_scores(self) -> ChainScores:
         """Scores of the Markov chain over BIO labels with these counts, under which exp(scores) sum to 1."""
         log_next = np.log(self.transition / self.transition.sum(axis=1, keepdims=True))
         spans = self.transition[:, 1:].sum(axis=0)
         log_longer, log_single = np.log(self.second / spans), np.log1p(-self.second / spans)
         stays = self.further / (self.further + self.second)
         log_next[1:] += log_single[:, None]
-        return type(self)(log_next, log_longer + np.log1p(-stays) - log_single, np.log(stays))
+        return ChainScores(log_next, log_longer + np.log1p(-stays) - log_single, np.log(stays))
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,12 +104,12 @@ class PackedSegments:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def expect(self, chain: SegmentCounts, *, num_threads: int = 1) -> None:
+    def compute_expected_counts(self, initial_scores: ChainScores, *, num_threads: int = 1) -> None:
         """Set the expected counts of each batch to those under the evidence and a Markov chain with these scores."""
-        scores = np.zeros((len(self.tokens), 2 * len(chain.second) + 1), np.float32)
+        label_scores = np.zeros((len(self.tokens), 2 * len(initial_scores.second) + 1), np.float32)
         expected = []
         for batch in self.batches(self.batch_size):
-            potentials = SegmentPotentials(scores[: len(batch.tokens)], *chain, batch.evidence)
+            potentials = SegmentPotentials(label_scores[: len(batch.tokens)], *initial_scores, batch.evidence)
             posterior = segment_posterior(potentials, batch.offsets.numpy(), num_threads=num_threads)
             expected.append(SegmentCounts.from_posterior(posterior))
         self.expected = expected
@@ -151,10 +159,10 @@ class SegmentNetwork(nn.Module):
         """Counts of the sources."""
         return SourceCounts(*(getattr(self, SOURCE_PREFIX + name).numpy() for name in SourceCounts._fields))
 
-    def set_biases(self, chain: SegmentCounts) -> None:
+    def set_biases(self, initial_scores: ChainScores) -> None:
         """Set the biases to these scores."""
         with torch.no_grad():
-            for bias, scores in zip(self.biases, chain, strict=True):
+            for bias, scores in zip(self.biases, initial_scores, strict=True):
                 bias.copy_(torch.from_numpy(scores))
 
     def set_sources(self, sources: SourceCounts) -> None:

@@ -12,7 +12,7 @@ from convener.data.dataset import Dataset
 from convener.data.ragged import concat_ranges
 from convener.inference.semi_markov import SegmentPotentials, SpanEvidence, segment_posterior
 from convener.models.neural_segment.evidence import EvidenceModel, VoteLattice
-from convener.models.neural_segment.network import PackedSegments, SegmentBatch, SegmentCounts, SegmentNetwork
+from convener.models.neural_segment.network import ChainScores, PackedSegments, SegmentBatch, SegmentNetwork
 from convener.models.segment.marks import Ints
 from convener.models.segment.observations import Floats
 from convener.models.segment.sources import SourceCounts
@@ -27,14 +27,14 @@ class TrainingSplit:
     packed: PackedSegments
 
     @classmethod
-    def from_dataset(cls, data: Dataset, heads: Ints, batch_size: int, sentences: Ints | None = None) -> Self:
+    def from_dataset(cls, data: Dataset, duplicate_of: Ints, batch_size: int, sentences: Ints | None = None) -> Self:
         """Pack these sentences of a dataset in this order, by default all of them."""
         features = require_features(data)
         rows: slice | Ints = slice(None)
         if sentences is not None:  # features are not copied to the packed ones by way of another dataset
             rows = concat_ranges(data.offsets[:-1][sentences], data.lengths[sentences])
             data = data.with_features(None).take(sentences)
-        lattice = VoteLattice.from_dataset(data, heads)
+        lattice = VoteLattice.from_dataset(data, duplicate_of)
         tokens = torch.from_numpy(features.token_vectors(rows))
         evidence = SpanEvidence.none(len(tokens), lattice.observed.num_types)
         return cls(lattice, PackedSegments(tokens, data.offsets - data.offsets[0], evidence, batch_size))
@@ -51,11 +51,11 @@ class SourceUpdates:
         *,
         model: EvidenceModel,
         prior: SourceCounts,
-        initial: SegmentCounts,
+        initial_scores: ChainScores,
         num_threads: int,
     ) -> None:
         self.net, self.train, self.valid, self.model, self.prior = net, train, valid, model, prior
-        self.initial, self.num_threads = initial, num_threads
+        self.initial_scores, self.num_threads = initial_scores, num_threads
 
     def before_epoch(self, epochs_done: int) -> None:
         """Update the sources, except before the first epoch, and the evidence."""
@@ -69,11 +69,11 @@ class SourceUpdates:
             split.packed.evidence = self.model.evidence(split.lattice, self.net.sources)
 
     def expected_counts(self) -> SourceCounts:
-        """Expected counts of the sources on train under the posterior of the network."""
+        """Expected counts of the sources on train under the posterior of the network: see `posteriors`."""
         return self.train.lattice.source_counts(self.posteriors())
 
     def posteriors(self) -> Floats:
-        """Posteriors of the candidates on train.  -> (n,)"""
+        """Posteriors of the candidates on train, whose evidence is replaced by that of the present sources.  -> (n,)"""
         lattice, packed = self.train.lattice, self.train.packed
         packed.evidence = self.model.evidence(lattice, self.net.sources)
         arcs = [self._posterior(batch) for batch in packed.batches(packed.batch_size)]
@@ -83,17 +83,20 @@ class SourceUpdates:
         potentials = self.net.potentials(batch, batch.evidence)
         return segment_posterior(potentials, batch.offsets.numpy(), num_threads=self.num_threads).arcs
 
-    def feature_gain(self) -> float:
-        """Mean gain of each sentence in the log-likelihood of held-out votes, over the initial biases alone."""
-        return float(self.feature_gains().mean())
+    def mean_feature_gain(self) -> float:
+        """Mean of `feature_gain_by_sentence`."""
+        return float(self.feature_gain_by_sentence().mean())
 
-    def feature_gains(self) -> Floats:
-        """The gain of each held-out sentence.  -> (M,)"""
+    def feature_gain_by_sentence(self) -> Floats:
+        """Gain of each held-out sentence in the log-likelihood of the votes, over the initial biases alone.  -> (M,)
+
+        The evidence of both splits is recomputed first, from the present sources.
+        """
         self.set_evidence()
         packed, gains = self.valid.packed, [np.zeros(0)]
         for batch in packed.batches(packed.batch_size):
             potentials = self.net.potentials(batch, batch.evidence)
-            without = SegmentPotentials(np.zeros_like(potentials.labels), *self.initial, batch.evidence)
+            without = SegmentPotentials(np.zeros_like(potentials.labels), *self.initial_scores, batch.evidence)
             gains.append(self._log_likelihood(potentials, batch) - self._log_likelihood(without, batch))
         return np.concatenate(gains)
 

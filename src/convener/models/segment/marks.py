@@ -1,4 +1,4 @@
-"""Marks: the spans that sources mark, and sources that are near copies of another."""
+"""Marks: the spans that sources mark, and sources that are near duplicates of another."""
 
 from __future__ import annotations
 
@@ -77,54 +77,56 @@ def first_of_run(*keys: Ints) -> NDArray[np.bool_]:
     return first
 
 
-def votes_outside(data: Dataset) -> NDArray[np.bool_]:
-    """Workers: sources for which an unmarked token is a vote for O.  -> (K,)"""
+def worker_mask(data: Dataset) -> NDArray[np.bool_]:
+    """Which sources are workers: their unmarked tokens are votes for O.  -> (K,)"""
     return ~data.unmarked_is_abstain()
 
 
-def family_heads(marks: Marks, can_join: NDArray[np.bool_], min_similarity: float) -> Ints:
-    """The source that each source is a near copy of, or its own index.  -> (K,)
+def near_duplicate_of(marks: Marks, is_worker: NDArray[np.bool_], min_similarity: float) -> Ints:
+    """The source that each source is a near duplicate of, or its own index: such sources are the originals.  -> (K,)
 
-    Sources are considered in order of their number of marks. A source joins the first head for which the Jaccard
-    similarity of both sets of marks is at least `min_similarity`. can_join (K,): sources that may be or have copies.
+    Sources are considered in order of their number of marks. A source is a near duplicate of the first original for
+    which the Jaccard similarity of both sets of marks is at least `min_similarity`. Workers, is_worker (K,), neither
+    are nor have near duplicates. Duplicates by the stricter rule of `data.votes` are dropped before a model is fitted.
     """
-    num_sources = len(can_join)
+    num_sources = len(is_worker)
     span_ids = np.cumsum(first_of_run(marks.start, marks.end, marks.type))
     by_source = [span_ids[marks.source == source] for source in range(num_sources)]
     sizes = np.array([len(ids) for ids in by_source])
-    result, heads = np.arange(num_sources), list[int]()
+    result, originals = np.arange(num_sources), list[int]()
     for source in np.argsort(-sizes, kind="stable").tolist():
-        if not can_join[source] or not sizes[source]:
+        if is_worker[source] or not sizes[source]:
             continue
-        for head in heads:
-            if sizes[source] < min_similarity * sizes[head]:
+        for original in originals:
+            if sizes[source] < min_similarity * sizes[original]:
                 continue
-            shared = len(np.intersect1d(by_source[source], by_source[head], assume_unique=True))
-            if shared >= min_similarity * (sizes[source] + sizes[head] - shared):
-                result[source] = head
+            shared = len(np.intersect1d(by_source[source], by_source[original], assume_unique=True))
+            if shared >= min_similarity * (sizes[source] + sizes[original] - shared):
+                result[source] = original
                 break
         else:
-            heads.append(source)
+            originals.append(source)
     return result
 
 
-def fold_families(marks: Marks, heads: Ints) -> Marks:
-    """Marks with one source per family: those of the head, and those of its copies that overlap none of them.
+def merge_near_duplicates(marks: Marks, duplicate_of: Ints) -> Marks:
+    """Marks of the originals: their own, and those of their near duplicates that overlap none of them.
 
-    Copies with more marks come first.  heads (K,) of `family_heads`
+    Near duplicates with more marks come first.  duplicate_of (K,) of `near_duplicate_of`
     """
-    is_copy = heads != np.arange(len(heads))
-    if not is_copy.any():
+    is_duplicate = duplicate_of != np.arange(len(duplicate_of))
+    if not is_duplicate.any():
         return marks
-    rank = np.empty(len(heads), np.int64)
-    rank[np.lexsort((-np.bincount(marks.source, minlength=len(heads)), is_copy))] = np.arange(len(heads))
+    rank = np.empty(len(duplicate_of), np.int64)
+    num_marks = np.bincount(marks.source, minlength=len(duplicate_of))
+    rank[np.lexsort((-num_marks, is_duplicate))] = np.arange(len(duplicate_of))
     by_component, offsets = component_order(marks.start, marks.end)
     component = np.empty(len(marks), np.int64)
     component[by_component] = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-    # Within a component and family, positions count from the first one of the component.
+    # Within a component and original, positions count from the first one of the component.
     first = np.minimum.reduceat(marks.start[by_component], offsets[:-1])[component] if len(marks) else marks.start
-    family = heads[marks.source]
+    original = duplicate_of[marks.source]
     order = np.lexsort((marks.start, rank[marks.source]))
-    winner = resolve_overlaps(family * len(offsets) + component, marks.start - first, marks.end - first, order)
+    winner = resolve_overlaps(original * len(offsets) + component, marks.start - first, marks.end - first, order)
     kept = winner < 0
-    return Marks.sorted_by_position(marks.start[kept], marks.end[kept], marks.type[kept], family[kept])
+    return Marks.sorted_by_position(marks.start[kept], marks.end[kept], marks.type[kept], original[kept])

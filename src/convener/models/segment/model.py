@@ -17,7 +17,7 @@ from convener.inference.span_lattice import best_configuration
 from convener.models.base import LabelModel, warn_unused_sources
 from convener.models.em import EMConfig, run_em
 from convener.models.fitted import Params
-from convener.models.segment.marks import Ints, Marks, family_heads, votes_outside
+from convener.models.segment.marks import Ints, Marks, near_duplicate_of, worker_mask
 from convener.models.segment.observations import Floats, SpanObservations
 from convener.models.segment.outputs import (
     default_threshold,
@@ -34,7 +34,7 @@ from convener.storage import select_prefix
 class SegmentConfig(EMConfig):
     """Settings of the segment model."""
 
-    unmarked_weight: float | None = None
+    miss_weight: float | None = None
     """Weight of a missed span as evidence against it, for labeling functions (sources with unmarked="abstain"), in
     [0, 1]: the exponent of its probability. 1 takes these sources as independent. By default it is the estimated share
     of false lone marks; a lone mark is one that no second source supports."""
@@ -44,17 +44,17 @@ class SegmentConfig(EMConfig):
     threshold: float | None = None
     """Minimum probability of a predicted span, in [0, 1]. 0 keeps every span that overlaps no more probable one. None
     is 0.4, or 0.4 (1 - 1 / A)^2 if there are workers (sources with unmarked="outside"), A per token."""
-    family_similarity: float = 0.7
-    """Jaccard similarity of the marks of two labeling functions from which they count as one, in (0, 1]. 1 merges
-    only sources with equal marks."""
+    duplicate_similarity: float = 0.7
+    """Jaccard similarity of the marks of two labeling functions from which they are near duplicates and count as one,
+    in (0, 1]. 1 merges only sources with equal marks."""
     max_iter: int = 30
     tol: float = 1e-7
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_min(self, 0, "prior_strength")
-        check_range(self, "[0, 1]", "unmarked_weight", "threshold")
-        check_range(self, "(0, 1]", "family_similarity")
+        check_range(self, "[0, 1]", "miss_weight", "threshold")
+        check_range(self, "(0, 1]", "duplicate_similarity")
 
 
 class SegmentState(NamedTuple):
@@ -62,7 +62,7 @@ class SegmentState(NamedTuple):
 
     counts             expected and prior counts; the probabilities follow from them
     adjacency          (E,) log-weight of two touching spans of one type
-    heads              (K,) the source that each source is a near copy of, or its own index
+    duplicate_of       (K,) the source that each source is a near duplicate of, or its own index
     false_share        (1,) f, the estimated share of false lone marks
     error_rate         (K,) probability that the lone mark of a source is false: f, or 1 - its known precision
     threshold          (1,) default of the setting of this name for this data
@@ -70,7 +70,7 @@ class SegmentState(NamedTuple):
 
     counts: SourceCounts
     adjacency: Floats
-    heads: Ints
+    duplicate_of: Ints
     false_share: Floats
     error_rate: Floats
     threshold: Floats
@@ -101,13 +101,13 @@ class Segment(LabelModel):
         p(z | votes) ~ prod_e lambda[c] prod_k (1 - r[k, c])^w
                        prod_marks r[k, c] / (1 - r[k, c])^w T[k, c, u] B[k, o] / phi[k, u]
 
-    over the spans e of z with their types c, the sources k that looked at e, and the marks on e with their types u and
-    bounds o. Factors of further marks and of shared wrong bounds are left out: see docs/models/segment.md.
+    over the spans e of z with their types c, the sources k that read e, and the marks on e with their types u and
+    bounds o. Factors of extra marks and of shared wrong bounds are left out: see docs/models/segment.md.
 
-    w weights a miss. It is 1 for workers. For labeling functions it is f, the share of lone marks (without a second
-    source) in excess of the number expected from independent, error-free sources; f = 0 makes misses uninformative. An
-    unmarked token is no event of its own: it only adds to the text in which a source could make false marks. Near
-    copies count as one source.
+    w weights a miss. It is 1 for workers. For labeling functions it is `miss_weight`, by default f, the share of lone
+    marks (without a second source) in excess of the number expected from independent, error-free sources; f = 0 makes
+    misses uninformative. An unmarked token is no event of its own: it only adds to the text in which a source could
+    make false marks. Near duplicates count as one source.
 
     Posteriors are exact, by forward-backward over the candidates. EM maximizes log p(votes) plus the log-density of
     the prior: the counts of the first E step, times `prior_strength`, and weak counts. The objective never decreases.
@@ -144,29 +144,29 @@ class Segment(LabelModel):
     ) -> tuple[Params, Diagnostics]:
         """EM from the shares of support of the candidates; the counts of an earlier fit are a prior."""
         warn_unused_sources(train, self.name)
-        marks, outside = Marks.from_dataset(train), votes_outside(train)
+        marks, is_worker = Marks.from_dataset(train), worker_mask(train)
         if previous is None:
-            heads = family_heads(marks, ~outside, self.config.family_similarity)
-            observed = SpanObservations.from_dataset(train, marks, heads)
+            duplicate_of = near_duplicate_of(marks, is_worker, self.config.duplicate_similarity)
+            observed = SpanObservations.from_dataset(train, marks, duplicate_of)
             state, prior = self._initialize(observed)
         else:
             state = SegmentState.from_arrays(previous)
-            observed, prior = SpanObservations.from_dataset(train, marks, state.heads), state.counts
-        weights = self._miss_weights(state, outside)
+            observed, prior = SpanObservations.from_dataset(train, marks, state.duplicate_of), state.counts
+        miss_weight = self._miss_weight(state, is_worker)
 
         def step(counts: SourceCounts) -> tuple[SourceCounts, float]:
-            params = SourceParams.from_counts(counts, outside)
-            result = e_step(observed, params, weights, state.adjacency, num_threads=self.config.num_threads)
+            params = SourceParams.from_counts(counts, is_worker)
+            result = e_step(observed, params, miss_weight, state.adjacency, num_threads=self.config.num_threads)
             value = result.log_likelihood + params.log_likelihood(prior)
             expected = expected_counts(observed, result.posterior.spans, result.covered)
-            return prior.add(expected.without_detections(~outside)), value / max(1, len(train.tokens))
+            return prior.add(expected.without_detections(~is_worker)), value / max(1, len(train.tokens))
 
         best, trace = run_em(step, state.counts, name=self.name, config=self.config)
         return state._replace(counts=best).to_arrays(), trace.diagnostics()
 
     def _initialize(self, observed: SpanObservations) -> tuple[SegmentState, SourceCounts]:
         """The state before the first step, and prior counts: those of one E step, and weak ones."""
-        outside, strength = observed.outside, self.config.prior_strength
+        is_worker, strength = observed.is_worker, self.config.prior_strength
         mark_counts = observed.marks.counts(observed.num_sources, observed.num_types)
         known, false_share = knowledge(observed, mark_counts), lone_false_share(observed)
         error_rate = np.where(np.isnan(observed.precision), false_share, 1 - observed.precision)
@@ -175,14 +175,14 @@ class Segment(LabelModel):
         counts = counts.add(prior_counts(observed, counts, mark_counts, known))
         touching = adjacency(observed, mark_counts, counts)
         threshold = np.array([default_threshold(observed)])
-        state = SegmentState(counts, touching, observed.heads, np.array([false_share]), error_rate, threshold)
-        weights = self._miss_weights(state, outside)
-        result = e_step(observed, SourceParams.from_counts(counts, outside), weights, touching)
+        state = SegmentState(counts, touching, observed.duplicate_of, np.array([false_share]), error_rate, threshold)
+        miss_weight = self._miss_weight(state, is_worker)
+        result = e_step(observed, SourceParams.from_counts(counts, is_worker), miss_weight, touching)
         first = expected_counts(observed, result.posterior.spans, result.covered)
         weak = prior_counts(observed, first, mark_counts, known)
         prior = first.scale(strength).add(weak.scale(1 + strength))
         # Detection counts of labeling functions stay at their initial value: move them into the prior.
-        rest = first.without_detections(~outside)
+        rest = first.without_detections(~is_worker)
         prior = prior._replace(
             detected=prior.detected + first.detected - rest.detected, missed=prior.missed + first.missed - rest.missed
         )
@@ -191,7 +191,7 @@ class Segment(LabelModel):
     def _infer(self, params: Params, data: Dataset) -> LabelOutput:
         """The best disjoint spans with their probabilities, and the marginals of the labels."""
         state = SegmentState.from_arrays(params)
-        observed = SpanObservations.from_dataset(data, Marks.from_dataset(data), state.heads)
+        observed = SpanObservations.from_dataset(data, Marks.from_dataset(data), state.duplicate_of)
         probabilities = self._span_probabilities(state, observed)
         threshold = float(state.threshold[0]) if self.config.threshold is None else self.config.threshold
         chosen = best_configuration(observed.lattice, probabilities - threshold)
@@ -202,18 +202,18 @@ class Segment(LabelModel):
     def explain(self) -> tuple[str, ...]:
         """The estimated share of false lone marks, and which sources count as one."""
         state, names = SegmentState.from_arrays(self.fitted.params), self.fitted.used_sources
-        copies = [f"{names[k]} of {names[head]}" for k, head in enumerate(state.heads.tolist()) if k != head]
+        pairs = [f"{names[k]} of {names[other]}" for k, other in enumerate(state.duplicate_of.tolist()) if k != other]
         lone = f"{float(state.false_share[0]):.0%} of the marks without a second source are presumed false"
-        return (lone, *([f"near copies count as one source: {', '.join(copies)}"] if copies else []))
+        return (lone, *([f"near duplicates count as one source: {', '.join(pairs)}"] if pairs else []))
 
     def _span_probabilities(self, state: SegmentState, observed: SpanObservations) -> Floats:
         """Probability that each candidate is a true span.  -> (n,)"""
-        params = SourceParams.from_counts(state.counts, observed.outside)
-        weights = self._miss_weights(state, observed.outside)
-        result = e_step(observed, params, weights, state.adjacency, num_threads=self.config.num_threads)
+        params = SourceParams.from_counts(state.counts, observed.is_worker)
+        miss_weight = self._miss_weight(state, observed.is_worker)
+        result = e_step(observed, params, miss_weight, state.adjacency, num_threads=self.config.num_threads)
         return np.minimum(result.posterior.spans, highest_scores(observed, state.error_rate))
 
-    def _miss_weights(self, state: SegmentState, outside: NDArray[np.bool_]) -> Floats:
+    def _miss_weight(self, state: SegmentState, is_worker: NDArray[np.bool_]) -> Floats:
         """Weight of a missed span, by source.  -> (K,)"""
-        weight = float(state.false_share[0]) if self.config.unmarked_weight is None else self.config.unmarked_weight
-        return np.where(outside, 1.0, weight)
+        weight = float(state.false_share[0]) if self.config.miss_weight is None else self.config.miss_weight
+        return np.where(is_worker, 1.0, weight)

@@ -19,10 +19,10 @@ from convener.models.segment.marks import (
     Ints,
     Marks,
     first_of_run,
-    fold_families,
+    merge_near_duplicates,
     span_positions,
     token_positions,
-    votes_outside,
+    worker_mask,
 )
 
 Floats = NDArray[np.float64]
@@ -48,7 +48,7 @@ def distinct_rows(rows: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], Ints]:
     return patterns, index.reshape(-1)[np.cumsum(first) - 1]
 
 
-class Hits(NamedTuple):
+class MainMarks(NamedTuple):
     """The main mark of each source on each candidate that it overlaps: the largest overlap, then the leftmost.
 
     candidate, mark (h,); boundary (h,) EXACT to CROSSING; num_alike (h,) sources whose main mark on the candidate has
@@ -67,70 +67,70 @@ class SpanObservations:
 
     candidates    (n,) spans in the order of the lattice: all distinct marks, and the runs of the vote by type
     lattice       which candidates exclude each other
-    marks         (m,) one source per family
-    hits          the main marks
-    pieces        (x, 2) candidate and mark: further marks of a source on a candidate
+    marks         (m,) of the originals, with those of their near duplicates
+    main_marks    of each source on each candidate
+    extra_marks   (x, 2) candidate and mark: the other marks of a source on a candidate
     shared        (s, 2) pair of the lattice and mark: marks that overlap both candidates
     adjacent      (P,) which pairs of the lattice touch and have the same type
-    looked        (G, K) sets of sources that looked at a candidate
-    looked_index  (n,) the set of each candidate
-    exposure      (K,) tokens that each source looked at
-    outside       (K,) workers: sources whose unmarked tokens are votes for O
+    read_by       (G, K) sets of sources that read a candidate: all of its tokens, or they mark one of them
+    read_by_index (n,) the set of each candidate
+    exposure      (K,) number of tokens that each source read
+    is_worker     (K,) sources whose unmarked tokens are votes for O
     precision     (K,) prior precision of each source; NaN if unknown
-    heads         (K,) the source whose near copy each source is, or its own index
+    duplicate_of  (K,) the source that each source is a near duplicate of, or its own index
     num_tokens, num_types
     """
 
     candidates: Spans
     lattice: SpanLattice
     marks: Marks
-    hits: Hits
-    pieces: Ints
+    main_marks: MainMarks
+    extra_marks: Ints
     shared: Ints
     adjacent: NDArray[np.bool_]
-    looked: NDArray[np.bool_]
-    looked_index: Ints
+    read_by: NDArray[np.bool_]
+    read_by_index: Ints
     exposure: Floats
-    outside: NDArray[np.bool_]
+    is_worker: NDArray[np.bool_]
     precision: Floats
-    heads: Ints
+    duplicate_of: Ints
     num_tokens: int
     num_types: int
 
     @classmethod
-    def from_dataset(cls, data: Dataset, all_marks: Marks, heads: Ints) -> Self:
-        """Find candidates and relate them to the marks; heads (K,) as of `family_heads`."""
-        marks = fold_families(all_marks, heads)
-        outside, is_head = votes_outside(data), heads == np.arange(len(heads))
-        found = _Relations.concat(_Relations.by_block(data, marks, outside, is_head))
-        patterns, looked_index = distinct_rows(found.looked)
+    def from_dataset(cls, data: Dataset, all_marks: Marks, duplicate_of: Ints) -> Self:
+        """Find candidates and relate them to the marks; duplicate_of (K,) as of `near_duplicate_of`."""
+        marks = merge_near_duplicates(all_marks, duplicate_of)
+        is_worker, is_original = worker_mask(data), duplicate_of == np.arange(len(duplicate_of))
+        found = _Relations.concat(_Relations.by_block(data, marks, is_worker, is_original))
+        patterns, read_by_index = distinct_rows(found.read_by)
         return cls(
             candidates=Spans.from_array(found.spans),
             lattice=SpanLattice(found.start, found.end, np.append(found.components, len(found.start)), found.pairs),
             marks=marks,
-            hits=found.hits,
-            pieces=found.pieces,
+            main_marks=found.main_marks,
+            extra_marks=found.extra_marks,
             shared=found.shared,
             adjacent=found.adjacent,
-            looked=np.unpackbits(patterns, axis=1, count=len(heads)).astype(bool),
-            looked_index=looked_index,
+            read_by=np.unpackbits(patterns, axis=1, count=len(duplicate_of)).astype(bool),
+            read_by_index=read_by_index,
             exposure=np.count_nonzero(data.votes >= 0, axis=0).astype(np.float64),
-            outside=outside,
+            is_worker=is_worker,
             precision=data.prior_precision_or(np.nan),
-            heads=heads,
+            duplicate_of=duplicate_of,
             num_tokens=len(data.tokens),
             num_types=len(data.tags.types),
         )
 
     @property
     def num_sources(self) -> int:
-        """Number of sources, folded ones included."""
-        return len(self.outside)
+        """Number of sources, near duplicates included."""
+        return len(self.is_worker)
 
     def overlaps(self) -> tuple[Ints, Ints]:
         """All candidates and marks that overlap, as two columns of indices."""
-        candidate = np.concatenate([self.hits.candidate, self.pieces[:, 0]])
-        return candidate, np.concatenate([self.hits.mark, self.pieces[:, 1]])
+        candidate = np.concatenate([self.main_marks.candidate, self.extra_marks[:, 0]])
+        return candidate, np.concatenate([self.main_marks.mark, self.extra_marks[:, 1]])
 
     def covered(self, posterior: Floats, pair_posterior: Floats | None = None) -> Floats:
         """Probability that a true span overlaps each mark, from posteriors of candidates (n,) and pairs (P,).  -> (m,)
@@ -145,10 +145,10 @@ class SpanObservations:
         return np.clip(covered, 0, 1)
 
     def present(self, posterior: Floats) -> Floats:
-        """Expected number of true spans of each type that each source looked at, from posteriors (n,).  -> (K, E)"""
-        cells = self.looked_index * self.num_types + self.candidates.type
-        by_set = sum_by(cells, posterior, len(self.looked) * self.num_types).reshape(-1, self.num_types)
-        present: Floats = self.looked.T.astype(np.float64) @ by_set
+        """Expected number of true spans of each type that each source read, from posteriors (n,).  -> (K, E)"""
+        cells = self.read_by_index * self.num_types + self.candidates.type
+        by_set = sum_by(cells, posterior, len(self.read_by) * self.num_types).reshape(-1, self.num_types)
+        present: Floats = self.read_by.T.astype(np.float64) @ by_set
         return present
 
 
@@ -156,71 +156,75 @@ class _Relations(NamedTuple):
     """Candidates of some sentences and the marks on them, as in `SpanObservations`.
 
     spans (n, 4) sentence, start, end and type; start, end (n,) positions; components (C,) first candidate of each;
-    looked (n, K / 8) bits.
+    read_by (n, K / 8) bits.
     """
 
     spans: Ints
     start: Ints
     end: Ints
     components: Ints
-    hits: Hits
-    pieces: Ints
+    main_marks: MainMarks
+    extra_marks: Ints
     pairs: Ints
     shared: Ints
     adjacent: NDArray[np.bool_]
-    looked: NDArray[np.uint8]
+    read_by: NDArray[np.uint8]
 
     @classmethod
     def by_block(
-        cls, data: Dataset, marks: Marks, outside: NDArray[np.bool_], is_head: NDArray[np.bool_]
+        cls, data: Dataset, marks: Marks, is_worker: NDArray[np.bool_], is_original: NDArray[np.bool_]
     ) -> Iterator[_Relations]:
         """The relations of each block of sentences. Small arrays stay in the processor's cache while they are sorted.
 
-        outside, is_head (K,): sources whose unmarked tokens are votes for O, and sources that are no copies.
+        is_worker, is_original (K,): workers, and sources that are no near duplicates.
         """
         num_candidates, num_pairs = 0, 0
         for begin, end in list(pairwise(chunk_bounds(data.offsets, BLOCK_TOKENS).tolist())) or [(0, 0)]:
             position = int(data.offsets[begin] - data.offsets[0]) + begin
             block = data.slice_sentences(begin, end)
             first, stop = np.searchsorted(marks.start, [position, position + len(block.tokens) + len(block)]).tolist()
-            found = cls._of_block(block, marks.slice(first, stop, position), outside, is_head)
-            hits = found.hits
+            found = cls._of_block(block, marks.slice(first, stop, position), is_worker, is_original)
+            main_marks = found.main_marks
             yield found._replace(
                 spans=found.spans + np.array([begin, 0, 0, 0]),
                 start=found.start + position,
                 end=found.end + position,
                 components=found.components + num_candidates,
-                hits=hits._replace(candidate=hits.candidate + num_candidates, mark=hits.mark + first),
-                pieces=found.pieces + np.array([num_candidates, first]),
+                main_marks=main_marks._replace(
+                    candidate=main_marks.candidate + num_candidates, mark=main_marks.mark + first
+                ),
+                extra_marks=found.extra_marks + np.array([num_candidates, first]),
                 pairs=found.pairs + num_candidates,
                 shared=found.shared + np.array([num_pairs, first]),
             )
             num_candidates, num_pairs = num_candidates + len(found.start), num_pairs + len(found.pairs)
 
     @classmethod
-    def _of_block(cls, data: Dataset, marks: Marks, outside: NDArray[np.bool_], is_head: NDArray[np.bool_]) -> Self:
-        majority = data.tags.spans(majority_labels(data, marks, outside & is_head), data.offsets)
+    def _of_block(
+        cls, data: Dataset, marks: Marks, is_worker: NDArray[np.bool_], is_original: NDArray[np.bool_]
+    ) -> Self:
+        majority = data.tags.spans(majority_labels(data, marks, is_worker & is_original), data.offsets)
         spans, start, end, offsets = _candidates(data, marks, majority)
         candidate, mark = _overlaps(start, end, marks)
-        hits, pieces = _main_marks(start, end, marks, candidate, mark)
+        main_marks, extra_marks = _main_and_extra_marks(start, end, marks, candidate, mark)
         pairs, shared, adjacent = _pairs(start, end, spans[:, 3], marks, candidate, mark)
-        looked = _looked(data, spans, is_head)
-        looked[hits.candidate, marks.source[hits.mark]] = True
-        bits = np.packbits(looked, axis=1)
-        return cls(spans, start, end, offsets[:-1], hits, pieces, pairs, shared, adjacent, bits)
+        read_by = _read_by(data, spans, is_original)
+        read_by[main_marks.candidate, marks.source[main_marks.mark]] = True
+        bits = np.packbits(read_by, axis=1)
+        return cls(spans, start, end, offsets[:-1], main_marks, extra_marks, pairs, shared, adjacent, bits)
 
     @staticmethod
     def concat(blocks: Iterable[_Relations]) -> _Relations:
         """Join blocks, in order."""
         columns = dict(zip(_Relations._fields, zip(*blocks, strict=True), strict=True))
-        hits = Hits(*(np.concatenate(each) for each in zip(*columns.pop("hits"), strict=True)))
-        return _Relations(hits=hits, **{name: np.concatenate(each) for name, each in columns.items()})
+        main_marks = MainMarks(*(np.concatenate(each) for each in zip(*columns.pop("main_marks"), strict=True)))
+        return _Relations(main_marks=main_marks, **{name: np.concatenate(each) for name, each in columns.items()})
 
 
-def majority_labels(data: Dataset, marks: Marks, votes_o: NDArray[np.bool_]) -> NDArray[np.int16]:
-    """Majority vote by type, one vote per family.  -> (N,)
+def majority_labels(data: Dataset, marks: Marks, is_worker: NDArray[np.bool_]) -> NDArray[np.int16]:
+    """Majority vote by type.  -> (N,)
 
-    votes_o (K,): sources that vote O where they mark nothing.
+    is_worker (K,): sources that vote O where they mark nothing.
     """
     num_types = len(data.tags.types)
     size = (len(data.tokens) + len(data) + 1) * num_types
@@ -228,7 +232,7 @@ def majority_labels(data: Dataset, marks: Marks, votes_o: NDArray[np.bool_]) -> 
     ends = np.bincount(marks.end * num_types + marks.type, minlength=size)
     counts = np.zeros((len(data.tokens), num_types + 1), np.int64)
     counts[:, 1:] = np.cumsum((begins - ends).reshape(-1, num_types), axis=0)[token_positions(data)]
-    counts[:, 0] = np.count_nonzero(data.votes[:, votes_o] == 0, axis=1)
+    counts[:, 0] = np.count_nonzero(data.votes[:, is_worker] == 0, axis=1)
     return type_runs_to_bio(argmax_last(counts), data.offsets)
 
 
@@ -262,13 +266,13 @@ def _overlaps(start: Ints, end: Ints, marks: Marks) -> tuple[Ints, Ints]:
     return np.concatenate([candidate, inside]), np.concatenate([mark, containing])
 
 
-def _main_marks(start: Ints, end: Ints, marks: Marks, candidate: Ints, mark: Ints) -> tuple[Hits, Ints]:
-    """Separate overlapping pairs into main marks and further ones."""
+def _main_and_extra_marks(start: Ints, end: Ints, marks: Marks, candidate: Ints, mark: Ints) -> tuple[MainMarks, Ints]:
+    """Separate overlapping pairs into main and extra marks."""
     overlap = np.minimum(end[candidate], marks.end[mark]) - np.maximum(start[candidate], marks.start[mark])
     order = np.lexsort((marks.start[mark], -overlap, marks.source[mark], candidate))
     candidate, mark = candidate[order], mark[order]
     is_main = first_of_run(candidate, marks.source[mark])
-    pieces = np.stack([candidate[~is_main], mark[~is_main]], axis=1)
+    extra_marks = np.stack([candidate[~is_main], mark[~is_main]], axis=1)
     candidate, mark = candidate[is_main], mark[is_main]
     starts_in, ends_in = marks.start[mark] - start[candidate], end[candidate] - marks.end[mark]
     boundary = np.select(
@@ -281,7 +285,7 @@ def _main_marks(start: Ints, end: Ints, marks: Marks, candidate: Ints, mark: Int
     first = first_of_run(candidate[order], marks.start[mark[order]], marks.end[mark[order]])
     group[order] = np.cumsum(first) - 1
     num_alike = np.where(boundary == EXACT, 1, np.bincount(group)[group] if len(group) else 1)
-    return Hits(candidate, mark, boundary, num_alike.astype(np.float64)), pieces
+    return MainMarks(candidate, mark, boundary, num_alike.astype(np.float64)), extra_marks
 
 
 def _pairs(
@@ -316,14 +320,14 @@ def _pairs(
     return pairs, np.stack([index[: len(one)], shared_mark], axis=1), adjacent
 
 
-def _looked(data: Dataset, spans: Ints, is_head: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which sources looked at every token of each candidate (n, 4); near duplicates are set to False.  -> (n, K)"""
-    looked = np.repeat(is_head[None], len(spans), axis=0)
+def _read_by(data: Dataset, spans: Ints, is_original: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which sources abstain on no token of each candidate (n, 4); near duplicates are set to False.  -> (n, K)"""
+    read_by = np.repeat(is_original[None], len(spans), axis=0)
     length = spans[:, 2] - spans[:, 1]
     tokens = concat_ranges(data.offsets[spans[:, 0]] - data.offsets[0] + spans[:, 1], length)
     bounds = np.cumsum(length) - length
-    for source in np.flatnonzero(is_head):
+    for source in np.flatnonzero(is_original):
         abstains = data.votes[:, source] < 0
         if abstains.any() and len(tokens):
-            looked[:, source] &= ~np.logical_or.reduceat(abstains[tokens], bounds)
-    return looked
+            read_by[:, source] &= ~np.logical_or.reduceat(abstains[tokens], bounds)
+    return read_by

@@ -26,9 +26,9 @@ def default_threshold(observed: SpanObservations) -> float:
     token, the less their votes show which marks are false, so more marks are kept. The form was found on generated
     corpora.
     """
-    if not observed.outside.any():
+    if not observed.is_worker.any():
         return THRESHOLD
-    num_answers = float(observed.exposure[observed.outside].sum()) / max(observed.num_tokens, 1)
+    num_answers = float(observed.exposure[observed.is_worker].sum()) / max(observed.num_tokens, 1)
     return THRESHOLD * (1 - 1 / max(num_answers, 1)) ** 2
 
 
@@ -46,19 +46,19 @@ def log_all_false(observed: SpanObservations, error_rate: Floats) -> Floats:
     of a candidate are all false with at least the product of their error rates, f^n. Without such a mark, it is the
     lowest error rate of a source with a mark on it. There is no bound (-inf) where a worker has a mark.
     """
-    hits, num_candidates = observed.hits, len(observed.candidates)
-    source = observed.marks.source[hits.mark]
+    main_marks, num_candidates = observed.main_marks, len(observed.candidates)
+    source = observed.marks.source[main_marks.mark]
     with np.errstate(divide="ignore"):
         log_error = np.log(np.minimum(error_rate, MAX_ERROR_RATE))[source]
-    same_type = observed.marks.type[hits.mark] == observed.candidates.type[hits.candidate]
-    exact = same_type & (hits.boundary == EXACT)
-    supported = np.bincount(hits.candidate, exact, num_candidates) > 0
-    from_crowd = np.bincount(hits.candidate, observed.outside[source], num_candidates) > 0
+    same_type = observed.marks.type[main_marks.mark] == observed.candidates.type[main_marks.candidate]
+    exact = same_type & (main_marks.boundary == EXACT)
+    supported = np.bincount(main_marks.candidate, exact, num_candidates) > 0
+    has_worker = np.bincount(main_marks.candidate, observed.is_worker[source], num_candidates) > 0
     # Without an exact mark, the best source on the candidate.
     lowest = np.zeros(num_candidates)
-    np.minimum.at(lowest, hits.candidate, log_error)
-    all_wrong = np.where(supported, sum_by(hits.candidate, np.where(exact, log_error, 0), num_candidates), lowest)
-    return np.where(from_crowd, -np.inf, all_wrong)
+    np.minimum.at(lowest, main_marks.candidate, log_error)
+    all_wrong = np.where(supported, sum_by(main_marks.candidate, np.where(exact, log_error, 0), num_candidates), lowest)
+    return np.where(has_worker, -np.inf, all_wrong)
 
 
 def reported_scores(observed: SpanObservations, probability: Floats) -> Floats:
@@ -67,13 +67,13 @@ def reported_scores(observed: SpanObservations, probability: Floats) -> Floats:
     They are calibrated if all marks on a candidate are of labeling functions without a known precision: the model takes
     agreeing functions for independent.
     """
-    hits, num_candidates = observed.hits, len(observed.candidates)
-    source = observed.marks.source[hits.mark]
-    same_type = observed.marks.type[hits.mark] == observed.candidates.type[hits.candidate]
-    is_exact = same_type & (hits.boundary == EXACT)
-    num_marks = sum_by(hits.candidate, is_exact.astype(np.float64), num_candidates)
-    is_known = observed.outside | ~np.isnan(observed.precision)
-    known = np.bincount(hits.candidate, is_known[source], num_candidates) > 0
+    main_marks, num_candidates = observed.main_marks, len(observed.candidates)
+    source = observed.marks.source[main_marks.mark]
+    same_type = observed.marks.type[main_marks.mark] == observed.candidates.type[main_marks.candidate]
+    is_exact = same_type & (main_marks.boundary == EXACT)
+    num_marks = sum_by(main_marks.candidate, is_exact.astype(np.float64), num_candidates)
+    is_known = observed.is_worker | ~np.isnan(observed.precision)
+    known = np.bincount(main_marks.candidate, is_known[source], num_candidates) > 0
     return np.where(known, probability, calibrated_scores(probability, num_marks))
 
 

@@ -30,8 +30,8 @@ BOUNDARY = np.array([8.0, 2.0, 1.0, 0.2])
 WORKER_BOUNDARY = np.array([8.0, 1.5, 1.5, 0.2])
 """The same for workers: they add a word as often as they leave one out. Otherwise a tie of two bounds would always go
 to the longer span."""
-FURTHER, NOT_FURTHER = 1.0, 20.0
-"""Pseudo-counts of further marks on a span, and of spans without one."""
+EXTRA_MARK, NO_EXTRA_MARK = 1.0, 20.0
+"""Pseudo-counts of extra marks on a span, and of spans without one."""
 FALSE_SHARE, FALSE_MARKS = 0.02, 0.003
 """Pseudo-counts of false marks of a labeling function, in one token: as a share of its marks, and as a number for each
 type."""
@@ -50,9 +50,9 @@ def marked_together(observed: SpanObservations) -> Iterator[tuple[int, NDArray[n
 
     Only labeling functions count.
     """
-    marks, marks_only = observed.marks, ~observed.outside
+    marks = observed.marks
     for kind in range(observed.num_types):
-        selected = np.flatnonzero((marks.type == kind) & marks_only[marks.source])
+        selected = np.flatnonzero((marks.type == kind) & ~observed.is_worker[marks.source])
         if not len(selected):
             continue
         reach = np.maximum.accumulate(marks.end[selected])
@@ -66,8 +66,8 @@ def lone_false_share(observed: SpanObservations) -> float:
     """Estimated share f of the lone marks of labeling functions that are false.
 
     f = (observed - expected) / observed number of lone marks, with pseudo-counts. Expected is their number if all marks
-    were correct and the sources independent. Near copies count as one source; marks of one type that overlap support
-    each other.
+    were correct and the sources independent. Near duplicates count as one source; marks of one type that overlap
+    support each other.
     """
     lone, expected = 0, 0.0
     for _, marked in marked_together(observed):
@@ -97,21 +97,21 @@ def initial_posterior(observed: SpanObservations, known: Floats, error_rate: Flo
     (known (K, E)). Known precisions weight the sources. The lone mark of a labeling function is false with probability
     error_rate (K,).
     """
-    n, hits, marks = len(observed.candidates), observed.hits, observed.marks
-    source, kind = marks.source[hits.mark], observed.candidates.type.astype(np.int64)
+    n, main_marks, marks = len(observed.candidates), observed.main_marks, observed.marks
+    source, kind = marks.source[main_marks.mark], observed.candidates.type.astype(np.int64)
     weight = odds(np.where(np.isnan(observed.precision), DEFAULT_PRECISION, observed.precision).clip(0.01, 0.99))
     weight /= odds(np.array(DEFAULT_PRECISION))
-    same_type = marks.type[hits.mark] == kind[hits.candidate]
-    exact = sum_by(hits.candidate, weight[source] * (same_type & (hits.boundary == EXACT)), n)
-    inside = same_type & (hits.boundary == SHORT) & ~observed.outside[source]
-    support = np.where(exact > 0, exact + HALF_SUPPORT * sum_by(hits.candidate, weight[source] * inside, n), 0)
-    expected = np.where(observed.outside[:, None], weight[:, None] * known, 0.0)
-    total = sum_by(hits.candidate, weight[source] - expected[source, kind[hits.candidate]], n)
-    total += (observed.looked.astype(np.float64) @ expected)[observed.looked_index, kind]
+    same_type = marks.type[main_marks.mark] == kind[main_marks.candidate]
+    exact = sum_by(main_marks.candidate, weight[source] * (same_type & (main_marks.boundary == EXACT)), n)
+    inside = same_type & (main_marks.boundary == SHORT) & ~observed.is_worker[source]
+    support = np.where(exact > 0, exact + HALF_SUPPORT * sum_by(main_marks.candidate, weight[source] * inside, n), 0)
+    expected = np.where(observed.is_worker[:, None], weight[:, None] * known, 0.0)
+    total = sum_by(main_marks.candidate, weight[source] - expected[source, kind[main_marks.candidate]], n)
+    total += (observed.read_by.astype(np.float64) @ expected)[observed.read_by_index, kind]
     share = SURE * support / np.maximum(total, 1e-9)
-    num_sources = np.bincount(hits.candidate, minlength=n)
-    num_workers = np.bincount(hits.candidate, observed.outside[source], n)
-    lone_error = sum_by(hits.candidate, error_rate[source], n)
+    num_sources = np.bincount(main_marks.candidate, minlength=n)
+    num_workers = np.bincount(main_marks.candidate, observed.is_worker[source], n)
+    lone_error = sum_by(main_marks.candidate, error_rate[source], n)
     share = np.where((num_sources == 1) & (num_workers == 0), np.minimum(share, 1 - lone_error), share)
     candidate, mark = observed.overlaps()
     mass = sum_by(mark, share[candidate], len(marks))
@@ -126,14 +126,14 @@ def prior_counts(observed: SpanObservations, counts: SourceCounts, mark_counts: 
     mark_counts, known (K, E). A worker has few marks, so the rates of all workers, the crowd, are the prior of each. If
     the precision is known, the false share is 1 - precision.
     """
-    num_types, outside = observed.num_types, observed.outside
-    crowd, precision = outside[:, None], observed.precision[:, None]
+    num_types, is_worker = observed.num_types, observed.is_worker
+    of_worker, precision = is_worker[:, None], observed.precision[:, None]
     mean_rate = np.where(
-        crowd,
-        known * _pooled_rate(known * counts.detected, known * counts.missed, outside) + (1 - known) * UNKNOWN_TYPE,
+        of_worker,
+        known * _pooled_rate(known * counts.detected, known * counts.missed, is_worker) + (1 - known) * UNKNOWN_TYPE,
         _rate(counts.detected.sum(axis=1), counts.missed.sum(axis=1))[:, None],
     )
-    weight, outcome = np.where(crowd, CROWD, MEAN_RATE), OUTCOME * np.where(crowd, known, 1.0)
+    weight, outcome = np.where(of_worker, CROWD, MEAN_RATE), OUTCOME * np.where(of_worker, known, 1.0)
     use = (mark_counts + 1e-6) / (mark_counts + 1e-6).sum(axis=1, keepdims=True)
     pooled_types = counts.types.sum(axis=0) + OWN_TYPE * np.eye(num_types) + OTHER_TYPES / num_types
     pooled_types /= pooled_types.sum(axis=1, keepdims=True)
@@ -144,7 +144,7 @@ def prior_counts(observed: SpanObservations, counts: SourceCounts, mark_counts: 
     )
     pooled_boundary = counts.boundary.sum(axis=0) + WORKER_BOUNDARY
     true_marks = np.maximum(mark_counts - counts.false, 0)
-    pooled_false = np.where(np.isnan(precision), _pooled_rate(counts.false, true_marks, outside), 1 - precision)
+    pooled_false = np.where(np.isnan(precision), _pooled_rate(counts.false, true_marks, is_worker), 1 - precision)
     crowd_false = np.where(mark_counts > 0, CROWD * pooled_false, FALSE_MARKS)
     false_share = np.where(np.isnan(precision), FALSE_SHARE, 1 - precision)
     # Number of tokens in which the source makes CROWD marks.
@@ -154,18 +154,20 @@ def prior_counts(observed: SpanObservations, counts: SourceCounts, mark_counts: 
         tokens=np.ones(1),
         detected=weight * mean_rate + outcome,
         missed=weight * (1 - mean_rate) + outcome,
-        types=types + EVERY_TYPE + np.where(crowd[:, :, None], CROWD * pooled_types, 0.0),
-        boundary=np.where(crowd, WORKER_BOUNDARY + CROWD_BOUNDARY * pooled_boundary / pooled_boundary.sum(), BOUNDARY),
-        pieces=np.tile([FURTHER, NOT_FURTHER], (len(outside), 1)),
-        false=np.where(crowd, crowd_false, false_share * mark_counts + FALSE_MARKS),
-        exposure=1 + np.where(crowd, crowd_exposure, 0.0),
+        types=types + EVERY_TYPE + np.where(of_worker[:, :, None], CROWD * pooled_types, 0.0),
+        boundary=np.where(
+            of_worker, WORKER_BOUNDARY + CROWD_BOUNDARY * pooled_boundary / pooled_boundary.sum(), BOUNDARY
+        ),
+        extra_marks=np.tile([EXTRA_MARK, NO_EXTRA_MARK], (len(is_worker), 1)),
+        false=np.where(of_worker, crowd_false, false_share * mark_counts + FALSE_MARKS),
+        exposure=1 + np.where(of_worker, crowd_exposure, 0.0),
     )
 
 
-def _pooled_rate(yes: Floats, no: Floats, crowd: NDArray[np.bool_]) -> Floats:
+def _pooled_rate(yes: Floats, no: Floats, is_worker: NDArray[np.bool_]) -> Floats:
     """Geometric mean of the rate of each source over all types and that of the crowd for each type.  -> (K, E)"""
     own = _rate(yes.sum(axis=1), no.sum(axis=1))
-    return np.sqrt(np.outer(own, _rate(yes[crowd].sum(axis=0), no[crowd].sum(axis=0))))
+    return np.sqrt(np.outer(own, _rate(yes[is_worker].sum(axis=0), no[is_worker].sum(axis=0))))
 
 
 def _rate(yes: Floats, no: Floats) -> Floats:

@@ -19,15 +19,15 @@ ECHO = 0.3
 class SourceCounts(NamedTuple):
     """Counts of the sources: expected counts of spans, detections and false marks; also used as prior counts.
 
-    spans      (E,) true spans
-    tokens     (1,) tokens in which they lie
-    detected   (K, E) true spans that a source marked
-    missed     (K, E) true spans that it looked at and did not mark
-    types      (K, E, E) detections [source, true type, marked type]
-    boundary   (K, 4) detections by boundary, EXACT to CROSSING
-    pieces     (K, 2) further marks on a span, and main marks
-    false      (K, E) marks that overlap no true span
-    exposure   (K, E) tokens in which a source could mark that type
+    spans        (E,) true spans
+    tokens       (1,) tokens in which they lie
+    detected     (K, E) true spans that a source marked
+    missed       (K, E) true spans that it read and did not mark
+    types        (K, E, E) detections [source, true type, marked type]
+    boundary     (K, 4) detections by boundary, EXACT to CROSSING
+    extra_marks  (K, 2) extra marks on a span, and main marks
+    false        (K, E) marks that overlap no true span
+    exposure     (K, E) tokens in which a source could mark that type
     """
 
     spans: Floats
@@ -36,7 +36,7 @@ class SourceCounts(NamedTuple):
     missed: Floats
     types: Floats
     boundary: Floats
-    pieces: Floats
+    extra_marks: Floats
     false: Floats
     exposure: Floats
 
@@ -56,21 +56,23 @@ class SourceCounts(NamedTuple):
 
 def expected_counts(observed: SpanObservations, posterior: Floats, covered: Floats) -> SourceCounts:
     """Expected counts given P(candidate is true) (n,) and P(a true span overlaps the mark) (m,)."""
-    num_sources, num_types, hits = observed.num_sources, observed.num_types, observed.hits
+    num_sources, num_types, main_marks = observed.num_sources, observed.num_types, observed.main_marks
     marks, kind = observed.marks, observed.candidates.type.astype(np.int64)
-    source, weight = marks.source[hits.mark], posterior[hits.candidate]
-    types = _sums((source, kind[hits.candidate], marks.type[hits.mark]), weight, (num_sources, num_types, num_types))
+    source, weight = marks.source[main_marks.mark], posterior[main_marks.candidate]
+    types = _sums(
+        (source, kind[main_marks.candidate], marks.type[main_marks.mark]), weight, (num_sources, num_types, num_types)
+    )
     detected = types.sum(axis=2)
-    piece_source = marks.source[observed.pieces[:, 1]]
-    pieces = sum_by(piece_source, posterior[observed.pieces[:, 0]], num_sources)
+    extra_source = marks.source[observed.extra_marks[:, 1]]
+    extra_marks = sum_by(extra_source, posterior[observed.extra_marks[:, 0]], num_sources)
     return SourceCounts(
         spans=sum_by(kind, posterior, num_types),
         tokens=np.array([float(observed.num_tokens)]),
         detected=detected,
         missed=np.maximum(observed.present(posterior) - detected, 0),
         types=types,
-        boundary=_sums((source, hits.boundary), weight / hits.num_alike, (num_sources, 4)),
-        pieces=np.stack([pieces, detected.sum(axis=1)], axis=1),
+        boundary=_sums((source, main_marks.boundary), weight / main_marks.num_alike, (num_sources, 4)),
+        extra_marks=np.stack([extra_marks, detected.sum(axis=1)], axis=1),
         false=_sums((marks.source, marks.type), 1 - covered, (num_sources, num_types)),
         exposure=np.repeat(observed.exposure[:, None], num_types, axis=1),
     )
@@ -89,7 +91,7 @@ class SourceParams(NamedTuple):
     detect, miss  (K, E)
     type       (K, E, E) [source, true type, marked type]
     boundary   (K, 4) log-probability of each boundary kind, per position
-    piece      (K, 2) of a further mark, and of none
+    extra_mark (K, 2) of an extra mark, and of none
     false_rate (K, E) false marks per token
     """
 
@@ -98,26 +100,26 @@ class SourceParams(NamedTuple):
     miss: Floats
     type: Floats
     boundary: Floats
-    piece: Floats
+    extra_mark: Floats
     false_rate: Floats
 
     @classmethod
-    def from_counts(cls, counts: SourceCounts, outside: NDArray[np.bool_]) -> Self:
+    def from_counts(cls, counts: SourceCounts, is_worker: NDArray[np.bool_]) -> Self:
         """Maximize the expected log-likelihood.
 
-        outside (K,): sources whose unmarked tokens are votes for O. The others share one rate of marks that are too
+        is_worker (K,): sources whose unmarked tokens are votes for O. The others share one rate of marks that are too
         long, and one of crossing marks: with a rate for each source, maximum likelihood would attribute every nested
         disagreement to the source with fewer marks.
         """
         boundary = counts.boundary / counts.boundary.sum(axis=1, keepdims=True)
-        if not outside.all():
-            shared = counts.boundary[~outside].sum(axis=0)
+        if not is_worker.all():
+            shared = counts.boundary[~is_worker].sum(axis=0)
             shared /= shared.sum()
             inside = counts.boundary[:, [EXACT, SHORT]]
             inside = inside / inside.sum(axis=1, keepdims=True)
-            tied = np.tile(shared, (len(outside), 1))
+            tied = np.tile(shared, (len(is_worker), 1))
             tied[:, [EXACT, SHORT]] = inside * (shared[EXACT] + shared[SHORT])
-            boundary = np.where(outside[:, None], boundary, tied)
+            boundary = np.where(is_worker[:, None], boundary, tied)
         boundary[:, SHORT:] /= NUM_WRONG_BOUNDS
         return cls(
             span_rate=np.log(counts.spans / counts.tokens),
@@ -125,7 +127,7 @@ class SourceParams(NamedTuple):
             miss=np.log(counts.missed / (counts.detected + counts.missed)),
             type=np.log(counts.types / counts.types.sum(axis=2, keepdims=True)),
             boundary=np.log(boundary),
-            piece=np.log(counts.pieces / counts.pieces.sum(axis=1, keepdims=True)),
+            extra_mark=np.log(counts.extra_marks / counts.extra_marks.sum(axis=1, keepdims=True)),
             false_rate=np.log(counts.false / counts.exposure),
         )
 
@@ -137,7 +139,7 @@ class SourceParams(NamedTuple):
             (counts.missed * self.miss).sum(),
             (counts.types * self.type).sum(),
             (counts.boundary * self.boundary).sum(),
-            (counts.pieces * self.piece).sum(),
+            (counts.extra_marks * self.extra_mark).sum(),
             (counts.false * self.false_rate).sum(),
             -(counts.exposure * np.exp(self.false_rate)).sum(),
         ]
@@ -188,14 +190,15 @@ def candidate_scores(
 
     log_false (m,): false-mark log-rate of the source and type of each mark.
     """
-    marks, hits, pieces = observed.marks, observed.hits, observed.pieces
+    marks, main_marks, extra_marks = observed.marks, observed.main_marks, observed.extra_marks
     kind, num_candidates = observed.candidates.type.astype(np.int64), len(observed.candidates)
     log_miss = miss_weight[:, None] * params.miss
-    score = params.span_rate[kind] + (observed.looked.astype(np.float64) @ log_miss)[observed.looked_index, kind]
-    source, true_type = marks.source[hits.mark], kind[hits.candidate]
-    hit = (params.detect - log_miss + params.piece[:, 1:])[source, true_type]
-    hit += params.type[source, true_type, marks.type[hits.mark]]
-    hit += params.boundary[source, hits.boundary] / hits.num_alike + (1 - 1 / hits.num_alike) * np.log(ECHO)
-    score += sum_by(hits.candidate, hit - log_false[hits.mark], num_candidates)
-    piece = params.piece[marks.source[pieces[:, 1]], 0] - log_false[pieces[:, 1]]
-    return score + sum_by(pieces[:, 0], piece, num_candidates)
+    scores = params.span_rate[kind] + (observed.read_by.astype(np.float64) @ log_miss)[observed.read_by_index, kind]
+    source, true_type = marks.source[main_marks.mark], kind[main_marks.candidate]
+    main_scores = (params.detect - log_miss + params.extra_mark[:, 1:])[source, true_type]
+    main_scores += params.type[source, true_type, marks.type[main_marks.mark]]
+    num_alike = main_marks.num_alike
+    main_scores += params.boundary[source, main_marks.boundary] / num_alike + (1 - 1 / num_alike) * np.log(ECHO)
+    scores += sum_by(main_marks.candidate, main_scores - log_false[main_marks.mark], num_candidates)
+    extra_scores = params.extra_mark[marks.source[extra_marks[:, 1]], 0] - log_false[extra_marks[:, 1]]
+    return scores + sum_by(extra_marks[:, 0], extra_scores, num_candidates)
