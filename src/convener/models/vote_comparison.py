@@ -99,7 +99,7 @@ def _candidates(data: Dataset) -> tuple[Spans, NDArray[np.float64]]:
     observed = SpanObservations.from_dataset(data, Marks.from_dataset(data), state.duplicate_of)
     known = knowledge(observed, observed.marks.counts(observed.num_sources, observed.num_types))
     support = initial_posterior(observed, known, state.error_rate)
-    posterior = model._span_probabilities(state, observed)
+    posterior = model.span_probabilities(state, observed)
     return observed.candidates, SUPPORT_WEIGHT * support + (1 - SUPPORT_WEIGHT) * posterior
 
 

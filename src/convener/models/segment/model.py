@@ -192,9 +192,10 @@ class Segment(LabelModel):
         """The best disjoint spans with their probabilities, and the marginals of the labels."""
         state = SegmentState.from_arrays(params)
         observed = SpanObservations.from_dataset(data, Marks.from_dataset(data), state.duplicate_of)
-        probabilities = self._span_probabilities(state, observed)
+        posterior = self._posterior(state, observed)
         threshold = float(state.threshold[0]) if self.config.threshold is None else self.config.threshold
-        chosen = best_configuration(observed.lattice, probabilities - threshold)
+        chosen = best_configuration(observed.lattice, posterior - threshold)
+        probabilities = np.minimum(posterior, highest_scores(observed, state.error_rate))
         labels = data.tags.labels(observed.candidates.take(chosen), data.offsets)
         scores = reported_scores(observed, probabilities)[chosen].astype(np.float32)
         return LabelOutput(labels, label_probabilities(observed, probabilities, data), scores)
@@ -206,12 +207,17 @@ class Segment(LabelModel):
         lone = f"{float(state.false_share[0]):.0%} of the marks without a second source are presumed false"
         return (lone, *([f"near duplicates count as one source: {', '.join(pairs)}"] if pairs else []))
 
-    def _span_probabilities(self, state: SegmentState, observed: SpanObservations) -> Floats:
-        """Probability that each candidate is a true span.  -> (n,)"""
+    def span_probabilities(self, state: SegmentState, observed: SpanObservations) -> Floats:
+        """Probability that each candidate is a true span, limited because labeling functions share errors.  -> (n,)"""
+        return np.minimum(self._posterior(state, observed), highest_scores(observed, state.error_rate))
+
+    def _posterior(self, state: SegmentState, observed: SpanObservations) -> Floats:
+        """Posterior of each candidate under the model.  -> (n,)"""
         params = SourceParams.from_counts(state.counts, observed.is_worker)
         miss_weight = self._miss_weight(state, observed.is_worker)
         result = e_step(observed, params, miss_weight, state.adjacency, num_threads=self.config.num_threads)
-        return np.minimum(result.posterior.spans, highest_scores(observed, state.error_rate))
+        posterior: Floats = result.posterior.spans
+        return posterior
 
     def _miss_weight(self, state: SegmentState, is_worker: NDArray[np.bool_]) -> Floats:
         """Weight of a missed span, by source.  -> (K,)"""

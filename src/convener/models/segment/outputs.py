@@ -12,7 +12,8 @@ from convener.models.segment.observations import EXACT, Floats, SpanObservations
 THRESHOLD = 0.4
 """Minimum probability of a predicted span. The threshold that maximizes F1 is half the best F1 that can be reached;
 0.4 assumes 0.8."""
-MAX_ERROR_RATE = 1 - 1e-6
+MAX_ERROR_RATE = 0.9
+"""Error rates of lone marks are taken as at most this, so that many marks of one span are never all presumed false."""
 SCORE_BIAS, SCORE_SLOPE, SCORE_PER_MARK, MAX_SCORE_MARKS = -0.5, 0.35, 0.75, 4
 """Calibration of scores: the log-odds of a span that n labeling functions mark are bias + slope * (log-odds under the
 model) + per_mark * min(n, max_marks). Logistic regression of what is correct, on generated corpora and on train of six
