@@ -113,7 +113,7 @@ class Segment(LabelModel):
     the prior: the counts of the first E step, times `prior_strength`, and weak counts. The objective never decreases.
     The detection rates r of labeling functions are fixed after the first E step: since misses are weighted by w,
     maximizing would no longer estimate a detection rate. The predicted spans maximize the sum of p(e) - threshold. The
-    p(e) of a span that n labeling functions mark is at most 1 - f^n.
+    reported probability of a span that n labeling functions mark is at most 1 - f^n.
 
     The model of the lattice is a semi-Markov chain as in Sarawagi and Cohen, 2004: Semi-Markov conditional random
     fields for information extraction. NIPS 17.
