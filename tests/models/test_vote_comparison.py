@@ -114,3 +114,14 @@ def test_gold_and_order_do_not_matter() -> None:
     assert compare_with_votes(data.without_gold(), labels) == found
     turned = data.select_sources(data.sources[::-1])
     assert compare_with_votes(turned, labels).model.f1 == pytest.approx(found.model.f1)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_segment_is_compared_by_the_labels_that_it_predicts(seed: int) -> None:
+    data = crowd(seed, 80)
+    found = compare_with_votes(data, cv.Segment().fit(data).predict(data).labels)
+    assert found.segment.f1 == pytest.approx(found.model.f1)
+    assert not found.contradicts_segment
+    nothing = compare_with_votes(data, np.zeros_like(data.votes[:, 0]))
+    assert nothing.segment == found.segment
+    assert nothing.contradicts_segment == (found.segment.f1 > 0.15)

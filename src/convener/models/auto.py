@@ -235,7 +235,11 @@ def _check_fit(
             return statistics, statistics.feature_reason()
     found = compare_with_votes(train, _infer_with(model, params, train).labels)
     statistics = statistics._replace(model_f1=found.model.f1, vote_f1=found.vote.f1, vote_scheme=found.scheme)
-    return statistics, f"{model.name} is probably worse than a simple vote" if found.is_worse else None
+    if found.is_worse:
+        return statistics, f"{model.name} is probably worse than a simple vote"
+    if model.name == NEURAL_SEGMENT and found.contradicts_segment:
+        return statistics, f"{model.name} differs too much from what the votes alone tell"
+    return statistics, None
 
 
 def _fit_model(

@@ -19,6 +19,9 @@ from convener.models.segment.prior import initial_posterior, knowledge
 
 MIN_F1_LOSS = 0.01
 """A model is probably worse than a vote if its expected F1 is lower by more than this."""
+MAX_LOSS_TO_SEGMENT = 0.15
+"""A model contradicts `segment` if its expected F1 is lower by more than this. Good models are up to 0.06 below on real
+sets, and up to 0.11 on generated corpora, since `segment` itself judges."""
 SUPPORT_WEIGHT = 0.25
 """Weight of the support of a span in its probability; the rest is that of the posterior of `segment`."""
 VOTE_SCHEMES: tuple[Literal["io", "span"], ...] = ("io", "span")
@@ -33,10 +36,11 @@ class ExpectedF1(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """A model, and the simple vote with the higher expected F1."""
+    """A model, the simple vote with the higher expected F1, and `segment`."""
 
     model: ExpectedF1
     vote: ExpectedF1
+    segment: ExpectedF1
     scheme: str
     """Scheme of the vote."""
 
@@ -44,6 +48,11 @@ class Comparison(NamedTuple):
     def is_worse(self) -> bool:
         """Whether the model is probably worse than the vote."""
         return self.model.f1 < self.vote.f1 - MIN_F1_LOSS
+
+    @property
+    def contradicts_segment(self) -> bool:
+        """Whether the expected F1 is much lower than that of `segment`: the model makes little of the votes."""
+        return self.model.f1 < self.segment.f1 - MAX_LOSS_TO_SEGMENT
 
     def warning(self, name: str) -> str:
         """Warning that the model with this name is probably worse, and what to use instead."""
@@ -80,18 +89,19 @@ def compare_with_votes(data: Dataset, labels: NDArray[np.int16]) -> Comparison:
     is_marked = num_marked[first + spans.end] > num_marked[first + spans.start]
     most_votes = max(len(each) for each in votes.values())
     num_false = max(0, int((~is_marked).sum()) - most_votes)
-    candidates, probabilities = _candidates(fine)
+    candidates, probabilities, predicted = _fit_segment(fine)
     expected = {scheme: _expected_f1(each, candidates, probabilities) for scheme, each in votes.items()}
     best = max(VOTE_SCHEMES, key=lambda scheme: expected[scheme].f1)
     model = _expected_f1(spans.take(is_marked), candidates, probabilities, num_false=num_false)
-    return Comparison(model._replace(spans=len(spans)), expected[best], best)
+    segment = _expected_f1(candidates.take(predicted), candidates, probabilities)
+    return Comparison(model._replace(spans=len(spans)), expected[best], segment, best)
 
 
-def _candidates(data: Dataset) -> tuple[Spans, NDArray[np.float64]]:
-    """All candidate spans of `segment`, and the probability that each is true."""
+def _fit_segment(data: Dataset) -> tuple[Spans, NDArray[np.float64], NDArray[np.int64]]:
+    """Fit `segment`.  -> its candidate spans (n,), the probability that each is true (n,), indices of predicted ones"""
     names = [data.sources[source] for source in np.flatnonzero((data.votes > 0).any(axis=0))]
     if not names:
-        return Spans.from_array(np.zeros((0, 4), np.int64)), np.zeros(0)
+        return Spans.from_array(np.zeros((0, 4), np.int64)), np.zeros(0), np.zeros(0, np.int64)
     data = data.select_sources(names)
     data = VoteSelection.from_dataset(data, keep_coarse=False, keep_duplicates=False).apply(data)
     model = Segment()
@@ -99,8 +109,8 @@ def _candidates(data: Dataset) -> tuple[Spans, NDArray[np.float64]]:
     observed = SpanObservations.from_dataset(data, Marks.from_dataset(data), state.duplicate_of)
     known = knowledge(observed, observed.marks.counts(observed.num_sources, observed.num_types))
     support = initial_posterior(observed, known, state.error_rate)
-    posterior = model.span_probabilities(state, observed)
-    return observed.candidates, SUPPORT_WEIGHT * support + (1 - SUPPORT_WEIGHT) * posterior
+    probabilities = SUPPORT_WEIGHT * support + (1 - SUPPORT_WEIGHT) * model.span_probabilities(state, observed)
+    return observed.candidates, probabilities, model.predicted_candidates(state, observed)
 
 
 def _expected_f1(

@@ -192,10 +192,8 @@ class Segment(LabelModel):
         """The best disjoint spans with their probabilities, and the marginals of the labels."""
         state = SegmentState.from_arrays(params)
         observed = SpanObservations.from_dataset(data, Marks.from_dataset(data), state.duplicate_of)
-        posterior = self._posterior(state, observed)
-        threshold = float(state.threshold[0]) if self.config.threshold is None else self.config.threshold
-        chosen = best_configuration(observed.lattice, posterior - threshold)
-        probabilities = np.minimum(posterior, highest_scores(observed, state.error_rate))
+        chosen = self.predicted_candidates(state, observed)
+        probabilities = self.span_probabilities(state, observed)
         labels = data.tags.labels(observed.candidates.take(chosen), data.offsets)
         scores = reported_scores(observed, probabilities)[chosen].astype(np.float32)
         return LabelOutput(labels, label_probabilities(observed, probabilities, data), scores)
@@ -206,6 +204,12 @@ class Segment(LabelModel):
         pairs = [f"{names[k]} of {names[other]}" for k, other in enumerate(state.duplicate_of.tolist()) if k != other]
         lone = f"{float(state.false_share[0]):.0%} of the marks without a second source are presumed false"
         return (lone, *([f"near duplicates count as one source: {', '.join(pairs)}"] if pairs else []))
+
+    def predicted_candidates(self, state: SegmentState, observed: SpanObservations) -> NDArray[np.int64]:
+        """Indices of the disjoint candidates with the largest sum of posterior - threshold."""
+        threshold = float(state.threshold[0]) if self.config.threshold is None else self.config.threshold
+        chosen = best_configuration(observed.lattice, self._posterior(state, observed) - threshold)
+        return np.flatnonzero(chosen)
 
     def span_probabilities(self, state: SegmentState, observed: SpanObservations) -> Floats:
         """Probability that each candidate is a true span, limited because labeling functions share errors.  -> (n,)"""
