@@ -116,6 +116,7 @@ def test_gold_and_order_do_not_matter() -> None:
     assert compare_with_votes(turned, labels).model.f1 == pytest.approx(found.model.f1)
 
 
+@pytest.mark.filterwarnings("ignore::convener.errors.ConvenerWarning")
 @pytest.mark.parametrize("seed", range(3))
 def test_segment_is_compared_by_the_labels_that_it_predicts(seed: int) -> None:
     data = crowd(seed, 80)
