@@ -1,4 +1,4 @@
-"""Fifteen small labeling functions for the demo corpus.
+"""Sixteen small labeling functions for the demo corpus.
 
 They are typical first labeling functions: short word lists, a few patterns and some heuristics. Each
 misses many entities, makes some errors and conflicts with others, and some make the same errors; a label
@@ -111,6 +111,7 @@ SUFFIXES = frozenset(
 INSTITUTIONS = frozenset({"University", "Ministry", "Institute", "Museum", "College", "Department", "Bank", "Port"})
 AUTHORITIES = frozenset({"Council", "Commission", "Authority", "Agency", "Office", "Court"})
 PREPOSITIONS = frozenset({"in", "In", "from", "From", "at", "At", "near", "Near", "to", "of"})
+NOT_BEFORE_PERSON = frozenset({"the", "The", "in", "In", "from", "From", "at", "At", "near", "Near"})
 CALENDAR = frozenset(
     {"Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"}
     | {"January", "February", "March", "April", "May", "June", "July", "August", "September"}
@@ -119,7 +120,7 @@ CALENDAR = frozenset(
 SPEECH = frozenset({"said", "told", "says", "explained"})
 BUSINESS = frozenset(
     {"announced", "arranged", "bought", "built", "closed", "employs", "expects", "makes", "offered", "owns"}
-    | {"paid", "plans", "put", "reported", "runs", "sells", "sold", "supplies", "wants", "will"}
+    | {"paid", "plans", "put", "reported", "runs", "sells", "sold", "supplies", "wants"}
 )
 GEOGRAPHY = frozenset(
     {"Street", "Road", "Lane", "Avenue", "Square", "Park", "Bridge", "River", "Valley", "Hill", "Bay", "Island"}
@@ -219,9 +220,9 @@ def after_preposition(tokens: Sequence[str]) -> Iterator[Span]:
 
 @labeling_function(["PER"])
 def capitalized_pair(tokens: Sequence[str]) -> Iterator[Span]:
-    """Mark any two capitalized words inside a sentence as a person."""
+    """Mark two capitalized words inside a sentence as a person, except after the or a preposition of place."""
     for start, end in _capitalized_runs(tokens):
-        if start and end - start == 2:
+        if start and end - start == 2 and tokens[start - 1] not in NOT_BEFORE_PERSON:
             yield start, end, "PER"
 
 
@@ -253,9 +254,19 @@ def described_person(tokens: Sequence[str]) -> Iterator[Span]:
 
 @labeling_function(["ORG"])
 def business_verb(tokens: Sequence[str]) -> Iterator[Span]:
-    """Mark the capitalized words before a verb such as announced, owns, sells or will."""
+    """Mark the capitalized words before a verb such as announced, owns or sells."""
     for start, end in _capitalized_runs(tokens):
         if end < len(tokens) and tokens[end] in BUSINESS:
+            yield start, end, "ORG"
+
+
+@labeling_function(["ORG"])
+def after_article(tokens: Sequence[str]) -> Iterator[Span]:
+    """Mark the capitalized words after the, except days and months, as an organization."""
+    for start, end in _capitalized_runs(tokens):
+        if tokens[start] == "The" and end - start > 1:
+            yield start + 1, end, "ORG"
+        elif start and tokens[start - 1] == "the" and tokens[start] not in CALENDAR:
             yield start, end, "ORG"
 
 
@@ -284,5 +295,6 @@ LFS: tuple[LabelingFunction, ...] = (
     organisation_suffix,
     institution,
     business_verb,
+    after_article,
     acronym,
 )
