@@ -220,10 +220,11 @@ def after_preposition(tokens: Sequence[str]) -> Iterator[Span]:
 
 @labeling_function(["PER"])
 def capitalized_pair(tokens: Sequence[str]) -> Iterator[Span]:
-    """Mark two capitalized words inside a sentence as a person, except after the or a preposition of place."""
+    """Mark two capitalized words inside a sentence as a person, unless the words around or in them suggest otherwise."""
     for start, end in _capitalized_runs(tokens):
         if start and end - start == 2 and tokens[start - 1] not in NOT_BEFORE_PERSON:
-            yield start, end, "PER"
+            if tokens[end - 1] not in SUFFIXES | GEOGRAPHY and tokens[start] not in WATERS:
+                yield start, end, "PER"
 
 
 @labeling_function(["PER"])
@@ -262,11 +263,13 @@ def business_verb(tokens: Sequence[str]) -> Iterator[Span]:
 
 @labeling_function(["ORG"])
 def after_article(tokens: Sequence[str]) -> Iterator[Span]:
-    """Mark the capitalized words after the, except days and months, as an organization."""
+    """Mark the capitalized words after the, except days, months and rivers, as an organization."""
     for start, end in _capitalized_runs(tokens):
+        if tokens[end - 1] in GEOGRAPHY | CALENDAR or tokens[end : end + 1] == ["of"]:
+            continue
         if tokens[start] == "The" and end - start > 1:
             yield start + 1, end, "ORG"
-        elif start and tokens[start - 1] == "the" and tokens[start] not in CALENDAR:
+        elif start and tokens[start - 1] == "the":
             yield start, end, "ORG"
 
 
