@@ -220,11 +220,12 @@ def after_preposition(tokens: Sequence[str]) -> Iterator[Span]:
 
 @labeling_function(["PER"])
 def capitalized_pair(tokens: Sequence[str]) -> Iterator[Span]:
-    """Mark two capitalized words inside a sentence as a person, unless the words around or in them suggest otherwise."""
+    """Mark two capitalized words inside a sentence as a person, unless they look like a place or an organization."""
     for start, end in _capitalized_runs(tokens):
-        if start and end - start == 2 and tokens[start - 1] not in NOT_BEFORE_PERSON:
-            if tokens[end - 1] not in SUFFIXES | GEOGRAPHY and tokens[start] not in WATERS:
-                yield start, end, "PER"
+        if not start or end - start != 2 or tokens[start - 1] in NOT_BEFORE_PERSON:
+            continue
+        if tokens[start] not in WATERS and tokens[end - 1] not in SUFFIXES | GEOGRAPHY:
+            yield start, end, "PER"
 
 
 @labeling_function(["PER"])
