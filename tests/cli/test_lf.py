@@ -141,7 +141,7 @@ def test_the_template_works_unchanged(convener: Command, news: Path, tmp_path: P
     tried = convener("lf", "preview", path, news, "--split", "train", "-n", 3)
     assert tried.code == 0, tried.err
     assert tried.out.count("\n\n") == 3
-    assert "[Oslo](LOC)" in tried.out
+    assert "[Dunmore Brewing Ltd](ORG)" in tried.out
     out = tmp_path / "v.jsonl"
     assert convener("lf", "apply", path, news, "--split", "test", "-o", out).code == 0
     names = ("cities", "company", "after_title", "acronym", "safe_cities", "titled_everywhere")

@@ -113,11 +113,28 @@ def test_demo_runs_the_pipeline(convener: Command, tmp_path: Path) -> None:
     scores = json.loads((tmp_path / "demo" / "scores.json").read_text(encoding="utf-8"))
     assert [row["model"] for row in scores] == list(DEMO_MODELS)
     assert all(f"{row['model']} " in output.out for row in scores)
-    assert "Next" in output.out
+    f1 = {row["model"]: row["f1"] for row in scores}
+    assert f1["auto"] > f1["majority-vote"] + 0.01
+    assert f1["sparse-chmm"] > f1["majority-vote"] + 0.01
+    assert "[Oslo](LOC)" in output.out.partition("4. Labels")[2].partition("5. Written")[0]
+    report = tmp_path / "demo" / "report.html"
+    assert report.read_text(encoding="utf-8").startswith("<!")
+    assert f"Report: {report}" in output.out
+    assert f"  convener fit {tmp_path / 'demo'}/corpus -o my-run " in output.out
     assert cv.load_model(tmp_path / "demo" / "run").name == "auto"
     assert set(cv.read_corpus(tmp_path / "demo" / "corpus").splits) == {"train", "valid", "test"}
     assert cv.read_predictions(tmp_path / "demo" / "predictions.jsonl").probabilities is not None
     assert convener("demo", "-o", tmp_path / "demo").code == 0
+
+
+def test_the_labels_of_the_demo_are_highlighted_on_a_terminal(
+    convener: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("convener.cli.demo.DEMO_MODELS", ("majority-vote",))
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    output = convener("demo", "-o", tmp_path / "demo").out
+    assert "\x1b[1;36mMaria Lopez\x1b[0m" in output
+    assert "[Maria Lopez]" not in output
 
 
 def test_demo_does_not_overwrite_other_files(convener: Command, tmp_path: Path) -> None:

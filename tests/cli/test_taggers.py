@@ -137,7 +137,7 @@ def test_an_interrupted_training_resumes(
     convener: Command, news: Path, voted: Path, trained: Path, tmp_path: Path
 ) -> None:
     arguments = ["train-tagger", voted, news, *QUICK, "-o", tmp_path / "u"]
-    with killed_at(80):
+    with killed_at(200):
         with pytest.raises(SystemExit) as stop:
             main(list(map(str, arguments)))
         assert stop.value.code == 130

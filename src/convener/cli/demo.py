@@ -4,41 +4,53 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.text import Text
 
 from convener import demo as embedded
 from convener import io
 from convener.cli import console, options
+from convener.cli.highlight import highlight
 from convener.data.corpus import Corpus
-from convener.data.predictions import UPPER_BOUND
+from convener.data.dataset import Dataset
+from convener.data.predictions import UPPER_BOUND, Predictions
+from convener.data.spans import Span
 from convener.data.tables import PERCENT, Table
 from convener.encoders import encode
 from convener.errors import ConvenerWarning, DataError
 from convener.evaluation.evaluation import evaluate
 from convener.evaluation.source_analysis import analyze
 from convener.experiment.run import RunConfig, fit_run
+from convener.lf.doc import Docs
 from convener.models import get_model
 from convener.models.base import LabelModel
+from convener.report import write_report
 from convener.storage import atomic_write
 
 README = """Files written by `convener demo`
 corpus/            the demo corpus with the votes of its sources, in Wrench format
 run/               the fitted model of auto, with config.toml and run.json
+report.html        the report of this model on the train sentences; open it in a browser
 predictions.jsonl  its predictions for the test sentences, with probabilities
 predictions.conll  the same, one token per line, without text and probabilities
 predictions.spacy  the same as spaCy DocBin, if spaCy is installed
 scores.json        the table of scores
 """
-NEXT_STEPS = """Next
-  convener analyze {0}/corpus              quality of the sources
-  convener fit {0}/corpus -o my-run        select and fit a model
-  convener evaluate my-run {0}/corpus      quality of the predictions
-  convener model list                     all label models
-Your own data: see docs/quickstart.md and docs/data-formats.md."""
+NEXT_STEPS = {
+    "convener view {0}/run": "the report with search, in a browser",
+    "convener analyze {0}/corpus": "quality of the sources",
+    "convener fit {0}/corpus -o my-run": "select and fit a model",
+    "convener evaluate my-run {0}/corpus": "quality of the predictions",
+    "convener lf init my_lfs.py": "labeling functions for your own text",
+}
+NUM_EXAMPLES = 6
+"""Number of test documents of which a sentence is shown with the labels of the main model."""
 
 DEMO_MODELS = (
     *("majority-vote", "best-consensus", "bsc", "dawid-skene", "hmm", "snorkel", "segment"),
@@ -62,10 +74,10 @@ def demo(
         raise DataError(f"{output}: is a file; expected a folder")
     corpus = embedded.load_corpus()
     corpus = encode(corpus, ENCODER, cache=False)
-    models = [get_model(name) for name in DEMO_MODELS]
-    scores = [_evaluate_model(model, corpus) for model in models]
+    fitted = [_fit(get_model(name), corpus) for name in DEMO_MODELS]
+    scores = [_evaluate(model, corpus.test) for model in fitted]
     with atomic_write(output) as draft:
-        _write_files(corpus, scores, draft)
+        predictions = _write_files(corpus, scores, draft)
     if as_json:
         console.print_json({"scores": scores, "output": str(output)})
         return
@@ -73,19 +85,33 @@ def demo(
     console.print_result(f"2. {analyze(corpus.train)}\n")
     console.print_result(f"3. {_score_table(scores)}")
     console.print_result(f"{ENCODER_NOTE}\n")
-    console.print_result(f"4. Written to {output}/")
+    console.print_result(f"4. Labels of {MAIN_MODEL} for test sentences, without gold")
+    screen = Console(highlight=False, soft_wrap=True)
+    for line in _format_labels(corpus.test, predictions, coloured=screen.is_terminal):
+        screen.print("   ", line, sep="")
+    console.print_result(f"\n5. Written to {output}/")
     console.print_result("\n".join(f"   {line}" for line in README.splitlines()[1:]) + "\n")
-    console.print_result(NEXT_STEPS.format(output))
+    console.print_result(f"Report: {output / 'report.html'}")
+    steps = {command.format(output): purpose for command, purpose in NEXT_STEPS.items()}
+    width = max(map(len, steps))
+    console.print_result("Next")
+    for command, purpose in steps.items():
+        console.print_result(f"  {command:<{width}}  {purpose}")
+    console.print_result("Your own data: see docs/quickstart.md and docs/data-formats.md.")
 
 
-def _evaluate_model(model_class: type[LabelModel], corpus: Corpus) -> dict[str, Any]:
-    """Fit a model on train and evaluate it on test."""
+def _fit(model_class: type[LabelModel], corpus: Corpus) -> LabelModel:
+    """Fit a model on train as `convener fit` does."""
     if console.STDERR.is_terminal:
         console.print_note(f"fitting {model_class.name} (compiling kernels; cached for later runs)")
-    model = model_class()
     with warnings.catch_warnings():  # e.g. linked-hmm: the demo has no linking functions
         warnings.simplefilter("ignore", ConvenerWarning)
-        result = evaluate(model.fit(corpus.train).predict(corpus.test), corpus.test)
+        return model_class().fit(corpus.train, corpus.valid)
+
+
+def _evaluate(model: LabelModel, test: Dataset) -> dict[str, Any]:
+    """The row of a fitted model in the table of scores."""
+    result = evaluate(model.predict(test), test)
     return {
         "model": model.name,
         "uses_gold": model.fitted.uses_gold,
@@ -134,12 +160,31 @@ def _format_example(corpus: Corpus) -> str:
     return "\n".join(lines)
 
 
-def _write_files(corpus: Corpus, scores: list[dict[str, Any]], folder: Path) -> None:
+def _format_labels(data: Dataset, predictions: Predictions, *, coloured: bool) -> Iterator[Text]:
+    """Yield the sentence with the most predicted types of each of the first documents."""
+    sentence_spans: dict[int, list[Span]] = {}
+    for span in data.tags.spans(predictions.labels, data.offsets):
+        sentence_spans.setdefault(span.sentence, []).append(span)
+    best: dict[str, int] = {}
+    for sentence, spans in sorted(sentence_spans.items()):
+        name = data.doc_ids[sentence] if data.doc_ids else ""
+        num_types = len({span.type for span in spans})
+        if name not in best or num_types > len({span.type for span in sentence_spans[best[name]]}):
+            best[name] = sentence
+    docs = Docs.from_dataset(data, "sentence")
+    for sentence in list(best.values())[:NUM_EXAMPLES]:
+        (doc,) = docs.make_docs(sentence, sentence + 1)
+        yield highlight(doc, sentence_spans[sentence], data.tags.types, coloured=coloured)
+
+
+def _write_files(corpus: Corpus, scores: list[dict[str, Any]], folder: Path) -> Predictions:
+    """Write all files of the demo; returns the predictions of the main model for test."""
     folder.mkdir()
     io.write(corpus, folder / "corpus", format="wrench")
     config = RunConfig.resolve(None, model=MAIN_MODEL, encoder=ENCODER)
     model = config.build()
     fit_run(model, corpus.train, corpus.valid, config, folder / "run")
+    write_report(model, corpus.train, folder / "report.html")
     predictions = model.predict(corpus.test)
     io.write(predictions, folder / "predictions.jsonl")
     with warnings.catch_warnings():  # the README lists what a CoNLL file drops
@@ -149,3 +194,4 @@ def _write_files(corpus: Corpus, scores: list[dict[str, Any]], folder: Path) -> 
         io.write(predictions, folder / "predictions.spacy")
     (folder / "scores.json").write_text(json.dumps(scores, indent=2) + "\n", encoding="utf-8")
     (folder / "README.txt").write_text(README, encoding="utf-8")
+    return predictions

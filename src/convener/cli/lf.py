@@ -14,6 +14,7 @@ from rich.text import Text
 
 from convener import io
 from convener.cli import console, options
+from convener.cli.highlight import highlight
 from convener.cli.options import ReadingOptions, split_names, with_reading_options
 from convener.cli.reading import read_dataset, read_splits
 from convener.data.corpus import Corpus
@@ -31,7 +32,6 @@ PREVIEW_SAMPLE = 1000
 """Sentences that `lf preview` runs the functions on."""
 DEFAULT_TIMEOUT = 60.0
 """Seconds per text, by default."""
-COLOURS = ("cyan", "magenta", "green", "yellow", "blue", "red")
 LFFile = Annotated[Path, typer.Argument(metavar="FILE", help=f"Python file with labeling functions. {CODE_WARNING}")]
 LFNames = Annotated[
     list[str] | None,
@@ -165,13 +165,5 @@ def _highlight(data: Dataset, *, coloured: bool) -> Text:
         if not spans:
             continue
         lines.append(f"{name:<{width}}  ", style="dim")
-        position = 0
-        for _, start, end, type_id in spans:
-            label, style = data.tags.types[type_id], f"bold {COLOURS[type_id % len(COLOURS)]}"
-            lines.append(doc.text[position : doc.token_offsets[start][0]])
-            position = doc.token_offsets[end - 1][1]
-            span_text = doc.span_text(start, end)
-            lines.append(span_text if coloured else f"[{span_text}]", style=style)
-            lines.append(f" {label}" if coloured else f"({label})", style=f"dim {style}")
-        lines.append(doc.text[position:] + "\n")
+        lines.append(highlight(doc, spans, data.tags.types, coloured=coloured)).append("\n")
     return lines
