@@ -102,3 +102,9 @@ def test_what_is_known_of_workers_counts_in_full_by_default() -> None:
         ]
         assert np.array_equal(labels[0], labels[1])
         assert not np.array_equal(labels[0], labels[2])
+
+
+def test_a_corpus_without_sentences_can_be_fitted() -> None:
+    data = cv.Dataset.from_spans(["PER"], [["Ada", "wrote"]] * 3, {"a": [[(0, 1, "PER")]] * 3})
+    model = cv.NeuralSegment(encoder="hashing").fit(data[:0])
+    assert len(model.predict(data)) == 3

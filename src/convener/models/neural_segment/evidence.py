@@ -101,8 +101,8 @@ class EvidenceModel:
     is_worker         (K,) sources whose unmarked tokens are votes for O
     miss_weight       weight of a missed span, for labeling functions
     dependence_rate   the log-odds of a span that n labeling functions mark are divided by 1 + dependence_rate (n - 1)
-    error_rate        (K,) probability that the lone mark of a labeling function is false together with those of all
-                      others; the product over the marks on a span bounds its log-odds
+    error_rate        (K,) f^2 for labeling functions: n marks on a span are all false with at least the product of
+                      their rates, f^2n, since functions share errors
     log_unseen        (E,) log-probability that no labeling function marks a true span
     boundary_penalty  cost in nats of a token next to a mark, for spans that no source marks
     """

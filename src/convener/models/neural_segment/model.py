@@ -66,7 +66,7 @@ class NeuralSegmentConfig(ContextConfig, FeatureConfig):
     boundary_penalty: float = 5.0
     """Penalty in nats for each token of a span that no source marks, if the token is next to a mark; at least 0."""
     threshold: float | None = None
-    """Minimum probability of a predicted span, in [0, 1]. 0 keeps every span that overlaps no more probable one. None
+    """Minimum posterior of a predicted span, in [0, 1]. 0 keeps every span that overlaps no more probable one. None
     is 0.4, or 0.4 (1 - 1 / A)^2 if there are workers (sources with unmarked="outside"), A per token."""
     duplicate_similarity: float = 0.7
     """Jaccard similarity of the marks of two labeling functions from which they are near duplicates and count as one,
@@ -222,7 +222,7 @@ class NeuralSegment(LabelModel):
         def loss(batch: SegmentBatch, generator: Generator) -> Tensor:
             return votes_loss(net, batch, generator, config.num_threads)
 
-        max_epochs = max(MIN_EPOCHS, round(config.max_steps / len(packed.expected)))
+        max_epochs = max(MIN_EPOCHS, round(config.max_steps / max(1, packed.num_batches)))
         return Stage(
             name="segments",
             loss=loss,

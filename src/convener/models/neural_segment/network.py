@@ -104,6 +104,11 @@ class PackedSegments:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
+    @property
+    def num_batches(self) -> int:
+        """Number of batches of an epoch."""
+        return len(self.expected)
+
     def compute_expected_counts(self, initial_scores: ChainScores, *, num_threads: int = 1) -> None:
         """Set the expected counts of each batch to those under the evidence and a Markov chain with these scores."""
         label_scores = np.zeros((len(self.tokens), 2 * len(initial_scores.second) + 1), np.float32)

@@ -42,7 +42,7 @@ class SegmentConfig(EMConfig):
     """Multiple of the counts of the first E step that is added as a prior; at least 0. 0 leaves only the weak prior
     counts."""
     threshold: float | None = None
-    """Minimum probability of a predicted span, in [0, 1]. 0 keeps every span that overlaps no more probable one. None
+    """Minimum posterior of a predicted span, in [0, 1]. 0 keeps every span that overlaps no more probable one. None
     is 0.4, or 0.4 (1 - 1 / A)^2 if there are workers (sources with unmarked="outside"), A per token."""
     duplicate_similarity: float = 0.7
     """Jaccard similarity of the marks of two labeling functions from which they are near duplicates and count as one,
@@ -113,7 +113,8 @@ class Segment(LabelModel):
     the prior: the counts of the first E step, times `prior_strength`, and weak counts. The objective never decreases.
     The detection rates r of labeling functions are fixed after the first E step: since misses are weighted by w,
     maximizing would no longer estimate a detection rate. The predicted spans maximize the sum of p(e) - threshold. The
-    reported probability of a span that n labeling functions mark is at most 1 - f^n.
+    reported probability of a span that n labeling functions mark exactly is at most 1 - f^n; scores of spans are
+    calibrated, see `outputs.reported_scores`.
 
     The model of the lattice is a semi-Markov chain as in Sarawagi and Cohen, 2004: Semi-Markov conditional random
     fields for information extraction. NIPS 17.

@@ -123,8 +123,9 @@ def initial_posterior(observed: SpanObservations, known: Floats, error_rate: Flo
 def prior_counts(observed: SpanObservations, counts: SourceCounts, mark_counts: Floats, known: Floats) -> SourceCounts:
     """Weak prior counts, from the counts of each source and of the crowd.
 
-    mark_counts, known (K, E). A worker has few marks, so the rates of all workers, the crowd, are the prior of each. If
-    the precision is known, the false share is 1 - precision.
+    mark_counts, known (K, E). A worker has few marks, so the rates of all workers, the crowd, are the prior of each,
+    and so are the types and bounds of the marks of all sources. If the precision is known, the false share is
+    1 - precision.
     """
     num_types, is_worker = observed.num_types, observed.is_worker
     of_worker, precision = is_worker[:, None], observed.precision[:, None]

@@ -36,6 +36,7 @@ from convener.neural.transition import MIN_PROBABILITY, floored_log
 if TYPE_CHECKING:
     from convener.models.sparse_chmm.model import SparseCHMMConfig
 
+# The keys are the values of `SparseCHMMConfig.stages`.
 STAGE_PLANS = {
     "1": ("transition and reliability",),
     "1-2": ("transition and reliability", "addon"),
