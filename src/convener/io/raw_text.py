@@ -42,7 +42,7 @@ def tokenize(texts: TextInput, *, types: Sequence[str] = DEFAULT_TYPES, spacy_pi
 
     >>> data = tokenize("Dr. Ray left Oslo. He flew to Lima.")
     >>> [sentence.tokens for sentence in data]
-    [['Dr', '.', 'Ray', 'left', 'Oslo', '.'], ['He', 'flew', 'to', 'Lima', '.']]
+    [('Dr', '.', 'Ray', 'left', 'Oslo', '.'), ('He', 'flew', 'to', 'Lima', '.')]
     >>> data.text.sentences[1], data.text.doc_offsets.tolist()
     ('He flew to Lima.', [0, 19])
     """
