@@ -177,7 +177,7 @@ def test_errors_name_what_was_expected(value: Any, error: type[Exception], messa
     assert message in str(caught.value)
 
 
-def test_files_and_splits_are_told_from_data_in_memory() -> None:
+def test_options_of_files_and_splits_need_files_and_splits() -> None:
     with pytest.raises(DataError, match="list of texts: is a single dataset; split='test' applies to"):
         cv.read(["a"], "test")
     with pytest.raises(UnknownNameError, match="mapping of splits: no split 'test'; available: train"):

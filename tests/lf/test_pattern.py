@@ -50,7 +50,7 @@ def test_a_group_is_marked_by_number_or_name() -> None:
         found = pattern(expression, "LOC", group=group)
         assert found(Doc.from_input(text)) == [(2, 3, "LOC"), (6, 7, "LOC")]
     maybe = pattern(r"in (Oslo)?", "LOC", group=1)
-    assert maybe(text) == [(2, 3, "LOC")]
+    assert maybe(Doc.from_input(text)) == [(2, 3, "LOC")]
 
 
 def test_a_misaligned_group_is_expanded_and_reported() -> None:

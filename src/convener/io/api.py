@@ -187,7 +187,8 @@ def load_dataset(
     where, parts = _find_splits(path)
     if not parts:
         if split is not None:
-            raise DataError(f"{where}: is a single dataset; split={split!r} applies to folders of splits only")
+            kind = "file" if isinstance(path, str | Path) else "dataset"
+            raise DataError(f"{where}: is a single {kind}; split={split!r} applies to folders of splits only")
         data = get_dataset(_resolve_file(path, format, options, issues))
         return data.with_coarse(options.coarse or {})
     if split is None:
