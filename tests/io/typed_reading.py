@@ -36,5 +36,5 @@ def values(predictions: cv.Predictions, data: cv.Dataset, function: cv.LabelingF
 
 def refused() -> None:
     cv.read(3)  # type: ignore[arg-type]
-    cv.read([1, 2])  # type: ignore[list-item]
+    cv.read([1, 2])  # type: ignore[arg-type]
     cv.read_corpus(["Ada left."])  # type: ignore[arg-type]
