@@ -164,7 +164,7 @@ def _speed_rows(name: str, size: Size) -> list[tuple[Any, ...]]:
     single, half = (get_encoder(MINILM, layers="last", compute_dtype=each) for each in ("float32", "bfloat16"))
     data = splits(name).train[: size.timed_sentences]
     data = data.take(np.flatnonzero(data.lengths > 0))
-    sentences = [sentence.tokens for sentence in data]
+    sentences = [list(sentence.tokens) for sentence in data]
     mixed = [sentences[n] for n in np.random.default_rng(SEED).permutation(len(sentences))]
     methods: dict[str, Callable[[], object]] = {
         "one at a time": lambda: [reference.encode([words]) for words in sentences],
@@ -312,7 +312,7 @@ def _data_set(name: str, folder: Path, *, smoke: bool) -> Path:
 
 def _write_large(path: Path, size: Size) -> int:
     """Sentences of the data sets, drawn with replacement, with their numbers changed."""
-    sentences = [sentence.tokens for name in size.data if is_available(name) for sentence in splits(name).test]
+    sentences = [list(sentence.tokens) for name in size.data if is_available(name) for sentence in splits(name).test]
     sentences = [words for words in sentences if any(word.strip() for word in words)]
     rng, total = np.random.default_rng(SEED), 0
     with path.open("w", encoding="utf-8") as file:

@@ -128,7 +128,7 @@ def _skweak_gazetteer(phrases: list[list[str]], data: cv.Dataset) -> dict[str, A
     built = time.process_time()
     docs = [
         SpacyDoc(vocab, words=words, sent_starts=[number == 0 for number in range(len(words))])
-        for words in (sentence.tokens for sentence in data)
+        for words in (list(sentence.tokens) for sentence in data)
     ]
     converted = time.process_time()
     found = [(number, start, end) for number, doc in enumerate(docs) for start, end, _ in annotator.find_spans(doc)]

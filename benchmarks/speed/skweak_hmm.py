@@ -43,9 +43,8 @@ def _to_docs(data: cv.Dataset) -> list[Any]:
 
     vocab, docs = Vocab(), []
     for sentence in data:
-        doc = Doc(vocab, words=sentence.tokens)
-        for column, name in enumerate(data.sources):
-            spans = data.tags.spans(sentence.votes[:, column], np.array([0, len(doc)]))
-            doc.spans[name] = [Span(doc, s.start, s.end, label=data.tags.types[s.type]) for s in spans]
+        doc = Doc(vocab, words=list(sentence.tokens))
+        for name, spans in sentence.votes.items():
+            doc.spans[name] = [Span(doc, span.start, span.end, label=span.label) for span in spans or ()]
         docs.append(doc)
     return docs

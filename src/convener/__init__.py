@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from convener.data.issues import Issue as Issue
     from convener.data.issues import Issues as Issues
     from convener.data.predictions import Predictions as Predictions
+    from convener.data.sentences import AnnotatedSentence as AnnotatedSentence
+    from convener.data.sentences import Sentence as Sentence
+    from convener.data.sentences import TextSpan as TextSpan
     from convener.data.spans import Span as Span
     from convener.data.tables import Table as Table
     from convener.data.tags import ABSTAIN as ABSTAIN
@@ -88,6 +91,7 @@ __version__ = version("convener")
 _MODULES = {
     "ABSTAIN": "data.tags",
     "ALT": "models.alt",
+    "AnnotatedSentence": "data.sentences",
     "Auto": "models.auto",
     "BSC": "models.bsc",
     "BertNER": "models.bert_ner",
@@ -120,6 +124,7 @@ _MODULES = {
     "NotFittedError": "errors",
     "Predictions": "data.predictions",
     "Segment": "models.segment.model",
+    "Sentence": "data.sentences",
     "Snorkel": "models.snorkel",
     "SpacyTagger": "taggers.spacy",
     "Span": "data.spans",
@@ -128,6 +133,7 @@ _MODULES = {
     "TagSet": "data.tags",
     "Tagger": "taggers.base",
     "Targets": "taggers.targets",
+    "TextSpan": "data.sentences",
     "UnknownNameError": "errors",
     "analyze": "evaluation.source_analysis",
     "apply_lfs": "lf.apply",

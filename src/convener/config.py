@@ -14,7 +14,7 @@ import types
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import tomli_w
 
@@ -39,6 +39,31 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Check the values."""
+
+
+class Configurable:
+    """Base of models and taggers, whose settings are read and changed as in scikit-learn."""
+
+    config: Any
+    _fitted: Any
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """All settings by name; `deep` has no effect, since no setting is an estimator."""
+        return {item.name: getattr(self.config, item.name) for item in fields(self.config)}
+
+    def set_params(self, **settings: Any) -> Self:
+        """Change settings.  -> the same object; it is no longer fitted if a setting changes."""
+        config = type(self)(**self.get_params() | settings).config
+        if config != self.config:
+            self.config, self._fitted = config, None
+        return self
+
+    def clone(self) -> Self:
+        """A new object with the same settings that is not fitted; `sklearn.base.clone` returns the same."""
+        return type(self)(**self.get_params())
+
+    def __sklearn_clone__(self) -> Self:
+        return self.clone()
 
 
 def init_with(config: Callable[P, Any]) -> Callable[[Callable[..., None]], Init[P]]:

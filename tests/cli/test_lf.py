@@ -54,7 +54,7 @@ def test_apply_to_raw_text(convener: Command, lfs: Path, raw: Path, tmp_path: Pa
     data = cv.read(out)
     assert data.sources == ("places", "raises", "cuts")
     assert data.tags.types == ("LOC", "PER")
-    assert data[2].votes.tolist() == [[1, -1, 3], [0, -1, 0], [0, -1, 0], [0, -1, 0]]
+    assert data[2:3].votes.tolist() == [[1, -1, 3], [0, -1, 0], [0, -1, 0], [0, -1, 0]]
     shown = convener("analyze", out)
     assert shown.code == 0
     assert "places" in shown.out

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from convener.data.dataset import Dataset, Text
 from convener.data.features import EncoderSpec, Features
-from convener.data.ragged import StringArray
+from convener.data.ragged import RaggedArray, StringArray
 from convener.data.tags import ABSTAIN, TagSet
 from convener.errors import DataError, MismatchError, UnknownNameError
 from tests.generators import datasets, sentence_spans, tag_sets, words
@@ -75,11 +75,12 @@ def test_spans_become_votes(tags: TagSet, data: st.DataObject) -> None:
         for start, end, kind in spans:
             labels[start:end] = [2 * kind + 1] + [2 * kind + 2] * (end - start - 1)
         expected.append(labels)
-    assert [one.tokens for one in built] == tokens
-    assert [one.gold.tolist() for one in built if one.gold is not None] == expected
-    for one, labels, skip in zip(built, expected, unseen, strict=True):
-        assert one.votes[:, 0].tolist() == ([ABSTAIN] * len(labels) if skip else labels)
-        assert not one.votes[:, 1].any()
+    assert [list(one.tokens) for one in built] == tokens
+    for one, labels, skip in zip(RaggedArray(built.votes, built.offsets), expected, unseen, strict=True):
+        assert one[:, 0].tolist() == ([ABSTAIN] * len(labels) if skip else labels)
+        assert not one[:, 1].any()
+    assert built.gold is not None
+    assert [labels.tolist() for labels in RaggedArray(built.gold, built.offsets)] == expected
     assert built.unmarked == ("abstain", "abstain")
 
 
@@ -93,7 +94,7 @@ def test_a_dataset_may_be_empty() -> None:
     assert data.select_sources([]) == data
     no_tokens = Dataset.from_spans(["PER"], [[], []], {"s": [[], None]}, gold=[[], []])
     assert len(no_tokens) == 2
-    assert no_tokens[1].tokens == []
+    assert no_tokens[1].tokens == ()
 
 
 def test_long_sentences_and_many_sources_work() -> None:
@@ -235,9 +236,9 @@ def test_a_sentence_is_indexed(data: Dataset) -> None:
     expected = sentences(data)
     for index in range(-len(data), len(data)):
         one = data[index]
-        gold = None if one.gold is None else one.gold.tolist()
-        assert (one.tokens, one.votes.tolist(), gold) == expected[index][:3]
-    assert [one.tokens for one in data] == [row[0] for row in expected]
+        assert list(one.tokens) == expected[index][0]
+        assert one == list(data)[index]
+    assert [list(one.tokens) for one in data] == [row[0] for row in expected]
     for outside in (len(data), -len(data) - 1):
         with pytest.raises(IndexError, match=f"sentence {outside} of {len(data)}"):
             data[outside]
@@ -482,9 +483,9 @@ def test_sentence_of_token_is_the_sentence_index(data: Dataset) -> None:
 
 
 def test_the_repr_lists_optional_fields(small: Dataset) -> None:
-    assert repr(small) == "Dataset(3 sentences, 4 tokens, 2 sources, types PER, LOC, gold)"
+    assert small.summary() == "Dataset(3 sentences, 4 tokens, 2 sources, types PER, LOC, gold)"
     full = replace(small.without_gold(), doc_ids=StringArray.from_list("xyz"))
-    assert repr(full).endswith("types PER, LOC, documents)")
+    assert full.summary().endswith("types PER, LOC, documents)")
 
 
 # Features
@@ -583,7 +584,7 @@ def test_features_are_concatenated_only_if_all_come_from_one_encoder(
 
 def test_features_are_in_the_repr_but_not_in_equality(small: Dataset) -> None:
     """Features are computed from the tokens: equal datasets may have them or not."""
-    assert repr(numbered(small)).endswith("gold, features of toy)")
+    assert numbered(small).summary().endswith("gold, features of toy)")
     assert numbered(small) == small
 
 

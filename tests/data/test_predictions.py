@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import sys
+from dataclasses import astuple, replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -12,8 +14,8 @@ from hypothesis import strategies as st
 from convener.data.dataset import Dataset
 from convener.data.predictions import Predictions
 from convener.data.schemes import Scheme
-from convener.errors import DataError
-from tests.generators import predictions, schemes
+from convener.errors import DataError, MissingDependencyError
+from tests.generators import Kind, predictions, schemes
 
 
 @pytest.fixture
@@ -129,7 +131,72 @@ def test_invalid_probabilities_and_scores_are_rejected(data: Dataset) -> None:
         Predictions(data=data, labels=labels, span_scores=np.zeros(3, np.float32))
 
 
-def test_the_repr_counts_spans(data: Dataset) -> None:
+def test_the_repr_counts_spans_and_shows_the_first(data: Dataset) -> None:
     labels = Predictions(data=data, labels=np.array([1, 2, 3], np.int16))
-    assert repr(labels) == "Predictions(2 spans in 3 sentences)"
-    assert repr(replace(labels, model="hmm")) == "Predictions by hmm(2 spans in 3 sentences)"
+    assert labels.summary() == "Predictions(2 spans in 3 sentences)"
+    named = replace(labels, model="hmm", span_scores=np.array([0.5, 1], np.float32))
+    assert repr(named).splitlines() == [
+        "Predictions by hmm(2 spans in 3 sentences)",
+        "0: [Ada Lovelace](PER 0.50)",
+        "2: [Oslo](LOC 1.00)",
+    ]
+
+
+bounds = st.none() | st.integers(-8, 8)
+slices = st.builds(slice, bounds, bounds, st.none() | st.integers(-2, 2).filter(bool))
+
+
+def plain(labels: Predictions) -> list[tuple[list[str], list[tuple[int, int, str, float | None]]]]:
+    """Tokens and spans of each sentence, from loops over the packed arrays."""
+    tokens, offsets, spans = labels.data.tokens.to_list(), labels.data.offsets.tolist(), labels.spans
+    found: list[tuple[list[str], list[tuple[int, int, str, float | None]]]] = [
+        (tokens[first:last], []) for first, last in pairwise(offsets)
+    ]
+    for number, (sentence, start, end, kind) in enumerate(spans):
+        score = None if spans.score is None else float(spans.score[number])
+        found[sentence][1].append((start, end, labels.data.tags.types[kind], score))
+    return found
+
+
+@given(predictions())
+def test_iteration_gives_tokens_and_spans(labels: Predictions) -> None:
+    rows = [(list(item.tokens), [(s.start, s.end, s.label, s.score) for s in item.spans]) for item in labels]
+    assert rows == plain(labels)
+    assert [labels[index] for index in range(-len(labels), len(labels))] == [*labels, *labels]
+    for outside in (len(labels), -len(labels) - 1):
+        with pytest.raises(IndexError, match=f"sentence {outside} of {len(labels)}"):
+            labels[outside]
+
+
+@given(predictions(), slices)
+def test_slices_behave_like_those_of_a_list(labels: Predictions, part: slice) -> None:
+    assert list(labels[part]) == list(labels)[part]
+    assert labels[part].data == labels.data[part]
+    assert (labels[part].model, labels[part].settings) == (labels.model, labels.settings)
+    assert (labels[part].probabilities is None) == (labels.probabilities is None)
+
+
+@given(predictions(kind=Kind()))
+def test_a_data_frame_has_one_row_per_span(labels: Predictions) -> None:
+    rows = [
+        ([] if item.doc_id is None else [item.doc_id], number, *astuple(span)[2:6], span.text, span.label, span.score)
+        for number, item in enumerate(labels)
+        for span in item.spans
+    ]
+    frame = labels.to_pandas()
+    names = ["sentence", "start", "end", "start_char", "end_char", "text", "label", "score"]
+    assert list(frame.columns) == (names if labels.data.doc_ids is None else ["doc_id", *names])
+    documents = frame[["doc_id"]].values.tolist() if labels.data.doc_ids is not None else [[]] * len(frame)
+    scores = [None if np.isnan(score) else score for score in frame["score"].tolist()]
+    columns = [frame[name].tolist() for name in names[:-1]]
+    assert list(zip(documents, *columns, scores, strict=True)) == rows
+
+
+def test_conversions_name_a_missing_extra(data: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    labels = Predictions(data=data, labels=np.zeros(3, np.int16))
+    for extra, convert in (("pandas", labels.to_pandas), ("spacy", labels.to_spacy), ("datasets", labels.to_hf)):
+        for name in [name for name in sys.modules if name.split(".")[0] == extra]:
+            monkeypatch.delitem(sys.modules, name)
+        monkeypatch.setitem(sys.modules, extra, None)
+        with pytest.raises(MissingDependencyError, match=rf"needs {extra}: pip install 'convener\[{extra}\]'"):
+            convert()

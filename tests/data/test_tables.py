@@ -61,7 +61,7 @@ def test_without_pandas(monkeypatch):
         raise ImportError(name)
 
     monkeypatch.setattr(importlib, "import_module", missing)
-    with pytest.raises(MissingDependencyError, match="pip install pandas"):
+    with pytest.raises(MissingDependencyError, match=r"pip install 'convener\[pandas\]'"):
         TABLE.to_pandas()
 
 

@@ -96,7 +96,7 @@ def test_the_key_ignores_votes_gold_and_sources(toy: cv.Dataset) -> None:
 @given(datasets(), st.integers(0, 5), st.integers(0, 5))
 def test_a_slice_has_the_key_of_the_same_text_anywhere(data: cv.Dataset, start: int, length: int) -> None:
     part = data[start : start + length]
-    words = [sentence.tokens for sentence in part]
+    words = [list(sentence.tokens) for sentence in part]
     assert cache_key(part, Lengths(), "float16") == key(words, Lengths())
 
 

@@ -30,7 +30,7 @@ Tiny = Callable[[str], Path]
 def news() -> list[list[str]]:
     """Real sentences of all lengths."""
     data = cv.demo.load_corpus().test
-    return [data[number].tokens for number in range(0, 60, 5)]
+    return [list(data[number].tokens) for number in range(0, 60, 5)]
 
 
 @pytest.fixture

@@ -53,7 +53,7 @@ def test_datasets_opens_written_folders(content: LabeledData, tmp_path_factory: 
     loaded = datasets.load_from_disk(str(path))
     data = content.data if isinstance(content, Predictions) else content
     assert len(loaded) == len(data)
-    assert loaded[:]["tokens"] == [sentence.tokens for sentence in data]
+    assert loaded[:]["tokens"] == [list(sentence.tokens) for sentence in data]
     names = list(data.tags.names)
     for k, name in enumerate(data.sources):
         assert loaded.features[f"votes:{name}"].feature.names == names

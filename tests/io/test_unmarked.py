@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import convener as cv
+from convener.data.ragged import RaggedArray
 from tests.generators import Kind, datasets
 from tests.helpers.crowd import CrowdConfig, make_crowd
 
@@ -292,8 +293,8 @@ def naive_outside(data: cv.Dataset) -> list[bool]:
     kinds = [
         [
             "none" if set(votes) == {-1} else "marks" if max(votes) > 0 else "empty"
-            for sentence in data
-            if (votes := sentence.votes[:, column].tolist())
+            for rows in RaggedArray(data.votes, data.offsets)
+            if (votes := rows[:, column].tolist())
         ]
         for column in range(len(data.sources))
     ]

@@ -395,10 +395,10 @@ def test_published_datasets_are_read(
 
 
 def test_a_sentence_of_a_published_dataset(real_data: Path) -> None:
-    sentence = cio.read(real_data / "LaptopReview", "train")[0]
-    assert sentence.tokens[22:] == ["the", "applications", "."]
-    assert sentence.gold is not None
-    assert np.flatnonzero(sentence.gold).tolist() == [23]
-    assert sentence.votes[23].tolist() == [1, 0, 0]
+    data = cio.read(real_data / "LaptopReview", "train")
+    assert data[0].tokens[22:] == ("the", "applications", ".")
+    assert data[0].gold is not None
+    assert [(span.text, span.start) for span in data[0].gold] == [("applications", 23)]
+    assert data.votes[23].tolist() == [1, 0, 0]
     all_sources = cio.read(real_data / "LaptopReview", "train", sources="all")
     assert len(all_sources.sources) == 16

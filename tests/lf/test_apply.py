@@ -17,7 +17,7 @@ import pytest
 import convener as cv
 from convener import progress
 from convener.data.dataset import Dataset
-from convener.data.ragged import StringArray
+from convener.data.ragged import RaggedArray, StringArray
 from convener.data.tags import ABSTAIN
 from convener.errors import ConfigError, ConvenerWarning, DataError
 from convener.lf import doc as texts_module
@@ -113,9 +113,8 @@ def test_votes_are_the_spans(text: Dataset) -> None:
     data = cv.apply_lfs([ada, oslo], text, cache=False)
     assert data.sources == ("ada", "oslo")
     assert data.unmarked == ("abstain", "outside")
-    for sentence in data:
-        expected = [[int(w == "Ada"), 3 * int(w == "Oslo")] for w in sentence.tokens]
-        assert sentence.votes.tolist() == expected
+    expected = [[int(w == "Ada"), 3 * int(w == "Oslo")] for w in data.tokens]
+    assert data.votes.tolist() == expected
 
 
 @pytest.mark.parametrize("workers", SIZES)
@@ -151,9 +150,9 @@ def test_a_failing_function_loses_only_its_own_votes_on_that_text(text: Dataset,
             message = column[data.offsets[number] : data.offsets[number + 1]].tolist()
             fine = [0, 1, 0, 0, 0][: len(message)]
             assert message == ([ABSTAIN] * len(message) if number in lost else fine)
-    assert data[7].votes[:, data.source_index("wild")].tolist() == [1, 2, 0, 0, 0]
-    assert data[8].votes[:, data.source_index("cuts")].tolist() == [3, 0]
-    assert data[11].votes[:, data.source_index("abstains")].tolist() == [ABSTAIN] * 5
+    assert data[7:8].votes[:, data.source_index("wild")].tolist() == [1, 2, 0, 0, 0]
+    assert data[8:9].votes[:, data.source_index("cuts")].tolist() == [3, 0]
+    assert data[11:12].votes[:, data.source_index("abstains")].tolist() == [ABSTAIN] * 5
 
 
 def test_the_report_is_a_table(text: Dataset) -> None:
@@ -291,7 +290,7 @@ def test_document_scope_receives_complete_documents(text: Dataset) -> None:
 
     data = run([looks], text).data
     assert seen == [(f"d{n}", 6 if n < 5 else 5) for n in range(7)]
-    assert all(sentence.votes[0] == 1 and not sentence.votes[1:].any() for sentence in data)
+    assert all(votes[0] == 1 and not votes[1:].any() for votes in RaggedArray(data.votes, data.offsets))
 
 
 def test_without_document_ids_each_sentence_is_a_document(text: Dataset) -> None:

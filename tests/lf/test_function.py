@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import pytest
 
 import convener as cv
+from convener.data.sentences import TextSpan
 from convener.data.tags import ABSTAIN
 from convener.errors import ConfigError, ConvenerWarning, DataError
 from convener.lf.doc import Doc
@@ -28,10 +31,28 @@ def test_the_decorator_sets_name_and_settings() -> None:
     assert labeling_function(["A"], name="b")(lambda doc: None).name == "b"
 
 
-def test_it_accepts_tokens_a_text_or_a_doc() -> None:
-    for words in (["NASA", "flew"], "NASA flew", Doc(["NASA", "flew"])):
+def test_it_accepts_tokens_or_a_doc() -> None:
+    for words in (["NASA", "flew"], Doc(["NASA", "flew"])):
         assert acronym(words) == [(0, 1, "ORG")]
     assert acronym([]) is None
+
+
+def test_called_on_a_text_it_shows_what_it_marks() -> None:
+    marked = acronym("In  1999 NASA\nflew.")
+    assert marked == [TextSpan("NASA", "ORG", 2, 3, 9, 13)]
+    assert repr(marked) == "In  1999 [NASA](ORG) flew."
+    assert marked.sentence.tokens == ("In", "1999", "NASA", "flew", ".")
+    assert marked.sentence.spans == tuple(marked)
+    assert "NASA<span" in marked._repr_html_()
+    assert acronym("") is None
+    assert acronym("none here") == []
+
+
+def test_what_it_marks_is_copied_and_pickled() -> None:
+    marked = acronym("NASA flew")
+    for copied in (copy.deepcopy(marked), pickle.loads(pickle.dumps(marked))):
+        assert copied == marked
+        assert copied.sentence == marked.sentence
 
 
 def test_a_call_warns_about_issues() -> None:

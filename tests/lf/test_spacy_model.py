@@ -172,7 +172,7 @@ def test_workers_do_not_change_the_votes(english: Any) -> None:
 
 def test_the_real_pipeline_has_types_and_a_digest(english: Any) -> None:
     function = spacy_model(ENGLISH, {"PERSON": "PER", "GPE": "LOC"})
-    assert function("Barack Obama was born in Hawaii.") == [(0, 2, "PER"), (5, 6, "LOC")]
+    assert function(Doc.from_input("Barack Obama was born in Hawaii.")) == [(0, 2, "PER"), (5, 6, "LOC")]
     assert function.fingerprint() == spacy_model(ENGLISH, {"PERSON": "PER", "GPE": "LOC"}).fingerprint()
     with pytest.raises(ConfigError, match="did you mean 'PERSON'"):
         spacy_model(ENGLISH, ["PERSN"])

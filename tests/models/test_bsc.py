@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import convener as cv
-from convener.data.ragged import StringArray, lengths_to_offsets
+from convener.data.ragged import RaggedArray, StringArray, lengths_to_offsets
 from convener.inference.chain import default_log_initial
 from convener.inference.evidence import sparsify_votes
 from convener.models import bsc
@@ -139,8 +139,8 @@ def test_the_posterior_equals_an_enumeration() -> None:
     model = BSC(max_iter=3).fit(data)
     counts = counts_of(model)
     found = model.predict_proba(data)
-    for number, sentence in enumerate(data):
-        expected, _, _ = by_enumeration(counts, sentence.votes)
+    for number, votes in enumerate(RaggedArray(data.votes, data.offsets)):
+        expected, _, _ = by_enumeration(counts, votes)
         np.testing.assert_allclose(found[number], expected, atol=1e-5)
 
 
@@ -149,7 +149,7 @@ def test_an_em_step_equals_an_enumeration(monkeypatch: pytest.MonkeyPatch) -> No
     pairs = model._vote_pairs(data)
     first = model._initial_counts(data, pairs)
     prior = model._prior_counts(data, first)
-    each = [by_enumeration(prior.add(first), sentence.votes) for sentence in data]
+    each = [by_enumeration(prior.add(first), votes) for votes in RaggedArray(data.votes, data.offsets)]
     transition = prior.transition + sum(expected for _, expected, _ in each)
     votes = prior.emission + history_counts(pairs, np.concatenate([m for m, _, _ in each]))
     traces = record_traces(monkeypatch)

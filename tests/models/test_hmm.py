@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import convener as cv
-from convener.data.ragged import StringArray
+from convener.data.ragged import RaggedArray, StringArray
 from convener.inference.chain import P_INITIAL_O
 from convener.inference.evidence import sparsify_votes
 from convener.models import em, hmm
@@ -63,11 +63,11 @@ def brute_force_step(
     init = np.full(size, (1 - P_INITIAL_O) / (size - 1))
     init[0] = P_INITIAL_O
     xi, counts, total = np.zeros((size, size)), np.zeros_like(emissions), 0.0
-    for sentence in data:
+    for votes in RaggedArray(data.votes, data.offsets):
         weights = {}
-        for path in product(range(size), repeat=len(sentence.tokens) + 1):
+        for path in product(range(size), repeat=len(votes) + 1):
             weight = init[path[0]]
-            for t, row in enumerate(sentence.votes):
+            for t, row in enumerate(votes):
                 weight *= transitions[path[t], path[t + 1]]
                 for k, vote in enumerate(row):
                     weight *= emissions[k, path[t + 1], vote] if vote >= 0 else 1
@@ -75,7 +75,7 @@ def brute_force_step(
         norm = sum(weights.values())
         total += np.log(norm)
         for path, weight in weights.items():
-            for t, row in enumerate(sentence.votes):
+            for t, row in enumerate(votes):
                 xi[path[t], path[t + 1]] += weight / norm
                 for k, vote in enumerate(row):
                     if vote >= 0:

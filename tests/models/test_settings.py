@@ -8,10 +8,12 @@ from dataclasses import fields
 from typing import Any
 
 import pytest
+import sklearn.base
 
 import convener as cv
 from convener.cli.field_docs import field_docs
 from convener.config import Settings, config_from_dict, config_to_dict
+from convener.errors import ConfigError, NotFittedError
 from convener.models.base import ModelConfig
 from convener.taggers.base import TaggerConfig
 
@@ -114,3 +116,37 @@ def test_the_signature_shows_the_settings(name: str) -> None:
 def test_an_unknown_setting_is_an_error(name: str) -> None:
     with pytest.raises(cv.ConfigError, match=f"no setting of {name} 'unknown'"):
         CLASSES[name](unknown=1)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_scikit_learn_clones_models_and_taggers(name: str) -> None:
+    one = CLASSES[name](seed=7)
+    params = one.get_params()
+    assert (
+        params
+        == one.get_params(deep=False)
+        == {item.name: getattr(one.config, item.name) for item in fields(one.config)}
+    )
+    for other in (sklearn.base.clone(one), one.clone()):
+        assert type(other) is type(one)
+        assert other is not one
+        assert other.config == one.config
+    assert CLASSES[name](**params).config == one.config
+    assert one.set_params(seed=3) is one
+    assert one.get_params() == params | {"seed": 3}
+    with pytest.raises(ConfigError, match=r"no setting of .* 'sed'; did you mean 'seed'"):
+        one.set_params(sed=3)
+    assert one.config.seed == 3
+
+
+def test_a_clone_is_not_fitted_and_a_changed_setting_discards_the_fit() -> None:
+    data = cv.Dataset.from_spans(["PER"], [["Ada", "left"]], {"names": [[(0, 1, "PER")]]})
+    model = cv.MajorityVote(scheme="span").fit(data)
+    for other in (sklearn.base.clone(model), model.clone()):
+        assert other.config == model.config
+        with pytest.raises(NotFittedError):
+            other.predict(data)
+    assert model.set_params(scheme="span").predict(data).tags() == [["B-PER", "O"]]
+    with pytest.raises(NotFittedError):
+        model.set_params(scheme="bio").predict(data)
+    assert model.fit(data).predict(data).settings["scheme"] == "bio"

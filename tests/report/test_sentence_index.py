@@ -308,7 +308,7 @@ def test_search_in_a_slice() -> None:
     part = data[3:9]
     labels = np.zeros(len(part.tokens), np.int16)
     index = build_sentence_index(part, [Predictions(data=part, labels=labels)])
-    assert [index.record(n)["t"] for n in range(6)] == [sentence.tokens for sentence in part]
+    assert [index.record(n)["t"] for n in range(6)] == [list(sentence.tokens) for sentence in part]
     last = " ".join(part[5].tokens)
     assert 5 in index.find(Query(text=last)).tolist()
     outside = " ".join(data[2].tokens)

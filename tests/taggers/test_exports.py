@@ -80,7 +80,7 @@ def run_without_convener(code: str, folder: Path, words: Any) -> Any:
 
 
 def sentence_words(data: cv.Dataset) -> list[list[str]]:
-    return [sentence.tokens for sentence in data]
+    return [list(sentence.tokens) for sentence in data]
 
 
 TEXTS = {

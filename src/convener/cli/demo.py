@@ -148,7 +148,7 @@ def _score_table(scores: list[dict[str, Any]]) -> Table:
 def _format_example(corpus: Corpus) -> str:
     """The sentence with votes from the most sources, and these votes."""
     data = corpus.train
-    number = max(range(len(data)), key=lambda m: int((data[m].votes > 0).any(axis=0).sum()))
+    number = max(range(len(data)), key=lambda m: int((data[m : m + 1].votes > 0).any(axis=0).sum()))
     sentence = data[number : number + 1]
     words = sentence.tokens.to_list()
     lines = ["   " + (sentence.text.sentences[0] if sentence.text else " ".join(words))]

@@ -39,5 +39,5 @@ class Corpus:
         return self["test"]
 
     def __repr__(self) -> str:
-        lines = [f"  {name}: {data}" for name, data in self.splits.items()]
+        lines = [f"  {name}: {data.summary()}" for name, data in self.splits.items()]
         return "\n".join(["Corpus", *lines])

@@ -12,7 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from convener.data import validation
 from convener.data.coarse import CoarseSpec, allowed_labels, fine_types, resolve_coarse_labels
 from convener.data.features import Features
+from convener.data.highlight import HTML_SENTENCES, annotated_html, annotated_text, first_marked
 from convener.data.ragged import SentenceIndexed, StringArray, lengths_to_offsets
+from convener.data.sentences import AnnotatedSentence, annotated_sentences
 from convener.data.tags import ABSTAIN, SpanList, TagSet, labels_from_lists
 from convener.data.validation import Unmarked, check_sources
 from convener.errors import DataError, UnknownNameError, unknown_name_message
@@ -56,22 +58,18 @@ class Text:
         )
 
 
+SCANNED_SENTENCES = 1000
+"""Number of sentences among which the printed form of a dataset looks for marks."""
 _SHARED_FIELDS = ("tags", "sources", "unmarked", "prior_precision", "coarse")
 """Fields that describe the complete dataset; they must be equal in parts that are concatenated."""
-
-
-@dataclass(frozen=True, eq=False)
-class Sentence:
-    """One sentence: its tokens, votes (T, K) and gold labels (T,)."""
-
-    tokens: list[str]
-    votes: NDArray[np.int16]
-    gold: NDArray[np.int16] | None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Dataset(SentenceIndexed):
     """M sentences with N tokens and the votes of K sources, packed into arrays.
+
+    `data[0]` is a sentence with its text, gold spans and the spans of each source; `data[:10]` is a dataset. Iterating
+    gives all sentences.
 
     tags             the tag set that defines label ids
     tokens           (N,) tokens of all sentences
@@ -97,6 +95,11 @@ class Dataset(SentenceIndexed):
     ... )
     >>> data
     Dataset(2 sentences, 4 tokens, 2 sources, types PER)
+    0: Ada Lovelace wrote
+         names    Ada Lovelace (PER)
+         crowd-7  Ada (PER)
+    >>> [(span.text, span.label) for span in data[0].votes["names"]]
+    [('Ada Lovelace', 'PER')]
     >>> data.votes.tolist()
     [[1, 1], [2, 0], [0, 0], [0, -1]]
     >>> data[1:].tokens.to_list()
@@ -214,10 +217,10 @@ class Dataset(SentenceIndexed):
         )
 
     @overload
-    def __getitem__(self, index: int) -> Sentence: ...
+    def __getitem__(self, index: int) -> AnnotatedSentence: ...
     @overload
     def __getitem__(self, index: slice) -> Self: ...
-    def __getitem__(self, index: int | slice) -> Sentence | Self:
+    def __getitem__(self, index: int | slice) -> AnnotatedSentence | Self:
         if isinstance(index, slice):
             start, stop, step = index.indices(len(self))
             if step != 1:
@@ -225,11 +228,10 @@ class Dataset(SentenceIndexed):
             return self.slice_sentences(start, max(start, stop))
         if not -len(self) <= index < len(self):
             raise IndexError(f"sentence {index} of {len(self)}")
-        sentence = self.slice_sentences(index % len(self), index % len(self) + 1)
-        return Sentence(sentence.tokens.to_list(), sentence.votes, sentence.gold)
+        return next(annotated_sentences(self.slice_sentences(index % len(self), index % len(self) + 1)))
 
-    def __iter__(self) -> Iterator[Sentence]:
-        return (self[index] for index in range(len(self)))
+    def __iter__(self) -> Iterator[AnnotatedSentence]:
+        return annotated_sentences(self)
 
     def subset(
         self,
@@ -267,6 +269,17 @@ class Dataset(SentenceIndexed):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
+        start = self[:SCANNED_SENTENCES]  # the first marks are shown
+        is_marked = (start.votes > 0).any(axis=1) | (False if start.gold is None else start.gold > 0)
+        numbers = first_marked(start.sentence_of_token()[is_marked], len(start))
+        return annotated_text([(number, self[number]) for number in numbers], self.summary())
+
+    def _repr_html_(self) -> str:
+        shown = list(self[:HTML_SENTENCES])
+        return annotated_html(shown, types=self.tags.types, caption=self.summary(), num_more=len(self) - len(shown))
+
+    def summary(self) -> str:
+        """One line: numbers of sentences, tokens and sources, the types, and what else is known."""
         parts = [
             f"{len(self):,} sentences",
             f"{len(self.tokens):,} tokens",

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from importlib import import_module
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from convener.data import validation
 from convener.data.dataset import Dataset
-from convener.data.ragged import RaggedArray
+from convener.data.highlight import HTML_SENTENCES, first_marked, predicted_text, sentences_html
+from convener.data.ragged import RaggedArray, concat_ranges
 from convener.data.schemes import Scheme
+from convener.data.sentences import Sentence, predicted_sentences
 from convener.data.spans import Spans
-from convener.errors import DataError
+from convener.errors import DataError, require
 
 GoldUse = Literal["none", "valid", "train", "test"]
 """Which gold labels a model used: none; those of valid, for early stopping; those of train, to learn from; or those of
@@ -61,6 +64,9 @@ class LabelOutput(NamedTuple):
 class Predictions:
     """Labels for every token of a dataset.
 
+    `predictions[0]` is a sentence with its tokens, its text and its spans; `predictions[:10]` are the predictions of
+    ten sentences. Iterating gives all sentences.
+
     data           the dataset the labels belong to, without gold
     labels         (N,) int16, legal BIO ids of its fine types: predictions are never coarse
     probabilities  (N, L) float32, rows sum to one; None if labels were read from a file without them
@@ -71,11 +77,14 @@ class Predictions:
     uses_gold      which gold labels the model used: "none", "valid", "train" or "test", see `GoldUse`
 
     >>> data = Dataset.from_spans(["PER"], [["Ada", "Lovelace", "wrote"]], {})
-    >>> labels = Predictions(data=data, labels=np.array([1, 2, 0], np.int16), model="by hand")
+    >>> labels = Predictions(data=data, labels=np.array([1, 2, 0], np.int16), model="rules")
     >>> labels.tags()
     [['B-PER', 'I-PER', 'O']]
-    >>> list(labels)
-    [(['Ada', 'Lovelace', 'wrote'], [(0, 2, 'PER')])]
+    >>> labels
+    Predictions by rules(1 spans in 1 sentences)
+    0: [Ada Lovelace](PER) wrote
+    >>> [(span.text, span.label, span.start, span.end) for sentence in labels for span in sentence.spans]
+    [('Ada Lovelace', 'PER', 0, 2)]
     """
 
     data: Dataset
@@ -141,18 +150,86 @@ class Predictions:
         labels = self.data.tags.remap(self.labels, data.tags)
         return replace(self, data=data, labels=labels, probabilities=None, span_scores=self.spans.score)
 
-    def __iter__(self) -> Iterator[tuple[list[str], list[tuple[int, int, str]]]]:
-        """Tokens and spans (start, end, type) of each sentence, with an exclusive end."""
-        tokens, types = self.data.tokens.to_list(), self.data.tags.types
-        spans: list[list[tuple[int, int, str]]] = [[] for _ in range(len(self))]
-        for sentence, start, end, type_index in self.spans:
-            spans[sentence].append((start, end, types[type_index]))
-        for (start, end), found in zip(pairwise(self.data.offsets.tolist()), spans, strict=True):
-            yield tokens[start:end], found
+    @overload
+    def __getitem__(self, index: int) -> Sentence: ...
+    @overload
+    def __getitem__(self, index: slice) -> Predictions: ...
+    def __getitem__(self, index: int | slice) -> Sentence | Predictions:
+        if isinstance(index, slice):
+            return self._take(np.arange(len(self))[index])
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"sentence {index} of {len(self)}")
+        (sentence,) = self._take(np.array([index % len(self)]))
+        return sentence
+
+    def __iter__(self) -> Iterator[Sentence]:
+        """Each sentence with its tokens, text and spans."""
+        return predicted_sentences(self.data, self.spans)
+
+    def _take(self, sentences: NDArray[np.int64]) -> Predictions:
+        """The predictions of these sentences, in this order."""
+        tokens = concat_ranges(self.data.offsets[sentences], self.data.lengths[sentences])
+        span_scores = None
+        if self.span_scores is not None:
+            bounds = self.spans.sentence_offsets(len(self))
+            span_scores = self.span_scores[concat_ranges(bounds[sentences], np.diff(bounds)[sentences])]
+        return replace(
+            self,
+            data=self.data.take(sentences),
+            labels=self.labels[tokens],
+            probabilities=None if self.probabilities is None else self.probabilities[tokens],
+            span_scores=span_scores,
+        )
 
     def __len__(self) -> int:
         return len(self.data)
 
     def __repr__(self) -> str:
+        numbers = first_marked(self.spans.sentence, len(self))
+        return predicted_text([(number, self[number]) for number in numbers], self.summary())
+
+    def _repr_html_(self) -> str:
+        shown = list(self[:HTML_SENTENCES])
+        return sentences_html(
+            shown, types=self.data.tags.types, caption=self.summary(), num_more=len(self) - len(shown)
+        )
+
+    def summary(self) -> str:
+        """One line: the model and the numbers of spans and sentences."""
         suffix = f" by {self.model}" if self.model else ""
         return f"Predictions{suffix}({len(self.spans):,} spans in {len(self.data):,} sentences)"
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame with one row per span, in text order; needs pandas.
+
+        Columns are `doc_id` (if the data has documents), `sentence` (its number), and the fields of a span: `start` and
+        `end` (tokens), `start_char` and `end_char` (characters of the sentence), `text`, `label`, `score`.
+        """
+        pandas = require("pandas", extra="pandas", purpose="to_pandas()")
+        located = [(sentence, span) for sentence in self for span in sentence.spans]
+        columns: dict[str, Any] = {}
+        if self.data.doc_ids is not None:
+            columns["doc_id"] = [sentence.doc_id for sentence, _ in located]
+        columns["sentence"] = self.spans.sentence
+        for name in ("start", "end", "start_char", "end_char", "text", "label"):
+            columns[name] = [getattr(span, name) for _, span in located]
+        columns["score"] = np.full(len(located), np.nan) if self.spans.score is None else self.spans.score
+        return pandas.DataFrame(columns)
+
+    def to_spacy(self) -> list[Any]:
+        """A spaCy `Doc` for each sentence; needs spaCy.
+
+        `doc.ents` and `doc.spans["convener"]` are the predicted spans, `doc.spans["convener"].attrs["scores"]` their
+        scores, and `doc.spans[NAME]` the spans of each source, as in a `.spacy` file.
+        """
+        # Imported by name: data is below io, and only these two methods need the writers.
+        docs: list[Any] = import_module("convener.io.spacy").to_docs(self)
+        return docs
+
+    def to_hf(self) -> Any:
+        """A `datasets.Dataset` with one row per sentence; needs datasets.
+
+        `tokens` and `ner_tags` (ClassLabel) are what token classifiers are trained on. The other columns are those of
+        a folder in the format `huggingface`.
+        """
+        return import_module("convener.io.huggingface").to_hf(self)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import importlib
 import math
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,7 +11,7 @@ from typing import Any
 
 from rich.cells import cell_len
 
-from convener.errors import DataError, MissingDependencyError
+from convener.errors import DataError, require
 
 PERCENT = ".2%"
 MISSING = "-"
@@ -51,7 +50,7 @@ class Table:
                 raise DataError(f"row {number}: expected {len(self.columns)} values, got {len(row)}")
 
     def __str__(self) -> str:
-        header = [_single_line(name) for name in self.columns]
+        header = [single_line(name) for name in self.columns]
         body = self.formatted_rows()
         right_aligned = self.numeric_columns()
         widths = [max(map(cell_len, cells)) for cells in zip(header, *body, strict=True)]
@@ -75,10 +74,7 @@ class Table:
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame of the unformatted values; needs pandas."""
-        try:
-            pandas = importlib.import_module("pandas")
-        except ImportError as error:
-            raise MissingDependencyError("to_pandas() needs pandas: pip install pandas") from error
+        pandas = require("pandas", extra="pandas", purpose="to_pandas()")
         return pandas.DataFrame(list(self.rows), columns=list(self.columns))
 
     def formatted_rows(self) -> list[list[str]]:
@@ -116,11 +112,11 @@ def _format_value(value: Any, float_format: str) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, (list, tuple)):
-        return _single_line(", ".join(map(str, value)))
-    return _single_line(str(value))
+        return single_line(", ".join(map(str, value)))
+    return single_line(str(value))
 
 
-def _single_line(text: str) -> str:
+def single_line(text: str) -> str:
     """The text without line breaks, tabs and other characters that move the cursor."""
     return "".join(" " if unicodedata.category(char) in ("Cc", "Zl", "Zp") else char for char in text)
 

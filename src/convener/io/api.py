@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -11,7 +12,7 @@ from convener.data.alignment import MisalignmentPolicy, OverlapPolicy
 from convener.data.coarse import CoarseSpec
 from convener.data.corpus import Corpus
 from convener.data.dataset import Dataset
-from convener.data.issues import Issues
+from convener.data.issues import Issues, short_repr
 from convener.data.predictions import Predictions
 from convener.data.schemes import RepairPolicy, Scheme
 from convener.data.validation import Unmarked
@@ -23,15 +24,19 @@ from convener.errors import (
     UnknownNameError,
     unknown_name_message,
 )
-from convener.io import formats
+from convener.io import formats, memory
 from convener.io.formats import FileContent, LabeledData, ReadOptions, WriteOptions, get_dataset
+from convener.io.memory import InMemory, InMemorySplits
 from convener.io.splits import canonical_split, find_split_files, unify_splits
 from convener.io.unmarked import resolve_unmarked
 from convener.storage import atomic_write
 
+MAX_NAME_LENGTH = 255
+"""A longer string that is not a path is a text, as far as messages are concerned."""
+
 
 def read(
-    path: str | Path,
+    path: str | Path | InMemory | InMemorySplits,
     split: str | None = None,
     *,
     format: str | None = None,
@@ -47,7 +52,13 @@ def read(
     spacy_pipeline: str | None = None,
     issues: Issues | None = None,
 ) -> Dataset:
-    """Read a file, or one split of a folder with train, valid and test files.
+    """Read a file, one split of a folder with train, valid and test files, or data in memory.
+
+    Data in memory are a list of texts, texts by document id, a data frame of pandas or polars (a long table of votes,
+    or lists of tokens and tags), a `datasets.Dataset`, or a list of spaCy docs. A string is always a path.
+
+    >>> read(["Ada left Oslo. She flew to Lima."]).summary()
+    'Dataset(2 sentences, 9 tokens, 0 sources, types ENT, text, documents)'
 
     format          name of the format; by default it is detected from the suffix and the content
     sources         "recommended" (the recommended list of a Wrench folder, else all), "all", or names
@@ -74,7 +85,7 @@ def read(
 
 
 def read_corpus(
-    path: str | Path,
+    path: str | Path | InMemorySplits,
     *,
     format: str | None = None,
     sources: str | Sequence[str] = "recommended",
@@ -91,7 +102,8 @@ def read_corpus(
 ) -> Corpus:
     """Read a folder with train, valid and test files; all splits get the same entity types, sources and `unmarked`.
 
-    The keywords are those of `read`.
+    Instead of a folder, `path` may be a mapping from the names of the splits to what `read` accepts in memory, such as
+    a `datasets.DatasetDict`. The keywords are those of `read`.
 
     >>> from tempfile import mkdtemp
     >>> import convener as cv
@@ -109,7 +121,7 @@ def read_corpus(
 
 
 def read_predictions(
-    path: str | Path,
+    path: str | Path | InMemory,
     *,
     format: str | None = None,
     sources: str | Sequence[str] = "recommended",
@@ -124,7 +136,7 @@ def read_predictions(
     spacy_pipeline: str | None = None,
     issues: Issues | None = None,
 ) -> Predictions:
-    """Read the predictions of a file; if it has none, its gold labels as predictions.
+    """Read the predictions of a file or of data in memory; if there are none, the gold labels as predictions.
 
     The keywords are those of `read`.
     """
@@ -164,53 +176,61 @@ def write(
 
 
 def load_dataset(
-    path: str | Path, split: str | None, *, format: str | None, options: ReadOptions, issues: Issues
+    path: str | Path | InMemory | InMemorySplits,
+    split: str | None,
+    *,
+    format: str | None,
+    options: ReadOptions,
+    issues: Issues,
 ) -> Dataset:
     """Read as `read` does, with the options as one value."""
-    path = Path(path)
-    files = find_split_files(path)
-    if not files:
+    where, parts = _find_splits(path)
+    if not parts:
         if split is not None:
-            raise DataError(f"{path}: is a single file; split={split!r} applies to folders of splits only")
+            kind = "file" if isinstance(path, str | Path) else "dataset"
+            raise DataError(f"{where}: is a single {kind}; split={split!r} applies to folders of splits only")
         data = get_dataset(_resolve_file(path, format, options, issues))
         return data.with_coarse(options.coarse or {})
     if split is None:
-        raise DataError(
-            f"{path}: is a folder of splits; choose one of {', '.join(files)}, or read all with read_corpus"
-        )
+        raise DataError(f"{where}: has several splits; choose one of {', '.join(parts)}, or read all with read_corpus")
     name = canonical_split(split)
-    if name not in files:
-        raise UnknownNameError(f"{path}: {unknown_name_message('split', split, files)}")
-    content = _read_file(files.pop(name), format, options, issues)
-    others = _read_other_splits(files.values(), format, options) if content.undecided else []
-    data = get_dataset(resolve_unmarked([content, *others], str(path), issues)[0])
+    if name not in parts:
+        raise UnknownNameError(f"{where}: {unknown_name_message('split', split, parts)}")
+    content = _read_part(parts.pop(name), format, options, issues)
+    others = _read_other_splits(parts.values(), format, options) if content.undecided else []
+    data = get_dataset(resolve_unmarked([content, *others], where, issues)[0])
     return unify_splits({name: data}, options.coarse)[name]
 
 
-def load_corpus(path: str | Path, *, format: str | None, options: ReadOptions, issues: Issues) -> Corpus:
+def load_corpus(
+    path: str | Path | InMemorySplits, *, format: str | None, options: ReadOptions, issues: Issues
+) -> Corpus:
     """Read as `read_corpus` does, with the options as one value."""
-    path = Path(path)
-    files = find_split_files(path)
-    if not files:
-        raise DataError(f"{path}: is not a folder of splits; read it with read")
-    contents = [_read_file(file, format, options, issues) for file in files.values()]
-    splits = map(get_dataset, resolve_unmarked(contents, str(path), issues))
-    return Corpus(splits=unify_splits(dict(zip(files, splits, strict=True)), options.coarse))
+    where, parts = _find_splits(path)
+    if not parts:
+        raise DataError(f"{where}: is not a folder of splits; read it with read")
+    contents = [_read_part(part, format, options, issues) for part in parts.values()]
+    splits = map(get_dataset, resolve_unmarked(contents, where, issues))
+    return Corpus(splits=unify_splits(dict(zip(parts, splits, strict=True)), options.coarse))
 
 
-def load_predictions(path: str | Path, *, format: str | None, options: ReadOptions, issues: Issues) -> Predictions:
+def load_predictions(
+    path: str | Path | InMemory, *, format: str | None, options: ReadOptions, issues: Issues
+) -> Predictions:
     """Read as `read_predictions` does, with the options as one value."""
     content = load_content(path, format=format, options=options, issues=issues)
     if isinstance(content, Predictions):
         return content
     if content.gold is None:
-        raise DataError(f"{path}: expected predictions or gold labels, found neither")
-    return Predictions(data=content, labels=content.gold, model=str(path))
+        raise DataError(f"{_describe(path)}: expected predictions or gold labels, found neither")
+    return Predictions(data=content, labels=content.gold, model=_describe(path))
 
 
-def load_content(path: str | Path, *, format: str | None, options: ReadOptions, issues: Issues) -> LabeledData:
-    """Read one file: Predictions if it contains predicted labels, else a Dataset."""
-    content = _resolve_file(Path(path), format, options, issues)
+def load_content(
+    path: str | Path | InMemory, *, format: str | None, options: ReadOptions, issues: Issues
+) -> LabeledData:
+    """Read one file or data in memory: Predictions if it contains predicted labels, else a Dataset."""
+    content = _resolve_file(path, format, options, issues)
     return content.with_coarse(options.coarse or {}) if isinstance(content, Dataset) else content
 
 
@@ -231,18 +251,47 @@ def _write_corpus(corpus: Corpus, path: Path, format_name: str | None, options: 
             (temp_path / file).write_text(text, encoding="utf-8")
 
 
-def _resolve_file(path: Path, format_name: str | None, options: ReadOptions, issues: Issues) -> LabeledData:
+def _find_splits(path: str | Path | InMemory | InMemorySplits) -> tuple[str, dict[str, Path | InMemory]]:
+    """Return the name of the data in messages, and its splits; none if it is one dataset."""
+    if not isinstance(path, str | Path):
+        return memory.describe(path), {**memory.splits(path)}
+    looks_like_text = isinstance(path, str) and (len(path.split()) > 1 or len(path) > MAX_NAME_LENGTH)
+    if looks_like_text and not os.path.exists(path):  # noqa: PTH110, Path.exists fails for a long name
+        raise DataError(f"{short_repr(path)}: no such file or folder; to read a text, pass a list of texts")
+    return str(path), {**find_split_files(Path(path))}
+
+
+def _describe(path: str | Path | InMemory | InMemorySplits) -> str:
+    return str(path) if isinstance(path, str | Path) else memory.describe(path)
+
+
+def _resolve_file(
+    path: str | Path | InMemory | InMemorySplits, format_name: str | None, options: ReadOptions, issues: Issues
+) -> LabeledData:
     """Read one file, without others that could tell what its unmarked tokens mean."""
-    return resolve_unmarked([_read_file(path, format_name, options, issues)], str(path), issues)[0]
+    return resolve_unmarked([_read_part(path, format_name, options, issues)], _describe(path), issues)[0]
 
 
-def _read_other_splits(files: Iterable[Path], format_name: str | None, options: ReadOptions) -> list[FileContent]:
+def _read_other_splits(
+    parts: Iterable[Path | InMemory], format_name: str | None, options: ReadOptions
+) -> list[FileContent]:
     """Read the splits beside the requested one; those that cannot be read are left out."""
     contents = []
-    for file in files:
+    for part in parts:
         with suppress(ConvenerError):
-            contents.append(_read_file(file, format_name, options, Issues()))
+            contents.append(_read_part(part, format_name, options, Issues()))
     return contents
+
+
+def _read_part(
+    part: str | Path | InMemory | InMemorySplits, format_name: str | None, options: ReadOptions, issues: Issues
+) -> FileContent:
+    """Read a file or data in memory."""
+    if isinstance(part, str | Path):
+        return _read_file(Path(part), format_name, options, issues)
+    if format_name is not None:
+        raise FormatError(f"{memory.describe(part)}: format={format_name!r} applies to files only")
+    return memory.read(part, options, issues)
 
 
 def _read_file(path: Path, format_name: str | None, options: ReadOptions, issues: Issues) -> FileContent:

@@ -23,7 +23,7 @@ from convener.data.issues import Issues, error_location, short_repr, wrap_errors
 from convener.data.predictions import Predictions
 from convener.data.ragged import lengths_to_offsets
 from convener.data.tags import TagSet
-from convener.errors import DataError, FormatError
+from convener.errors import DataError, FormatError, require
 from convener.io import arrow
 from convener.io.arrow import VOTES_PREFIX, HFTable
 from convener.io.formats import (
@@ -69,17 +69,12 @@ def write(content: LabeledData, path: Path, options: WriteOptions) -> None:
         raise FormatError(f"{path.name}: format 'huggingface' writes a folder; name it {path.stem}.hf")
     check_unicode(get_dataset(content))
     metadata_json = Metadata.from_content(content).to_json()
-    pa, ipc = arrow.import_pyarrow(), arrow.import_pyarrow("pyarrow.ipc")
-    columns = list(_columns(content, 0, 0))
-    features = {name: feature for name, feature, _ in columns}
-    schema_metadata = json.dumps({"info": {"features": features}}).encode()
-    schema = pa.schema({name: values.type for name, _, values in columns})
-    schema = schema.with_metadata({b"huggingface": schema_metadata})
+    ipc = arrow.import_pyarrow("pyarrow.ipc")
+    features, schema = _schema(content)
     path.mkdir()
     with (path / DATA_FILE).open("wb") as file, ipc.new_stream(file, schema) as stream:
-        for first, last in pairwise(_batch_bounds(get_dataset(content))):
-            arrays = [values for _, _, values in _columns(content, first, last)]
-            stream.write_batch(pa.record_batch(arrays, schema=schema))
+        for batch in _batches(content, schema):
+            stream.write_batch(batch)
     info = {"citation": "", "description": "", "features": features, "homepage": "", "license": ""}
     state: dict[str, Any] = {
         "_data_files": [{"filename": DATA_FILE}],
@@ -96,6 +91,30 @@ def write(content: LabeledData, path: Path, options: WriteOptions) -> None:
         (METADATA_FILE, metadata_json),
     ):
         (path / name).write_text(text + "\n", encoding="utf-8")
+
+
+def to_hf(content: LabeledData) -> Any:
+    """Return a `datasets.Dataset` with the columns of the folder that `write` writes."""
+    datasets = require("datasets", extra="datasets", purpose="to_hf()")
+    check_unicode(get_dataset(content))
+    _, schema = _schema(content)
+    table = arrow.import_pyarrow().Table.from_batches(_batches(content, schema), schema)
+    return datasets.Dataset(datasets.table.InMemoryTable(table))
+
+
+def _schema(content: LabeledData) -> tuple[dict[str, Any], Any]:
+    """Return the features of all columns, as `datasets` describes them, and the Arrow schema that contains them."""
+    columns = list(_columns(content, 0, 0))
+    features = {name: feature for name, feature, _ in columns}
+    schema = arrow.import_pyarrow().schema({name: values.type for name, _, values in columns})
+    return features, schema.with_metadata({b"huggingface": json.dumps({"info": {"features": features}}).encode()})
+
+
+def _batches(content: LabeledData, schema: Any) -> Iterator[Any]:
+    """Yield the rows as record batches."""
+    pa = arrow.import_pyarrow()
+    for first, last in pairwise(_batch_bounds(get_dataset(content))):
+        yield pa.record_batch([values for _, _, values in _columns(content, first, last)], schema=schema)
 
 
 def recognizes(path: Path) -> bool:

@@ -42,7 +42,7 @@ def tokenize(texts: TextInput, *, types: Sequence[str] = DEFAULT_TYPES, spacy_pi
 
     >>> data = tokenize("Dr. Ray left Oslo. He flew to Lima.")
     >>> [sentence.tokens for sentence in data]
-    [['Dr', '.', 'Ray', 'left', 'Oslo', '.'], ['He', 'flew', 'to', 'Lima', '.']]
+    [('Dr', '.', 'Ray', 'left', 'Oslo', '.'), ('He', 'flew', 'to', 'Lima', '.')]
     >>> data.text.sentences[1], data.text.doc_offsets.tolist()
     ('He flew to Lima.', [0, 19])
     """
@@ -82,9 +82,13 @@ def read(path: Path, options: ReadOptions, issues: Issues) -> FileContent:
     blocks = [block for block in _BLANK_LINES.split(text) if block.strip()]
     if len(blocks) < 2:
         blocks = [line for line in text.splitlines() if line.strip()]
+    return read_texts({f"{path.stem}-{number}": block for number, block in enumerate(blocks, start=1)}, options, issues)
+
+
+def read_texts(texts: Mapping[str, str], options: ReadOptions, issues: Issues) -> FileContent:
+    """Read the sentences of texts, given by document id; the dataset has no sources."""
     builder = DatasetBuilder(options, issues)
-    texts_by_id = {f"{path.stem}-{number}": block for number, block in enumerate(blocks, start=1)}
-    _add_texts(builder, texts_by_id, spacy_pipeline=options.spacy_pipeline)
+    _add_texts(builder, texts, spacy_pipeline=options.spacy_pipeline)
     return FileContent(builder.build(types=options.types or options.default_types or DEFAULT_TYPES))
 
 

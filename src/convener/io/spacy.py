@@ -49,7 +49,11 @@ PREDICTIONS_GROUP = "convener"
 
 def read(path: Path, options: ReadOptions, issues: Issues) -> FileContent:
     """Read a DocBin: span groups are sources, entities are gold; a native file is restored exactly."""
-    docs = _read_docs(path)
+    return read_docs(_read_docs(path), path, options, issues)
+
+
+def read_docs(docs: list[Any], path: Path, options: ReadOptions, issues: Issues) -> FileContent:
+    """Read docs as `read` does; `path` is their name in messages."""
     metadata = None
     for doc in docs:
         if "metadata" in (user_data := _get_user_data(doc)):
@@ -66,23 +70,33 @@ def read(path: Path, options: ReadOptions, issues: Issues) -> FileContent:
     return FileContent(apply_read_options(metadata.restore(content), options, str(path)))
 
 
-def write(content: LabeledData, path: Path, options: WriteOptions) -> None:
-    """Write a DocBin with span groups, entities and user data."""
+def to_docs(content: LabeledData) -> list[Any]:
+    """Return a Doc for each sentence, with span groups, entities and user data."""
+    return list(_iter_docs(content))
+
+
+def _iter_docs(content: LabeledData) -> Iterator[Any]:
     spacy_tokens, vocab = _import_spacy("spacy.tokens"), _import_spacy("spacy.vocab").Vocab()
-    data = get_dataset(content)
     _check_names(content)
     writer = _Writer(content, spacy_tokens, vocab)
-    doc_bin = spacy_tokens.DocBin(attrs=["ENT_IOB", "ENT_TYPE"], store_user_data=True)
     metadata_json = Metadata.from_content(content).to_json()
-    if not len(data):
-        doc = spacy_tokens.Doc(vocab, words=[], spaces=[])
-        doc.user_data[USER_DATA_KEY] = {"metadata": metadata_json, "empty": True}
+    for number in range(len(get_dataset(content))):
+        doc = writer.make_doc(number)
+        if number == 0:
+            doc.user_data[USER_DATA_KEY]["metadata"] = metadata_json
+        yield doc
+
+
+def write(content: LabeledData, path: Path, options: WriteOptions) -> None:
+    """Write a DocBin with span groups, entities and user data."""
+    spacy_tokens = _import_spacy("spacy.tokens")
+    doc_bin = spacy_tokens.DocBin(attrs=["ENT_IOB", "ENT_TYPE"], store_user_data=True)
+    if not len(get_dataset(content)):
+        doc = spacy_tokens.Doc(_import_spacy("spacy.vocab").Vocab(), words=[], spaces=[])
+        doc.user_data[USER_DATA_KEY] = {"metadata": Metadata.from_content(content).to_json(), "empty": True}
         doc_bin.add(doc)
     with _cached_registries():
-        for number in range(len(data)):
-            doc = writer.make_doc(number)
-            if number == 0:
-                doc.user_data[USER_DATA_KEY]["metadata"] = metadata_json
+        for doc in _iter_docs(content):
             doc_bin.add(doc)
         path.write_bytes(doc_bin.to_bytes())
 

@@ -33,7 +33,7 @@ def union(*functions: LabelingFunction, name: str, **settings: Unpack[LFSettings
     >>> from convener.lf import gazetteer
     >>> cities, rivers = gazetteer(["Oslo"], "LOC"), gazetteer(["Thames"], "LOC")
     >>> union(cities, rivers, name="places")("Oslo or the Thames")
-    [(0, 1, 'LOC'), (3, 4, 'LOC')]
+    [Oslo](LOC) or the [Thames](LOC)
     """
 
     def join(*results: SpansOrNone) -> RawOutput:
@@ -50,7 +50,7 @@ def intersection(*functions: LabelingFunction, name: str, **settings: Unpack[LFS
     >>> from convener.lf import gazetteer, pattern
     >>> known, capital = gazetteer(["may", "May"], "PER"), pattern(r"\p{Lu}\w+", "PER")
     >>> intersection(known, capital, name="may")("May may")
-    [(0, 1, 'PER')]
+    [May](PER) may
     """
 
     def join(first: SpansOrNone, *others: SpansOrNone) -> RawOutput:
@@ -73,7 +73,7 @@ def difference(
     >>> from convener.lf import gazetteer, pattern
     >>> cities, verbs = gazetteer(["Reading"], "LOC"), pattern(r"Reading is", "VERB")
     >>> difference(cities, verbs)("Reading is near Reading")
-    [(3, 4, 'LOC')]
+    Reading is near [Reading](LOC)
     """
 
     def join(first: SpansOrNone, *results: SpansOrNone) -> RawOutput:
@@ -96,7 +96,7 @@ def keep_labels(
     >>> from convener.lf import gazetteer
     >>> names = gazetteer({"LOC": ["Oslo"], "PER": ["Ada"]})
     >>> keep_labels(names, "PER")("Ada in Oslo")
-    [(0, 1, 'PER')]
+    [Ada](PER) in Oslo
     """
     check_known(f"label of {function.name}", labels, function.labels)
     dropped = {label: None for label in function.labels if label not in labels}
@@ -114,7 +114,7 @@ def map_labels(
 
     >>> from convener.lf import gazetteer
     >>> map_labels(gazetteer(["Oslo"], "GPE"), {"GPE": "LOC"})("Oslo")
-    [(0, 1, 'LOC')]
+    [Oslo](LOC)
     """
     check_known(f"label of {function.name}", labels, function.labels)
     mapping = {label: labels.get(label, label) for label in function.labels}
@@ -140,7 +140,7 @@ def only_if(
     >>> from convener.lf import gazetteer
     >>> sport = only_if(gazetteer(["Lincoln"], "ORG"), lambda doc: "match" in doc)
     >>> sport("Lincoln won the match"), sport("Lincoln spoke")
-    ([(0, 1, 'ORG')], None)
+    ([Lincoln](ORG) won the match, None)
     """
 
     def find_batch(docs: Sequence[Doc]) -> list[RawOutput]:
@@ -210,7 +210,7 @@ def linking_function(
     ...     pairs = enumerate(zip(words, words[1:]), start=1)
     ...     return [i for i, (previous, word) in pairs if previous.istitle() and word.istitle()]
     >>> capitals.name, capitals("So Ada Augusta Lovelace wrote")
-    ('link-capitals', [(0, 4, 'PER')])
+    ('link-capitals', [So Ada Augusta Lovelace](PER) wrote)
     """
 
     def decorator(find_links: Callable[[Doc], Iterable[int]]) -> LabelingFunction:
@@ -230,7 +230,7 @@ def as_linking(
 
     >>> from convener.lf import gazetteer
     >>> as_linking(gazetteer(["New York", "Oslo"], "LOC", name="cities"))("Oslo or New York")
-    [(2, 4, 'LOC')]
+    Oslo or [New York](LOC)
     """
 
     def join(spans: SpansOrNone) -> RawOutput:

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypedDict, get_args
+from typing import Literal, TypedDict, get_args, overload
 
 from convener.data.alignment import MisalignmentPolicy, OverlapPolicy
 from convener.data.coarse import CoarseSpec
@@ -16,6 +16,7 @@ from convener.data.validation import UNMARKED, Unmarked
 from convener.errors import ConfigError, ConvenerWarning, DataError, check_known
 from convener.lf.doc import Doc, Scope
 from convener.lf.fingerprint import fingerprint
+from convener.lf.marked_text import MarkedText
 from convener.lf.validation import Span, validate_spans
 
 RawOutput = Iterable[Span] | int | None
@@ -39,14 +40,18 @@ _FINGERPRINT_FIELDS = ("labels", "offsets", "scope", "on_overlap", "on_misaligne
 class LabelingFunction:
     """A source of votes: marks spans of entities in a text.
 
-    Calling it with a `Doc`, a list of tokens or a text returns the validated spans, in tokens and
-    in text order, or None if it abstains. A warning reports spans that were adjusted or dropped.
+    Calling it with a text shows what it marks: a list of spans with text and label. Calling it with
+    a `Doc` or a list of tokens returns tuples (start, end, label), in tokens. Spans are validated and
+    in text order; None means that the function abstains. A warning reports spans that were adjusted
+    or dropped.
 
     >>> def find(doc):
     ...     return [(4, 8, "LOC")] if doc.text == "to  Oslo" else None
     >>> places = LabelingFunction(name="places", labels=("LOC",), func=find, offsets="chars")
-    >>> places("to  Oslo"), places(["to", "Rome"])
-    ([(1, 2, 'LOC')], [])
+    >>> places("to  Oslo")
+    to  [Oslo](LOC)
+    >>> places("to  Oslo")[0].text, places(["to", "Rome"])
+    ('Oslo', [])
     """
 
     name: str
@@ -101,7 +106,11 @@ class LabelingFunction:
                 raise ConfigError(f"{self.name}: expected func, batch_func or both, got neither")
             object.__setattr__(self, "func", _single_from_batch(self.batch_func))
 
-    def __call__(self, content: Doc | Sequence[str] | str) -> list[Span] | None:
+    @overload
+    def __call__(self, content: str) -> MarkedText | None: ...  # type: ignore[overload-overlap]
+    @overload
+    def __call__(self, content: Doc | Sequence[str]) -> list[Span] | None: ...
+    def __call__(self, content: Doc | Sequence[str] | str) -> MarkedText | list[Span] | None:
         """Return the validated spans of one text, or None if the function abstains."""
         doc = Doc.from_input(content)
         num_before = len(doc.issues)
@@ -109,7 +118,7 @@ class LabelingFunction:
         if issues := doc.issues[num_before:]:
             message = "; ".join(f"{issue.kind}: {issue.detail}" for issue in issues)
             warnings.warn(f"{self.name}: {message}", ConvenerWarning, stacklevel=2)
-        return spans
+        return MarkedText(doc, spans) if isinstance(content, str) and spans is not None else spans
 
     def __repr__(self) -> str:
         return f"LabelingFunction({self.name!r}, labels={', '.join(self.labels)})"

@@ -79,7 +79,7 @@ def gazetteer(
 
     >>> cities = gazetteer(["New York", "York"], "LOC", name="cities")
     >>> cities("From New York to York")
-    [(1, 3, 'LOC'), (4, 5, 'LOC')]
+    From [New York](LOC) to [York](LOC)
     """
     is_file = isinstance(phrases, str | PathLike)
     name = name or (PurePath(phrases).name.partition(".")[0] if is_file else "gazetteer")  # type: ignore[arg-type]

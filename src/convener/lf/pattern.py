@@ -42,9 +42,9 @@ def pattern(
 
     >>> company = pattern(r"(?:\p{Lu}\w+ )+(?:Ltd|Inc)", "ORG", match="tokens", name="company")
     >>> company("He left Acme Tools Ltd today")
-    [(2, 5, 'ORG')]
+    He left [Acme Tools Ltd](ORG) today
     >>> pattern(r"in (\p{Lu}\w+)", "LOC", group=1, name="place")("born in Oslo")
-    [(2, 3, 'LOC')]
+    born in [Oslo](LOC)
     """
     name = name or "pattern"
     if match not in get_args(MatchTarget):

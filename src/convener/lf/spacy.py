@@ -84,7 +84,7 @@ def spacy_matcher(
 
     >>> dose = {"DOSE": [[{"LIKE_NUM": True}, {"LOWER": {"IN": ["mg", "ml"]}}]]}
     >>> spacy_matcher(dose)("Take 5 mg daily")
-    [(1, 3, 'DOSE')]
+    Take [5 mg](DOSE) daily
     """
     if not isinstance(patterns, Mapping):
         raise ConfigError(f"patterns must be a mapping from labels to lists of patterns, got {type(patterns).__name__}")

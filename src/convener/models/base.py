@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener import storage
-from convener.config import Settings, check_min, config_from_dict, config_to_dict
+from convener.config import Configurable, Settings, check_min, config_from_dict, config_to_dict
 from convener.data.dataset import Dataset
 from convener.data.diagnostics import Diagnostics
 from convener.data.features import EncoderSpec, Standardizer
@@ -57,7 +57,7 @@ class FeatureConfig(ModelConfig):
     the Hugging Face Hub. To change the settings of an encoder, encode the data first with `convener.encode`."""
 
 
-class LabelModel(ABC):
+class LabelModel(Configurable, ABC):
     """Aggregates the votes of many sources into one set of labels.
 
     A model defines its settings (`Config`), `_fit` and `_infer`. This class does the rest: it checks the data against
@@ -122,7 +122,7 @@ class LabelModel(ABC):
     ) -> Self:
         """Fit the model to the votes of `train`.  -> the model
 
-        Unlike in scikit-learn, a second call continues from the first. Create a new model to start afresh.
+        Unlike in scikit-learn, a second call continues from the first. Use `clone()` to start afresh.
 
         Gold labels of train are never used. Those of valid are used only with `use_valid_gold`, and only for early
         stopping. Models declared `supervised` use both. With `checkpoint_dir`, training that was interrupted resumes

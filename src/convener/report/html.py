@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from convener.data.highlight import type_hue
 from convener.data.tables import PERCENT, Table
 from convener.errors import require
 from convener.evaluation.source_reliability import INTERVAL_NOTE
@@ -26,8 +27,6 @@ from convener.report.sentence_index import FILTERS, Query, SentenceIndex
 _HERE = Path(__file__).parent
 MAX_SENTENCES = 20_000
 """Sentences embedded in one file; of more, the most uncertain are embedded, and the viewer shows all."""
-GOLDEN_ANGLE = 137.508
-"""Degrees between the hues of successive types, so that no two hues are similar."""
 MIN_F1_GAIN = 0.0005
 """Recommendations with a smaller expected gain in F1 are omitted."""
 MAX_RECOMMENDATIONS = 12
@@ -139,11 +138,6 @@ def to_script_json(value: Any) -> str:
     except UnicodeEncodeError:  # a lone surrogate, which needs an escape
         text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c")
-
-
-def type_hue(number: int) -> int:
-    """Hue of a type in degrees."""
-    return round(212 + number * GOLDEN_ANGLE) % 360
 
 
 def table_cells(table: Table) -> list[list[tuple[str, bool]]]:

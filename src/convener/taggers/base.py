@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from convener import storage
-from convener.config import Settings, check_min, config_from_dict, config_to_dict
+from convener.config import Configurable, Settings, check_min, config_from_dict, config_to_dict
 from convener.data.dataset import Dataset
 from convener.data.predictions import GOLD_USES, GoldUse, LabelOutput, Predictions
 from convener.data.ragged import hold_out
@@ -63,7 +63,7 @@ class FittedTagger(Generic[StateT]):
     state: StateT
 
 
-class Tagger(ABC, Generic[StateT]):
+class Tagger(Configurable, ABC, Generic[StateT]):
     """Sequence tagger (end model): trained on labels, it predicts from text alone and never uses votes.
 
     A tagger is one module: its settings, `_fit`, `_infer`, `_save_state` and `_load_state`. What it learns is a value

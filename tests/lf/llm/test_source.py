@@ -58,7 +58,7 @@ def found(function: LLMSource, *texts: str) -> list[Any]:
 def test_quotes_become_spans_of_our_tokens() -> None:
     with Server(lambda text, n: quotes_response(("Ada Lovelace", "PER"), ("london", "loc"))) as server:
         function = source(server)
-        assert function("Ada  Lovelace left London.") == [(0, 2, "PER"), (3, 4, "LOC")]
+        assert function(Doc.from_input("Ada  Lovelace left London.")) == [(0, 2, "PER"), (3, 4, "LOC")]
     counts = function.usage
     assert (counts.texts, counts.requests, counts.cache_hits, counts.failed) == (1, 1, 0, 0)
     assert (counts.prompt_tokens, counts.completion_tokens) == (7, 3)
@@ -138,7 +138,7 @@ def test_invalid_entries_are_counted_and_the_others_used() -> None:
     content = '[{"text": "Oslo", "type": "LOC"}, {"text": 3, "type": "LOC"}, "Rome", {}]'
     with Server(lambda text, n: Response(content)) as server:
         function = source(server)
-        assert function("to Oslo") == [(1, 2, "LOC")]
+        assert function(["to", "Oslo"]) == [(1, 2, "LOC")]
     assert (function.usage.quotes, function.usage.invalid_entries) == (1, 3)
 
 
@@ -514,7 +514,7 @@ def test_types_must_not_be_a_string() -> None:
 def test_types_that_differ_only_in_case_are_distinct() -> None:
     with Server(lambda text, n: quotes_response(("a", "per"), ("b", "PER"), ("c", "Loc"))) as server:
         function = llm("toy", ["PER", "per", "LOC"], base_url=server.url)
-        assert function("a b c") == [(0, 1, "per"), (1, 2, "PER"), (2, 3, "LOC")]
+        assert function(["a", "b", "c"]) == [(0, 1, "per"), (1, 2, "PER"), (2, 3, "LOC")]
 
 
 def test_the_table_shows_all_counts() -> None:

@@ -50,6 +50,15 @@ def read_parquet(path: Path, issues: Issues) -> SpanRows:
         return _Reader(table, where).build(metadata)
 
 
+def read_arrow(table: Any, where: str, issues: Issues) -> SpanRows:
+    """Read the rows of an Arrow table in memory; `where` is its name in messages."""
+    names = [VERSION_1_COLUMNS.get(name, name) for name in table.column_names]
+    check_columns(names, where, issues)
+    known = [index for index, name in enumerate(names) if name in (*REQUIRED, *OPTIONAL)]
+    with wrap_errors(where, "table"):
+        return _Reader(table.select(known).rename_columns([names[index] for index in known]), where).build(None)
+
+
 class _Reader:
     """Converts the columns of one Arrow table to arrays."""
 
