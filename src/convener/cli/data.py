@@ -55,6 +55,9 @@ def convert(
     output_format: options.OutputFormat = None,
     scheme: options.Scheme = "bio",
     allow_lossy: options.AllowLossy = False,
+    metadata: options.Metadata = None,
+    scores: options.Scores = False,
+    probabilities: options.Probabilities = True,
     source: options.Sources = None,
     issues: options.Issues = None,
     as_json: options.Json = False,
@@ -71,7 +74,16 @@ def convert(
     if issues is not None:
         console.write_issues(found, issues)
     with console.spinner(f"writing {target_path}"):
-        io.write(content, target_path, format=output_format, scheme=scheme, allow_lossy=allow_lossy)
+        io.write(
+            content,
+            target_path,
+            format=output_format,
+            scheme=scheme,
+            allow_lossy=allow_lossy,
+            metadata=metadata,
+            scores=scores,
+            probabilities=probabilities,
+        )
     if as_json:
         console.print_json({"output": str(target_path), "issues": found.counts()})
         return

@@ -112,12 +112,27 @@ def predict(
     output_format: options.OutputFormat = None,
     scheme: options.Scheme = "bio",
     allow_lossy: options.AllowLossy = False,
+    metadata: options.Metadata = None,
+    scores: options.Scores = False,
+    probabilities: options.Probabilities = True,
     as_json: options.Json = False,
     reading: ReadingOptions,
 ) -> None:
-    """Predict labels with a fitted model or tagger and write them."""
+    """Predict labels with a fitted model or tagger and write them.
+
+    CoNLL (token and tag) and CSV (one row per span) are written as other tools read them; --metadata adds the votes.
+    """
     predictions, _ = _predict(Run.open(model_dir), reading.args(data, split))
-    io.write(predictions, output, format=output_format, scheme=scheme, allow_lossy=allow_lossy)
+    io.write(
+        predictions,
+        output,
+        format=output_format,
+        scheme=scheme,
+        allow_lossy=allow_lossy,
+        metadata=metadata,
+        scores=scores,
+        probabilities=probabilities,
+    )
     if as_json:
         console.print_json({"output": str(output), "spans": len(predictions.spans)})
         return

@@ -48,6 +48,18 @@ AllowLossy = Annotated[
     bool,
     typer.Option("--allow-lossy", help="Allow changes to votes and spans that the output format cannot represent."),
 ]
+Metadata = Annotated[
+    bool | None,
+    typer.Option(
+        "--metadata/--no-metadata",
+        help="CoNLL and CSV: write everything, or the plain form for other tools (default: predictions are plain).",
+    ),
+]
+Scores = Annotated[bool, typer.Option("--scores", help="Plain CoNLL: scores of spans between token and tag.")]
+Probabilities = Annotated[
+    bool,
+    typer.Option("--probabilities/--no-probabilities", help="Write the label probabilities of every token."),
+]
 Issues = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Write every issue (overlaps, misaligned spans, repaired tags) to FILE."),

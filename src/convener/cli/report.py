@@ -165,7 +165,7 @@ def _export_uncertain(summary: RunSummary, path: Path, number: int) -> None:
     data, predictions = summary.data.take(selected).without_gold(), summary.predictions
     tokens = np.concatenate([np.arange(*summary.data.offsets[n : n + 2].tolist()) for n in selected.tolist()])
     uncertain = Predictions(data=data, labels=predictions.labels[tokens], model=predictions.model)
-    io.write(uncertain, path, allow_lossy=True)
+    io.write(uncertain, path, allow_lossy=True, metadata=True)
     console.print_note(f"{len(selected):,} sentences to annotate -> {path}")
 
 

@@ -143,12 +143,20 @@ def write(
     format: str | None = None,
     scheme: Scheme = "bio",
     allow_lossy: bool = False,
+    metadata: bool | None = None,
+    scores: bool = False,
+    probabilities: bool = True,
 ) -> None:
     """Write a dataset, predictions or a corpus, completely or not at all.
 
-    format       name of the format; by default it follows from the suffix. A corpus is written as a folder and needs it
-    scheme       tagging scheme, for formats that write tags: bio, io, iobes or biluo
-    allow_lossy  allow changes to votes and labels that the format cannot store exactly; otherwise they are an error
+    format         name of the format; by default it follows from the suffix. A corpus is written as a folder and needs
+                   it
+    scheme         tagging scheme, for formats that write tags: bio, io, iobes or biluo
+    allow_lossy    allow changes to votes and labels that the format cannot store exactly; otherwise they are an error
+    metadata       CoNLL and CSV: True writes everything that convener can read back, False the plain form that other
+                   tools and spreadsheets read; by default predictions are plain, votes complete
+    scores         plain CoNLL: write the scores of spans as a column between token and tag
+    probabilities  False leaves out the label probabilities of every token; the scores of spans are kept
 
     A warning lists what the format drops.
     """
@@ -158,6 +166,8 @@ def write(
         _write_corpus(content, path, format, options)
         return
     file_format = formats.format_for_suffix(path) if format is None else formats.get_format(format)
+    content = content if probabilities else formats.without_probabilities(content)
+    file_format = formats.choose_form(content, file_format, path, options)
     _check_supported(content, file_format, str(path), options)
     with atomic_write(path) as temp_path:
         file_format.write(content, temp_path, options)
@@ -219,13 +229,15 @@ def _write_corpus(corpus: Corpus, path: Path, format_name: str | None, options: 
     if format_name is None:
         raise FormatError(f"{path}: a corpus is written as a folder; pass format=...")
     file_format = formats.get_format(format_name)
-    for name, data in corpus.splits.items():
-        _check_supported(data, file_format, f"{path}/{name}", options)
     suffix = file_format.suffixes[0] if file_format.split_suffix is None else file_format.split_suffix
+    forms = {}
+    for name, data in corpus.splits.items():
+        forms[name] = formats.choose_form(data, file_format, path / f"{name}{suffix}", options)
+        _check_supported(data, forms[name], f"{path}/{name}", options)
     with atomic_write(path) as temp_path:
         temp_path.mkdir()
         for name, data in corpus.splits.items():
-            file_format.write(data, temp_path / f"{name}{suffix}", options)
+            forms[name].write(data, temp_path / f"{name}{suffix}", options)
         if file_format.splits_index is not None:
             file, text = file_format.splits_index(list(corpus.splits))
             (temp_path / file).write_text(text, encoding="utf-8")

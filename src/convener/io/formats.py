@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args
@@ -96,6 +96,13 @@ class WriteOptions:
     """Tag scheme, for formats that write tags."""
     allow_lossy: bool = False
     """Allow changes to votes and labels that the format cannot store exactly."""
+    metadata: bool | None = None
+    """CoNLL and CSV: write everything that convener can read back (True), or the plain form that other tools and
+    spreadsheets read (False); by default predictions are plain, votes complete. Other formats are always complete."""
+    scores: bool = False
+    """Plain CoNLL: write the scores of spans as a column between token and tag. Other formats always have them."""
+    probabilities: bool = True
+    """Write the label probabilities of every token; without them, the scores of spans are kept."""
 
     def __post_init__(self) -> None:
         _check_choice("scheme", self.scheme, SCHEMES)
@@ -143,6 +150,8 @@ class Format:
     """Detects folders, and files that share a suffix with another format."""
     splits_index: Callable[[Sequence[str]], tuple[str, str]] | None = None
     """Name and text of a file that a folder of splits contains beside the splits."""
+    plain_form: Callable[[LabeledData, Path, WriteOptions], Format | None] | None = None
+    """Returns the form for other tools, without votes and metadata, if this content is to be written in it."""
     split_suffix: str | None = None
     """Suffix of the splits of a corpus; by default the first of `suffixes`."""
 
@@ -182,6 +191,34 @@ def format_for_suffix(path: Path) -> Format:
         if path.suffix.lower() in item.suffixes:
             return item
     raise FormatError(f"{path}: unknown format; known suffixes: {', '.join(known_suffixes())}")
+
+
+def choose_form(content: LabeledData, file_format: Format, path: Path, options: WriteOptions) -> Format:
+    """Return the form of a format in which this content is written: plain, or complete."""
+    plain = None if file_format.plain_form is None else file_format.plain_form(content, path, options)
+    if plain is None and options.metadata is False:
+        raise FormatError(
+            f"{path}: format {file_format.name!r} is always written with metadata; the plain forms are CoNLL and CSV"
+        )
+    return plain or file_format
+
+
+def get_labels(content: LabeledData, where: str) -> NDArray[np.int16]:
+    """Return the predicted labels, or the gold labels of a dataset (N,); FormatError if it has none."""
+    labels = content.labels if isinstance(content, Predictions) else content.gold
+    if labels is None:
+        raise FormatError(
+            f"{where}: the plain form has one label per token, and the data have neither predictions nor gold; "
+            "write votes with metadata=True (--metadata)"
+        )
+    return labels
+
+
+def without_probabilities(content: LabeledData) -> LabeledData:
+    """Return the content without label probabilities; predicted spans keep their scores."""
+    if not isinstance(content, Predictions) or content.probabilities is None:
+        return content
+    return replace(content, probabilities=None, span_scores=content.spans.score)
 
 
 def get_dataset(content: LabeledData) -> Dataset:
