@@ -66,10 +66,12 @@ def convert(
     """Convert between formats; warns about information the target drops.
 
     Formats: wrench, jsonl, conll, huggingface, table, npz, spacy, and raw text as input; see `convener format list`.
-    All sources are kept unless --source is given.
+    As in every command, the recommended sources of a Wrench folder are kept, so that a model fitted on OUTPUT uses the
+    same sources as one fitted on INPUT; --source all keeps all of them.
     """
     found = Issues()
-    content = read_content(reading.args(source_path, split, source or ["all"]), found)
+    with console.show_logs():
+        content = read_content(reading.args(source_path, split, source), found)
     console.print_issues(found)
     if issues is not None:
         console.write_issues(found, issues)
