@@ -153,3 +153,13 @@ def test_convert_of_real_data_reads_what_fit_reads(convener: Command, real_data:
     for options, count in (((), 3), (("--source", "all"), 16)):
         convener("convert", real_data / "LaptopReview" / "test.json", target, *options)
         assert len(cv.read(target).sources) == count
+
+
+def test_the_encoding_of_a_file_can_be_stated(convener: Command, tmp_path: Path) -> None:
+    source = tmp_path / "notes.txt"
+    source.write_bytes("Adéle left Århus.\n".encode("utf-16"))
+    refused = convener("convert", source, tmp_path / "n.jsonl")
+    assert (refused.code, "UTF-16 text, expected UTF-8; pass" in refused.err) == (2, True)
+    done = convener("convert", source, tmp_path / "n.jsonl", "--encoding", "utf-16")
+    assert done.code == 0, done.err
+    assert cv.read(tmp_path / "n.jsonl", types=["PER"])[0].tokens[:2] == ["Adéle", "left"]

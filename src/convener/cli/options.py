@@ -113,6 +113,14 @@ class ReadingOptions:
             rich_help_panel=READING,
         ),
     ] = None
+    encoding: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Encoding of text files, e.g. utf-16 or cp1252 (default: UTF-8).",
+            rich_help_panel=READING,
+        ),
+    ] = None
     read_option: Annotated[
         list[str] | None,
         typer.Option(
@@ -124,7 +132,7 @@ class ReadingOptions:
 
     def to_dict(self, sources: Sequence[str] | None = None) -> dict[str, Any]:
         """Keywords of `convener.read`, with --source if the command has it."""
-        options: dict[str, Any] = {"types": self.types, "unmarked": self.unmarked}
+        options: dict[str, Any] = {"types": self.types, "unmarked": self.unmarked, "encoding": self.encoding}
         options = {name: value for name, value in options.items() if value is not None}
         if names := split_names(sources):
             options["sources"] = names[0] if names in (["all"], ["recommended"]) else tuple(names)

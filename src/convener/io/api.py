@@ -15,6 +15,7 @@ from convener.data.issues import Issues
 from convener.data.predictions import Predictions
 from convener.data.schemes import RepairPolicy, Scheme
 from convener.data.validation import Unmarked
+from convener.encodings import UndecodableError, with_remedy
 from convener.errors import (
     ConvenerError,
     ConvenerWarning,
@@ -45,6 +46,7 @@ def read(
     on_illegal: RepairPolicy = "start",
     columns: Sequence[str] | None = None,
     spacy_pipeline: str | None = None,
+    encoding: str | None = None,
     issues: Issues | None = None,
 ) -> Dataset:
     """Read a file, or one split of a folder with train, valid and test files.
@@ -63,6 +65,7 @@ def read(
                     an "error"
     columns         CoNLL columns: "token", "gold", "prediction", "_" (ignore), or "source:NAME"
     spacy_pipeline  spaCy pipeline or language that splits raw text; by default the built-in rules
+    encoding        encoding of text files, such as "utf-16" or "cp1252"; by default UTF-8
     issues          collects overlaps, misaligned spans and illegal tags; without it one warning summarizes them
     """
     options = ReadOptions.from_arguments(locals())
@@ -87,6 +90,7 @@ def read_corpus(
     on_illegal: RepairPolicy = "start",
     columns: Sequence[str] | None = None,
     spacy_pipeline: str | None = None,
+    encoding: str | None = None,
     issues: Issues | None = None,
 ) -> Corpus:
     """Read a folder with train, valid and test files; all splits get the same entity types, sources and `unmarked`.
@@ -122,6 +126,7 @@ def read_predictions(
     on_illegal: RepairPolicy = "start",
     columns: Sequence[str] | None = None,
     spacy_pipeline: str | None = None,
+    encoding: str | None = None,
     issues: Issues | None = None,
 ) -> Predictions:
     """Read the predictions of a file; if it has none, its gold labels as predictions.
@@ -263,6 +268,8 @@ def _read_file(path: Path, format_name: str | None, options: ReadOptions, issues
     file_format = formats.detect_format(path) if format_name is None else formats.get_format(format_name)
     try:
         return file_format.read(path, options, issues)
+    except UndecodableError as error:
+        raise with_remedy(error) from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
     except MemoryError:

@@ -24,6 +24,7 @@ from convener.data.predictions import Predictions
 from convener.data.ragged import lengths_to_offsets, locate
 from convener.data.schemes import ChunkPosition, from_bio, is_sentence_start, scheme_codes
 from convener.data.tags import ABSTAIN, TagSet
+from convener.encodings import open_text
 from convener.errors import DataError, FormatError
 from convener.io.conll_lines import (
     ABSTAIN_TAG,
@@ -63,7 +64,7 @@ BYTE_ORDER_MARK = "\ufeff"
 
 def read(path: Path, options: ReadOptions, issues: Issues) -> FileContent:
     """Read a CoNLL file: Predictions if it has a column `prediction`, else a Dataset."""
-    with path.open("rb") as file:
+    with open_text(path, options.encoding) as file:
         layout = detect_layout(file, str(path), options)
         sources = select_sources(layout.sources, options, str(path))
         columns = [f"{SOURCE_PREFIX}{name}" for name in sources]

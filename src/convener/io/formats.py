@@ -21,6 +21,7 @@ from convener.data.ragged import StringArray, locate
 from convener.data.schemes import REPAIR_POLICIES, SCHEMES, RepairPolicy, Scheme
 from convener.data.tags import ABSTAIN
 from convener.data.validation import UNMARKED, Unmarked
+from convener.encodings import check_encoding
 from convener.errors import ConfigError, FormatError, unknown_name_message
 
 FORMAT_MODULES = ("wrench", "jsonl", "raw_text", "conll", "huggingface", "table", "npz", "spacy")
@@ -65,6 +66,8 @@ class ReadOptions:
     """CoNLL columns: "token", "gold", "prediction", "_" (ignore), or "source:NAME"."""
     spacy_pipeline: str | None = None
     """spaCy pipeline or language that splits raw text; by default the built-in rules."""
+    encoding: str | None = None
+    """Encoding of text files, such as "utf-16" or "cp1252"; by default UTF-8."""
 
     def __post_init__(self) -> None:
         if isinstance(self.sources, str) and self.sources not in ("recommended", "all"):
@@ -72,6 +75,7 @@ class ReadOptions:
         if self.types is not None and self.coarse:
             types = dict.fromkeys([*self.types, *self.coarse])
             object.__setattr__(self, "types", tuple(types))
+        check_encoding(self.encoding)
         _check_choice("unmarked", self.unmarked, (None, *UNMARKED))
         _check_choice("on_overlap", self.on_overlap, get_args(OverlapPolicy))
         _check_choice("on_misaligned", self.on_misaligned, get_args(MisalignmentPolicy))

@@ -58,7 +58,7 @@ ABSTAIN_TAGS = (ABSTAIN_TAG, "-")
 def read(path: Path, options: ReadOptions, issues: Issues) -> FileContent:
     """Read a split; items are decoded one at a time, to limit memory."""
     reader = _Reader(path, _Meta.for_split(path), options, issues)
-    for name, item in iter_json_items(path):
+    for name, item in iter_json_items(path, options.encoding):
         reader.add(name, item)
     return reader.file_content(reader.build())
 

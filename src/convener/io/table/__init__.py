@@ -27,7 +27,7 @@ def read(path: Path, options: ReadOptions, issues: Issues) -> FileContent:
     """Read a table; Parquet is detected by the first bytes or the suffix."""
     with path.open("rb") as file:
         is_parquet = file.read(4) == b"PAR1" or path.suffix.lower() == ".parquet"
-    rows = (read_parquet if is_parquet else read_csv)(path, issues)
+    rows = read_parquet(path, issues) if is_parquet else read_csv(path, issues, options.encoding)
     return FileContent(rows_to_dataset(rows, options, issues))
 
 
