@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
@@ -163,3 +164,28 @@ def test_the_encoding_of_a_file_can_be_stated(convener: Command, tmp_path: Path)
     done = convener("convert", source, tmp_path / "n.jsonl", "--encoding", "utf-16")
     assert done.code == 0, done.err
     assert cv.read(tmp_path / "n.jsonl", types=["PER"])[0].tokens[:2] == ["Adéle", "left"]
+
+
+def test_standard_input_and_output(
+    convener: Command, news: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def give(content: bytes) -> None:
+        monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(content)))
+
+    give(b"Ada left.\nBob too.\n")
+    done = convener("convert", "-", "-")
+    assert done.code == 0, done.err
+    assert [json.loads(line)["text"] for line in done.out.splitlines()] == ["Ada left.", "Bob too."]
+    give(done.out.encode())
+    assert convener("convert", "-", tmp_path / "again.jsonl").code == 0
+    assert len(cv.read(tmp_path / "again.jsonl", types=["PER"])) == 2
+    convener("convert", news, tmp_path / "test.jsonl", "--split", "test")
+    convener("fit", news, "--model", "majority-vote", "-o", tmp_path / "run")
+    give((tmp_path / "test.jsonl").read_bytes())
+    predicted = convener("predict", tmp_path / "run", "-", "-o", "-", "--output-format", "conll")
+    assert predicted.code == 0, predicted.err
+    assert predicted.out.splitlines()[0] == "Northwind B-ORG"
+    give(b"Ada left.\n")
+    assert "both write to standard output" in convener("convert", "-", "-", "--json").err
+    assert "a folder cannot be written" in convener("convert", news, "-", "--output-format", "jsonl").err
+    assert not Path("-").exists()

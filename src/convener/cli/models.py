@@ -14,6 +14,7 @@ from convener.cli import console, options
 from convener.cli.field_docs import field_docs
 from convener.cli.options import ReadArgs, ReadingOptions, parse_settings, with_reading_options
 from convener.cli.reading import TEST_FIRST, choose_split, read_corpus, read_dataset
+from convener.cli.streams import standard_input, standard_output
 from convener.data.dataset import Dataset
 from convener.data.issues import Issues
 from convener.data.predictions import Predictions
@@ -121,18 +122,21 @@ def predict(
     """Predict labels with a fitted model or tagger and write them.
 
     CoNLL (token and tag) and CSV (one row per span) are written as other tools read them; --metadata adds the votes.
+    DATA and FILE may be - for standard input (text, or JSON Lines) and standard output (JSON Lines).
     """
-    predictions, _ = _predict(Run.open(model_dir), reading.args(data, split))
-    io.write(
-        predictions,
-        output,
-        format=output_format,
-        scheme=scheme,
-        allow_lossy=allow_lossy,
-        metadata=metadata,
-        scores=scores,
-        probabilities=probabilities,
-    )
+    with standard_input(data) as path:
+        predictions, _ = _predict(Run.open(model_dir), reading.args(path, split))
+    with standard_output(output, output_format, as_json=as_json) as path:
+        io.write(
+            predictions,
+            path,
+            format=output_format,
+            scheme=scheme,
+            allow_lossy=allow_lossy,
+            metadata=metadata,
+            scores=scores,
+            probabilities=probabilities,
+        )
     if as_json:
         console.print_json({"output": str(output), "spans": len(predictions.spans)})
         return

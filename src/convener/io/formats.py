@@ -162,7 +162,9 @@ class Format:
 
 def list_formats() -> tuple[Format, ...]:
     """Return all formats, in the order of detection."""
-    return tuple(import_module(f"convener.io.{name}").FORMAT for name in FORMAT_MODULES)
+    own = tuple(import_module(f"convener.io.{name}").FORMAT for name in FORMAT_MODULES)
+    tools: tuple[Format, ...] = import_module("convener.io.annotation_tools").FORMATS
+    return own + tools
 
 
 def get_format(name: str) -> Format:
@@ -200,7 +202,7 @@ def format_for_suffix(path: Path) -> Format:
 def choose_form(content: LabeledData, file_format: Format, path: Path, options: WriteOptions) -> Format:
     """Return the form of a format in which this content is written: plain, or complete."""
     plain = None if file_format.plain_form is None else file_format.plain_form(content, path, options)
-    if plain is None and options.metadata is False:
+    if plain is None and options.metadata is False and file_format.suffixes:
         raise FormatError(
             f"{path}: format {file_format.name!r} is always written with metadata; the plain forms are CoNLL and CSV"
         )
