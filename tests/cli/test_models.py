@@ -7,6 +7,8 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from seqeval.metrics import f1_score
+from seqeval.scheme import IOB2
 
 import convener as cv
 
@@ -263,3 +265,25 @@ def test_the_default_split_of_scores_is_test(convener: Command, news: Path, fitt
     done = convener("evaluate", fitted, news)
     assert done.err == "split: test\n"
     assert done.out == convener("evaluate", fitted, news, "--split", "test").out
+
+
+def test_strict_mode_says_where_it_differs_from_seqeval(convener: Command, tmp_path: Path) -> None:
+    (tmp_path / "p.conll").write_text("Ada B-PER\nmet O\nBob I-PER\nJr B-PER\n\n")
+    (tmp_path / "g.conll").write_text("Ada B-PER\nmet O\nBob I-PER\nJr B-PER\n\n")
+    arguments = ("evaluate", tmp_path / "p.conll", tmp_path / "g.conll", "--mode", "strict", "--json")
+    read = convener(*arguments)
+    assert "seqeval's strict mode drops these spans" in " ".join(read.err.split())
+    assert "illegal tag (predictions): I-PER dropped" in " ".join(read.err.split())
+    same = convener(*arguments, "--read-option", "on_illegal=drop")
+    tags = [["B-PER", "O", "I-PER", "B-PER"]]
+    assert same.json["f1"] == pytest.approx(f1_score(tags, tags, mode="strict", scheme=IOB2)) == 1
+    assert read.json["f1"] < 1
+    assert "seqeval" not in convener(*arguments[:3], "--json").err
+
+
+def test_other_names_of_valid_are_accepted(convener: Command, fitted: Path, news: Path, tmp_path: Path) -> None:
+    for name in ("dev", "validation", "val"):
+        done = convener("predict", fitted, news, "--split", name, "-o", tmp_path / "v.jsonl")
+        assert done.code == 0, done.err
+        assert convener("evaluate", fitted, news, "--split", name).code == 0
+    assert len(cv.read_predictions(tmp_path / "v.jsonl")) == len(cv.demo.load_corpus().valid)

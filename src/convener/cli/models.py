@@ -167,11 +167,12 @@ def evaluate(
     reading: ReadingOptions,
 ) -> None:
     """Precision, recall and F1 against gold, compared with majority vote."""
+    data_issues = Issues()
     path, args = model_or_predictions, choose_split(reading.args(data, split, source), TEST_FIRST)
     if is_run(path):
         if source or predictions_option:
             raise ConfigError(f"{path}: a saved model; --source and --predictions-option are for files of predictions")
-        predictions, dataset = _predict(Run.open(path), args)
+        predictions, dataset = _predict(Run.open(path), args, issues=data_issues)
     else:
         on_illegal = {"on_illegal": "drop" if mode == "strict" else "start"}
         predictions_options = ReadOptions.from_dict(on_illegal | parse_settings(predictions_option))
@@ -180,7 +181,14 @@ def evaluate(
         console.print_issues(issues)
         if predictions.data.sources:
             args = replace(args, options={"sources": predictions.data.sources} | dict(args.options))
-        dataset = read_dataset(args)
+        dataset = read_dataset(args, issues=data_issues)
+    num_illegal = sum(issue.kind == "illegal tag" and issue.source == "gold" for issue in data_issues)
+    if mode == "strict" and num_illegal:
+        console.print_message(
+            "warning",
+            "the gold labels have illegal tags, and each starts a span here; seqeval's strict mode drops these spans "
+            "from the gold, so its scores differ. For the same scores, pass --read-option on_illegal=drop",
+        )
     with console.spinner("evaluating"):
         result = evaluate_predictions(predictions, dataset, mode=mode, bootstrap_samples=bootstrap_samples)
     if as_json:
@@ -232,9 +240,9 @@ def model_info(
     console.print_result(f"{description}\n\n{settings}")
 
 
-def _predict(run: Run, args: ReadArgs) -> tuple[Predictions, Dataset]:
+def _predict(run: Run, args: ReadArgs, issues: Issues | None = None) -> tuple[Predictions, Dataset]:
     """Predictions of a label model or tagger, and the data they refer to."""
-    model, dataset = run.model, read_dataset(args, run=run)
+    model, dataset = run.model, read_dataset(args, run=run, issues=issues)
     with console.show_logs():
         if not isinstance(model, LabelModel):
             return model.predict(dataset), dataset

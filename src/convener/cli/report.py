@@ -90,7 +90,7 @@ def view(
         str, typer.Option(help="Interface to listen on; other than loopback the URL carries a token.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port (0 = any free port).")] = 0,
-    browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
+    browser: Annotated[bool, typer.Option(metavar="", help="Open the page in a browser.")] = True,
     reading: ReadingOptions,
 ) -> None:
     """Serve the report from disk, for corpora too large for one HTML file."""

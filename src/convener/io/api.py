@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from convener.data.alignment import MisalignmentPolicy, OverlapPolicy
@@ -215,11 +216,15 @@ def load_corpus(path: str | Path, *, format: str | None, options: ReadOptions, i
 
 def load_predictions(path: str | Path, *, format: str | None, options: ReadOptions, issues: Issues) -> Predictions:
     """Read as `read_predictions` does, with the options as one value."""
-    content = load_content(path, format=format, options=options, issues=issues)
+    found = Issues()
+    content = load_content(path, format=format, options=options, issues=found)
     if isinstance(content, Predictions):
+        issues.items += found.items
         return content
     if content.gold is None:
         raise DataError(f"{path}: expected predictions or gold labels, found neither")
+    for issue in found:  # the column that another tool calls gold contains the predictions
+        issues.items.append(replace(issue, source="predictions") if issue.source == "gold" else issue)
     return Predictions(data=content, labels=content.gold, model=str(path))
 
 

@@ -37,6 +37,8 @@ CAPABILITIES = {
     "model": "the model's name and settings",
 }
 """Parts of a dataset or predictions that some formats cannot store, as messages call them."""
+SAMPLE_BYTES = 1 << 16
+"""Number of bytes read to name the tool that wrote a file."""
 ESSENTIAL_CAPABILITIES = ("abstain within a sentence", "illegal votes", "empty sentences")
 """Capabilities whose lack would change votes or sentences instead of dropping information."""
 
@@ -180,8 +182,31 @@ def known_suffixes() -> list[str]:
     return sorted({suffix for item in list_formats() for suffix in item.suffixes})
 
 
+def other_tool_message(path: Path) -> str | None:
+    """Return what a file or folder of another annotation tool is, with the remedy; None if it is none of those known.
+
+    They are brat's .ann files and JSON exports of Label Studio.
+    """
+    if path.suffix.lower() == ".ann" or (path.is_dir() and any(path.glob("*.ann"))):
+        return (
+            "brat standoff annotations (.ann beside .txt), which convener does not read; convert them to CoNLL, for "
+            "instance with brat's tools/anntoconll.py"
+        )
+    if path.suffix.lower() != ".json" or not path.is_file():
+        return None
+    with path.open("rb") as file:
+        sample = file.read(SAMPLE_BYTES).decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
+    if not sample.startswith("["):
+        return None
+    if '"from_name"' in sample or ('"annotations"' in sample and '"data"' in sample):
+        return "a JSON export of Label Studio, which convener does not read; export it as CONLL2003 instead"
+    return "a JSON array; .json files are read as Wrench items, an object; write one object per line as .jsonl instead"
+
+
 def detect_format(path: Path) -> Format:
     """Return the format of an existing file or folder."""
+    if problem := other_tool_message(path):
+        raise FormatError(f"{path}: {problem}")
     for item in list_formats():
         if item.recognizes is not None:
             if item.recognizes(path):
