@@ -29,7 +29,7 @@ README = """Files written by `convener demo`
 corpus/            the demo corpus with the votes of its sources, in Wrench format
 run/               the fitted model of auto, with config.toml and run.json
 predictions.jsonl  its predictions for the test sentences, with probabilities
-predictions.conll  the same, one token per line, without text and probabilities
+predictions.conll  token and tag on each line, for spaCy, seqeval and conlleval
 predictions.spacy  the same as spaCy DocBin, if spaCy is installed
 scores.json        the table of scores
 """
