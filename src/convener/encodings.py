@@ -39,10 +39,10 @@ def recognize_wide_encoding(sample: bytes) -> str | None:
     for mark, name in BYTE_ORDER_MARKS.items():
         if sample.startswith(mark):
             return name
-    even, odd = sample[::2], sample[1::2]
-    if odd and 2 * odd.count(0) > len(odd) and 10 * even.count(0) < len(even):
+    first_bytes, second_bytes = sample[::2], sample[1::2]
+    if second_bytes and 2 * second_bytes.count(0) > len(second_bytes) and 10 * first_bytes.count(0) < len(first_bytes):
         return "utf-16-le"
-    if odd and 2 * even.count(0) > len(even) and 10 * odd.count(0) < len(odd):
+    if second_bytes and 2 * first_bytes.count(0) > len(first_bytes) and 10 * second_bytes.count(0) < len(second_bytes):
         return "utf-16-be"
     return None
 
