@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors import numpy as safetensors
 
+from convener.encodings import UndecodableError
 from convener.errors import DataError
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -110,7 +111,7 @@ def decode_utf8(raw: bytes, where: str) -> str:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        raise DataError(f"{where}:{line}: not UTF-8 text (byte {raw[error.start]:#04x})") from None
+        raise UndecodableError(f"{where}:{line}: not UTF-8 text (byte {raw[error.start]:#04x})") from None
 
 
 def decode_line(raw: bytes, where: str) -> str:
@@ -118,7 +119,7 @@ def decode_line(raw: bytes, where: str) -> str:
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
-        raise DataError(f"{where}: not UTF-8 text (byte {raw[error.start]:#04x})") from None
+        raise UndecodableError(f"{where}: not UTF-8 text (byte {raw[error.start]:#04x})") from None
 
 
 def parse_json(text: str, where: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
@@ -123,7 +124,68 @@ def test_convert_never_replaces_a_folder_with_other_files(convener: Command, new
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
-def test_convert_keeps_all_sources(convener: Command, real_data: Path, tmp_path: Path) -> None:
+def write_wrench(folder: Path) -> Path:
+    """Write a Wrench folder that recommends one of its three sources."""
+    folder.mkdir()
+    votes = [[[0, 1, "PER"]], [], [[1, 2, "PER"]]]
+    items = {str(n): {"label": [], "data": {"text": ["Ada", "ran"]}, "weak_labels": votes} for n in range(3)}
+    for split in ("train", "test"):
+        (folder / f"{split}.json").write_text(json.dumps(items))
+    meta = {"entity_types": ["PER"], "lf": ["a", "b", "c"], "lf_rec": ["c"]}
+    (folder / "meta.json").write_text(json.dumps(meta))
+    return folder
+
+
+def test_convert_keeps_the_recommended_sources(convener: Command, tmp_path: Path) -> None:
+    source = write_wrench(tmp_path / "wrench")
+    for name in ("wrench", "jsonl", "npz"):
+        done = convener("convert", source, tmp_path / name / "out", "--output-format", name)
+        assert done.code == 0, done.err
+        assert "read 1 of 3 sources, the recommended ones" in done.err
+        assert cv.read_corpus(tmp_path / name / "out").train.sources == ("c",)
+        arguments = ("--model", "majority-vote", "-o", tmp_path / name / "run", "--json")
+        assert convener("fit", tmp_path / name / "out", *arguments).json["sources"] == ["c"]
+    assert convener("convert", source, tmp_path / "all", "--output-format", "jsonl", "--source", "all").code == 0
+    assert cv.read_corpus(tmp_path / "all").train.sources == ("a", "b", "c")
+
+
+def test_convert_of_real_data_reads_what_fit_reads(convener: Command, real_data: Path, tmp_path: Path) -> None:
     target = tmp_path / "test.jsonl"
-    convener("convert", real_data / "LaptopReview" / "test.json", target)
-    assert len(cv.read(target).sources) == 16
+    for options, count in (((), 3), (("--source", "all"), 16)):
+        convener("convert", real_data / "LaptopReview" / "test.json", target, *options)
+        assert len(cv.read(target).sources) == count
+
+
+def test_the_encoding_of_a_file_can_be_stated(convener: Command, tmp_path: Path) -> None:
+    source = tmp_path / "notes.txt"
+    source.write_bytes("Adéle left Århus.\n".encode("utf-16"))
+    refused = convener("convert", source, tmp_path / "n.jsonl")
+    assert (refused.code, "UTF-16 text, expected UTF-8; pass" in refused.err) == (2, True)
+    done = convener("convert", source, tmp_path / "n.jsonl", "--encoding", "utf-16")
+    assert done.code == 0, done.err
+    assert cv.read(tmp_path / "n.jsonl", types=["PER"])[0].tokens[:2] == ["Adéle", "left"]
+
+
+def test_standard_input_and_output(
+    convener: Command, news: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def give(content: bytes) -> None:
+        monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(content)))
+
+    give(b"Ada left.\nBob too.\n")
+    done = convener("convert", "-", "-")
+    assert done.code == 0, done.err
+    assert [json.loads(line)["text"] for line in done.out.splitlines()] == ["Ada left.", "Bob too."]
+    give(done.out.encode())
+    assert convener("convert", "-", tmp_path / "again.jsonl").code == 0
+    assert len(cv.read(tmp_path / "again.jsonl", types=["PER"])) == 2
+    convener("convert", news, tmp_path / "test.jsonl", "--split", "test")
+    convener("fit", news, "--model", "majority-vote", "-o", tmp_path / "run")
+    give((tmp_path / "test.jsonl").read_bytes())
+    predicted = convener("predict", tmp_path / "run", "-", "-o", "-", "--output-format", "conll")
+    assert predicted.code == 0, predicted.err
+    assert predicted.out.splitlines()[0] == "Northwind B-ORG"
+    give(b"Ada left.\n")
+    assert "both write to standard output" in convener("convert", "-", "-", "--json").err
+    assert "a folder cannot be written" in convener("convert", news, "-", "--output-format", "jsonl").err
+    assert not Path("-").exists()

@@ -80,3 +80,9 @@ def test_commands_that_read_data_share_the_reading_options() -> None:
     for path, command in COMMANDS.items():
         names = {item.name for item in command.params}
         assert reading <= names or not reading & names, path
+
+
+@pytest.mark.parametrize("command", ["fit", "predict", "convert", "evaluate", "train-tagger", "view"])
+def test_flags_are_not_shown_with_a_value(convener: Command, command: str) -> None:
+    lines = convener(command, "--help").out.splitlines()
+    assert not [line for line in lines if "<bool>" in line.lower() and "--help" not in line]

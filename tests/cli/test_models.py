@@ -7,6 +7,8 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from seqeval.metrics import f1_score
+from seqeval.scheme import IOB2
 
 import convener as cv
 
@@ -53,10 +55,41 @@ def test_fit_predict_evaluate_agree(convener: Command, news: Path, fitted: Path,
     assert direct["f1"] == direct["majority_vote"]["f1"]
     for name in ("l.jsonl", "l.conll", "l.json", "l.csv", "l.parquet", "l.npz", "l.spacy", "l.hf"):
         file = tmp_path / name
-        assert convener("predict", fitted, news, "--split", "test", "-o", file).code == 0, name
+        form = ("--metadata",) if name == "l.csv" else ()  # a spreadsheet has no texts to read back
+        assert convener("predict", fitted, news, "--split", "test", "-o", file, *form).code == 0, name
         read = convener("evaluate", file, news, "--split", "test", "--json")
         assert read.code == 0, read.err
         assert read.json["f1"] == pytest.approx(direct["f1"]), name
+
+
+def test_predict_writes_plain_files(convener: Command, news: Path, fitted: Path, tmp_path: Path) -> None:
+    def written(name: str, *options: str) -> str:
+        done = convener("predict", fitted, news, "--split", "test", "-o", tmp_path / name, *options)
+        assert done.code == 0, done.err
+        return (tmp_path / name).read_text(encoding="utf-8")
+
+    assert written("l.conll").splitlines()[0] == "Northwind B-ORG"
+    assert written("s.conll", "--scores").splitlines()[0].split(" ")[::2] == ["Northwind", "B-ORG"]
+    assert written("m.conll", "--metadata").startswith("# convener")
+    assert written("l.csv").splitlines()[0].endswith("start,end,text,label,score")
+    refused = convener("evaluate", tmp_path / "l.csv", news, "--split", "test")
+    assert (refused.code, "spreadsheet of spans" in refused.err) == (2, True)
+
+
+def test_probabilities_can_be_left_out(convener: Command, news: Path, fitted: Path, tmp_path: Path) -> None:
+    small, large = tmp_path / "s.jsonl", tmp_path / "l.jsonl"
+    convener("predict", fitted, news, "--split", "test", "-o", large)
+    assert convener("predict", fitted, news, "--split", "test", "-o", small, "--no-probabilities").code == 0
+    assert small.stat().st_size < 0.7 * large.stat().st_size
+    left, right = cv.read_predictions(small), cv.read_predictions(large)
+    assert left.probabilities is None
+    assert left.labels.tolist() == right.labels.tolist()
+    assert left.spans.score is not None
+    assert right.spans.score is not None
+    assert left.spans.score.tolist() == right.spans.score.tolist()
+    done = convener("convert", large, tmp_path / "c.jsonl", "--no-probabilities")
+    assert done.code == 0, done.err
+    assert (tmp_path / "c.jsonl").stat().st_size == small.stat().st_size
 
 
 def test_evaluate_prints_majority_vote(convener: Command, news: Path, fitted: Path) -> None:
@@ -232,3 +265,25 @@ def test_the_default_split_of_scores_is_test(convener: Command, news: Path, fitt
     done = convener("evaluate", fitted, news)
     assert done.err == "split: test\n"
     assert done.out == convener("evaluate", fitted, news, "--split", "test").out
+
+
+def test_strict_mode_says_where_it_differs_from_seqeval(convener: Command, tmp_path: Path) -> None:
+    (tmp_path / "p.conll").write_text("Ada B-PER\nmet O\nBob I-PER\nJr B-PER\n\n")
+    (tmp_path / "g.conll").write_text("Ada B-PER\nmet O\nBob I-PER\nJr B-PER\n\n")
+    arguments = ("evaluate", tmp_path / "p.conll", tmp_path / "g.conll", "--mode", "strict", "--json")
+    read = convener(*arguments)
+    assert "seqeval's strict mode drops these spans" in " ".join(read.err.split())
+    assert "illegal tag (predictions): I-PER dropped" in " ".join(read.err.split())
+    same = convener(*arguments, "--read-option", "on_illegal=drop")
+    tags = [["B-PER", "O", "I-PER", "B-PER"]]
+    assert same.json["f1"] == pytest.approx(f1_score(tags, tags, mode="strict", scheme=IOB2)) == 1
+    assert read.json["f1"] < 1
+    assert "seqeval" not in convener(*arguments[:3], "--json").err
+
+
+def test_other_names_of_valid_are_accepted(convener: Command, fitted: Path, news: Path, tmp_path: Path) -> None:
+    for name in ("dev", "validation", "val"):
+        done = convener("predict", fitted, news, "--split", name, "-o", tmp_path / "v.jsonl")
+        assert done.code == 0, done.err
+        assert convener("evaluate", fitted, news, "--split", name).code == 0
+    assert len(cv.read_predictions(tmp_path / "v.jsonl")) == len(cv.demo.load_corpus().valid)

@@ -61,9 +61,9 @@ def test_every_scheme_round_trips(scheme: Scheme, content: LabeledData) -> None:
         file = Path(folder, "x.conll")
         if merges:
             with pytest.raises(FormatError, match="merge two adjacent spans"):
-                cio.write(content, file, scheme=scheme)
+                cio.write(content, file, scheme=scheme, metadata=True)
             return
-        cio.write(content, file, scheme=scheme)
+        cio.write(content, file, scheme=scheme, metadata=True)
         assert same(read_content(file), content)
 
 
@@ -102,7 +102,7 @@ def test_the_exact_text_of_a_native_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("gold", [True, False])
 def test_tokens_that_look_like_comments_round_trip(tmp_path: Path, word: str, gold: bool) -> None:
     data = Dataset.from_spans(["PER"], [[word, "x"], [word]], {}, gold=[[], []] if gold else None)
-    cio.write(data, tmp_path / "x.conll")
+    cio.write(data, tmp_path / "x.conll", metadata=True)
     assert cio.read(tmp_path / "x.conll") == data
 
 
@@ -115,7 +115,7 @@ def test_scores_are_written_for_each_token_of_a_span(tmp_path: Path) -> None:
         model="by hand",
         settings={"rate": 0.5},
     )
-    cio.write(predictions, tmp_path / "x.conll")
+    cio.write(predictions, tmp_path / "x.conll", metadata=True)
     lines = (tmp_path / "x.conll").read_text().splitlines()
     assert lines[2:5] == ["Ada\tB-PER\t0.1", "Lovelace\tI-PER\t0.1", "wrote\tO\t-"]
     assert same(read_content(tmp_path / "x.conll"), predictions)

@@ -48,7 +48,7 @@ def supported(content: LabeledData, names: tuple[str, str]) -> LabeledData:
 
 
 def round_trip(content: LabeledData, path: Path) -> LabeledData:
-    cv.write(content, path)
+    cv.write(content, path, metadata=True)
     return read_content(path)
 
 

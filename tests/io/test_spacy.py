@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gc
+import re
 import zlib
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import numpy as np
 import pytest
 import spacy
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from spacy.tokens import Doc, DocBin, Span, SpanGroup
 from spacy.training import Corpus as SpacyCorpus
 from spacy.training import Example
@@ -24,8 +27,10 @@ from convener.data.predictions import Predictions
 from convener.data.ragged import StringArray
 from convener.errors import DataError, FormatError
 from convener.io import spacy as spacy_format
+from convener.io.doc_layout import exact_layout
 from convener.io.formats import LabeledData, ReadOptions
-from tests.generators import Kind, contents, returned, same
+from convener.io.raw_text import tokenize as cio_tokenize
+from tests.generators import WORDS, Kind, contents, returned, same
 
 pytestmark = pytest.mark.slow
 
@@ -115,6 +120,67 @@ def test_text_with_unusual_white_space_round_trips(tmp_path: Path) -> None:
     assert returned(data, spacy_format.FORMAT, tmp_path / "d.spacy") == data
 
 
+WHITE_SPACE = [" ", "  ", "   ", "\t", "\n", " \n ", "\u00a0", "\u200b", "\u3000", "\r\n", ""]
+
+
+@settings(max_examples=100, deadline=None)
+@given(parts=st.lists(st.tuples(st.sampled_from(WHITE_SPACE), st.sampled_from(WORDS)), min_size=1), end=st.booleans())
+def test_the_text_of_a_doc_is_the_text_that_went_in(
+    tmp_path_factory: pytest.TempPathFactory, parts: list[tuple[str, str]], end: bool
+) -> None:
+    text = "".join(gap + word for gap, word in parts if word != "\ud800") + " " * end
+    data = cio_tokenize({"d": text}).with_types(["A"])
+    if not len(data):
+        return
+    labels = np.zeros(len(data.tokens), np.int16)
+    for start, stop in pairwise(data.offsets.tolist()):
+        labels[start : start + 3] = [1, 2, 2][: min(3, stop - start)]
+    predicted = Predictions(data=data, labels=labels)
+    path = tmp_path_factory.mktemp("spacy") / "d.spacy"
+    assert same(returned(predicted, spacy_format.FORMAT, path), predicted)
+    assert data.text is not None
+    for number, doc in enumerate(DocBin().from_disk(path).get_docs(spacy.blank("en").vocab)):
+        assert doc.text == data.text.sentences[number]
+        place = int(data.text.doc_offsets[number])
+        assert text[place : place + len(doc.text)] == doc.text
+        first, last = int(data.offsets[number]), min(3, int(data.lengths[number]))
+        offsets = data.text.token_offsets[first : first + last]
+        assert [(span.start_char, span.end_char) for span in doc.ents] == [(offsets[0, 0], offsets[-1, 1])]
+
+
+@settings(max_examples=100, deadline=None)
+@given(parts=st.lists(st.tuples(st.sampled_from("ab"), st.sampled_from([" ", "  ", "\n", " \n ", "\t "])), min_size=1))
+def test_white_space_becomes_the_tokens_of_spacys_tokenizer(parts: list[tuple[str, str]]) -> None:
+    text = "".join(map("".join, parts))
+    words = [match.span() for match in re.finditer(r"\S+", text)]
+    layout = exact_layout(text, np.array(words, np.int32))
+    expected = [(token.text, bool(token.whitespace_)) for token in spacy.blank("xx")(text)]
+    assert layout is not None
+    assert list(zip(layout.words, layout.spaces, strict=True)) == expected
+    assert [layout.words[position] for position in layout.positions] == text.split()
+
+
+def test_tokens_that_differ_from_the_text_leave_it_as_it_is(tmp_path: Path) -> None:
+    data = Dataset.from_spans(["A"], [["``", "Ada", "''"]], {"s": [[(1, 2, "A")]]}, gold=[[(0, 2, "A")]])
+    text = Text(StringArray.from_list(['"Ada  "']), np.array([[0, 1], [1, 4], [6, 7]], np.int32), np.zeros(1, np.int64))
+    data = replace(data, text=text)
+    assert returned(data, spacy_format.FORMAT, tmp_path / "d.spacy") == data
+    doc = next(iter(DocBin().from_disk(tmp_path / "d.spacy").get_docs(spacy.blank("en").vocab)))
+    assert (doc.text, doc.ents[0].text, doc.spans["s"][0].text) == ('"Ada  "', '"Ada', "Ada")
+
+
+def test_a_pipeline_trains_on_text_with_unusual_white_space(tmp_path: Path) -> None:
+    data = cio_tokenize({"d": "Ada\u00a0 Lovelace\t met  Bob ."}).with_types(["PER"])
+    labels = np.array([1, 2, 0, 1, 0], np.int16)
+    cio.write(Predictions(data=data, labels=labels), tmp_path / "d.spacy")
+    nlp = spacy.blank("en")
+    example = next(iter(SpacyCorpus(tmp_path / "d.spacy")(nlp)))
+    assert [span.text for span in example.reference.ents] == ["Ada\u00a0 Lovelace", "Bob"]
+    nlp.add_pipe("ner")
+    nlp.initialize(lambda: [example])
+    assert nlp.update([example])["ner"] > 0
+
+
 def test_external_groups_are_sources_and_entities_are_gold(tmp_path: Path) -> None:
     first = make_doc("Ada", "Lovelace", "wrote", groups={"sc": [(0, 2, "PER")], "b": []})
     first.ents = [Span(first, 0, 2, label="PER")]
@@ -194,6 +260,8 @@ def set_attr(group: str, key: str, value: object) -> Callable[[Doc], object]:
          ": convener metadata: not valid JSON at character 0: Expecting value"),
         (set_user_data("token_offsets", (1, 2)), ": document 0: expected token_offsets for 5 tokens, got 1"),
         (set_user_data("doc_offset", "x"), None),
+        (set_user_data("gaps", [9]), ": document 0: 'gaps' must be indices of the 5 tokens"),
+        (set_user_data("tokens", ["x"]), ": document 0: 'tokens' must be a list of 5 strings"),
         (set_attr("convener", "scores", [1.0, 2.0]),
          ": document 0: expected 1 scores (convener), got 2"),
         (set_attr("convener", "scores", ["x"]), None),

@@ -381,7 +381,7 @@ def test_content_that_a_table_cannot_store_is_an_error(tmp_path: Path) -> None:
         span_scores=np.array([np.nan], np.float32),
     )
     with pytest.raises(FormatError, match="scores that are not finite"):
-        cio.write(predictions, tmp_path / "t.csv")
+        cio.write(predictions, tmp_path / "t.csv", metadata=True)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -38,13 +38,16 @@ def _print_version(wanted: bool) -> None:
 def _options(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version."),
+        typer.Option("--version", callback=_print_version, is_eager=True, metavar="", help="Print the version."),
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show tracebacks; accepted anywhere on the command line.")
+        bool, typer.Option("--debug", metavar="", help="Show tracebacks; accepted anywhere on the command line.")
     ] = False,
     quiet: Annotated[
-        bool, typer.Option("--quiet", help="Print no remarks and no progress; accepted anywhere on the command line.")
+        bool,
+        typer.Option(
+            "--quiet", metavar="", help="Print no remarks and no progress; accepted anywhere on the command line."
+        ),
     ] = False,
 ) -> None:
     """Options of every command; `main` removes --debug and --quiet before parsing."""

@@ -34,9 +34,11 @@ def prune(
         float | None, typer.Option(metavar="GB", min=0, help="Least recently used entries beyond GB.")
     ] = None,
     encoder: Annotated[str | None, typer.Option(metavar="NAME", help="Features computed by this encoder.")] = None,
-    incomplete: Annotated[bool, typer.Option("--incomplete", help="Leftovers of interrupted runs.")] = False,
-    everything: Annotated[bool, typer.Option("--all", help="Everything.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be removed.")] = False,
+    incomplete: Annotated[
+        bool, typer.Option("--incomplete", metavar="", help="Leftovers of interrupted runs.")
+    ] = False,
+    everything: Annotated[bool, typer.Option("--all", metavar="", help="Everything.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", metavar="", help="Only show what would be removed.")] = False,
     as_json: options.Json = False,
 ) -> None:
     """Remove features, votes and prepared reports from the cache; installed encoders stay."""

@@ -72,7 +72,12 @@ def benchmark(
     ] = None,
     seeds: Annotated[int, typer.Option(metavar="N", min=1, help="Random seeds per stochastic model.")] = 5,
     split: Annotated[
-        str | None, typer.Option(metavar="SPLIT", help="Split to evaluate on (default: test, else valid).")
+        str | None,
+        typer.Option(
+            metavar="SPLIT",
+            callback=options.canonical_split_name,
+            help="Split to evaluate on (default: test, else valid).",
+        ),
     ] = None,
     encoder: options.FeatureEncoder = None,
     use_valid_gold: options.UseValidGold = None,

@@ -13,6 +13,7 @@ from convener.cli import console, options
 from convener.cli.field_docs import field_docs
 from convener.cli.options import ReadingOptions, with_reading_options
 from convener.cli.reading import TRAIN_FIRST, choose_split, read_content, read_dataset
+from convener.cli.streams import standard_input, standard_output
 from convener.data.issues import Issues
 from convener.data.tables import Table
 from convener.evaluation.source_analysis import PairwiseMetric
@@ -55,6 +56,9 @@ def convert(
     output_format: options.OutputFormat = None,
     scheme: options.Scheme = "bio",
     allow_lossy: options.AllowLossy = False,
+    metadata: options.Metadata = None,
+    scores: options.Scores = False,
+    probabilities: options.Probabilities = True,
     source: options.Sources = None,
     issues: options.Issues = None,
     as_json: options.Json = False,
@@ -62,16 +66,31 @@ def convert(
 ) -> None:
     """Convert between formats; warns about information the target drops.
 
-    Formats: wrench, jsonl, conll, huggingface, table, npz, spacy, and raw text as input; see `convener format list`.
-    All sources are kept unless --source is given.
+    Formats: wrench, jsonl, conll, huggingface, table, npz, spacy, doccano and prodigy (JSON Lines), and raw text as
+    input; see `convener format list`. INPUT or OUTPUT may be - for standard input or output.
+    As in every command, the recommended sources of a Wrench folder are kept, so that a model fitted on OUTPUT uses the
+    same sources as one fitted on INPUT; --source all keeps all of them.
     """
     found = Issues()
-    content = read_content(reading.args(source_path, split, source or ["all"]), found)
+    with standard_input(source_path) as path, console.show_logs():
+        content = read_content(reading.args(path, split, source), found)
     console.print_issues(found)
     if issues is not None:
         console.write_issues(found, issues)
-    with console.spinner(f"writing {target_path}"):
-        io.write(content, target_path, format=output_format, scheme=scheme, allow_lossy=allow_lossy)
+    with (
+        standard_output(target_path, output_format, as_json=as_json) as path,
+        console.spinner(f"writing {target_path}"),
+    ):
+        io.write(
+            content,
+            path,
+            format=output_format,
+            scheme=scheme,
+            allow_lossy=allow_lossy,
+            metadata=metadata,
+            scores=scores,
+            probabilities=probabilities,
+        )
     if as_json:
         console.print_json({"output": str(target_path), "issues": found.counts()})
         return

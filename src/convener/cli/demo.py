@@ -38,7 +38,7 @@ corpus/            the demo corpus with the votes of its sources, in Wrench form
 run/               the fitted model of auto, with config.toml and run.json
 report.html        the report of this model on the train sentences; open it in a browser
 predictions.jsonl  its predictions for the test sentences, with probabilities
-predictions.conll  the same, one token per line, without text and probabilities
+predictions.conll  token and tag on each line, for spaCy, seqeval and conlleval
 predictions.spacy  the same as spaCy DocBin, if spaCy is installed
 scores.json        the table of scores
 """

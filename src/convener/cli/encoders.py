@@ -36,7 +36,12 @@ def encode(
             help="auto, hashing, minilm, mpnet, the folder of a model, or a name on the Hugging Face hub.",
         ),
     ] = AUTO,
-    split: Annotated[str | None, typer.Option(metavar="SPLIT", help="Split of a folder (default: all splits).")] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SPLIT", callback=options.canonical_split_name, help="Split of a folder (default: all splits)."
+        ),
+    ] = None,
     dtype: Annotated[Dtype, typer.Option(help="Number format of the stored features.")] = "float16",
     set_: options.Settings = None,
     as_json: options.Json = False,

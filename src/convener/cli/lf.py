@@ -109,8 +109,12 @@ def apply(
     ] = None,
     timeout: TimeLimit = DEFAULT_TIMEOUT,
     on_error: Annotated[OnError, typer.Option(help="On an exception: abstain on that text, or raise.")] = "abstain",
-    keep_sources: Annotated[bool, typer.Option("--keep-sources", help="Also keep the sources of DATA.")] = False,
-    no_cache: Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the vote cache.")] = False,
+    keep_sources: Annotated[
+        bool, typer.Option("--keep-sources", metavar="", help="Also keep the sources of DATA.")
+    ] = False,
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", metavar="", help="Neither read nor write the vote cache.")
+    ] = False,
     output_format: options.OutputFormat = None,
     issues: options.Issues = None,
     as_json: options.Json = False,

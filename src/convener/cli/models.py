@@ -14,6 +14,7 @@ from convener.cli import console, options
 from convener.cli.field_docs import field_docs
 from convener.cli.options import ReadArgs, ReadingOptions, parse_settings, with_reading_options
 from convener.cli.reading import TEST_FIRST, choose_split, read_corpus, read_dataset
+from convener.cli.streams import standard_input, standard_output
 from convener.data.dataset import Dataset
 from convener.data.issues import Issues
 from convener.data.predictions import Predictions
@@ -112,12 +113,30 @@ def predict(
     output_format: options.OutputFormat = None,
     scheme: options.Scheme = "bio",
     allow_lossy: options.AllowLossy = False,
+    metadata: options.Metadata = None,
+    scores: options.Scores = False,
+    probabilities: options.Probabilities = True,
     as_json: options.Json = False,
     reading: ReadingOptions,
 ) -> None:
-    """Predict labels with a fitted model or tagger and write them."""
-    predictions, _ = _predict(Run.open(model_dir), reading.args(data, split))
-    io.write(predictions, output, format=output_format, scheme=scheme, allow_lossy=allow_lossy)
+    """Predict labels with a fitted model or tagger and write them.
+
+    CoNLL (token and tag) and CSV (one row per span) are written as other tools read them; --metadata adds the votes.
+    DATA and FILE may be - for standard input (text, or JSON Lines) and standard output (JSON Lines).
+    """
+    with standard_input(data) as path:
+        predictions, _ = _predict(Run.open(model_dir), reading.args(path, split))
+    with standard_output(output, output_format, as_json=as_json) as path:
+        io.write(
+            predictions,
+            path,
+            format=output_format,
+            scheme=scheme,
+            allow_lossy=allow_lossy,
+            metadata=metadata,
+            scores=scores,
+            probabilities=probabilities,
+        )
     if as_json:
         console.print_json({"output": str(output), "spans": len(predictions.spans)})
         return
@@ -148,11 +167,12 @@ def evaluate(
     reading: ReadingOptions,
 ) -> None:
     """Precision, recall and F1 against gold, compared with majority vote."""
+    data_issues = Issues()
     path, args = model_or_predictions, choose_split(reading.args(data, split, source), TEST_FIRST)
     if is_run(path):
         if source or predictions_option:
             raise ConfigError(f"{path}: a saved model; --source and --predictions-option are for files of predictions")
-        predictions, dataset = _predict(Run.open(path), args)
+        predictions, dataset = _predict(Run.open(path), args, issues=data_issues)
     else:
         on_illegal = {"on_illegal": "drop" if mode == "strict" else "start"}
         predictions_options = ReadOptions.from_dict(on_illegal | parse_settings(predictions_option))
@@ -161,7 +181,14 @@ def evaluate(
         console.print_issues(issues)
         if predictions.data.sources:
             args = replace(args, options={"sources": predictions.data.sources} | dict(args.options))
-        dataset = read_dataset(args)
+        dataset = read_dataset(args, issues=data_issues)
+    num_illegal = sum(issue.kind == "illegal tag" and issue.source == "gold" for issue in data_issues)
+    if mode == "strict" and num_illegal:
+        console.print_message(
+            "warning",
+            "the gold labels have illegal tags, and each starts a span here; seqeval's strict mode drops these spans "
+            "from the gold, so its scores differ. For the same scores, pass --read-option on_illegal=drop",
+        )
     with console.spinner("evaluating"):
         result = evaluate_predictions(predictions, dataset, mode=mode, bootstrap_samples=bootstrap_samples)
     if as_json:
@@ -213,9 +240,9 @@ def model_info(
     console.print_result(f"{description}\n\n{settings}")
 
 
-def _predict(run: Run, args: ReadArgs) -> tuple[Predictions, Dataset]:
+def _predict(run: Run, args: ReadArgs, issues: Issues | None = None) -> tuple[Predictions, Dataset]:
     """Predictions of a label model or tagger, and the data they refer to."""
-    model, dataset = run.model, read_dataset(args, run=run)
+    model, dataset = run.model, read_dataset(args, run=run, issues=issues)
     with console.show_logs():
         if not isinstance(model, LabelModel):
             return model.predict(dataset), dataset

@@ -15,6 +15,13 @@ import typer
 from convener.data.schemes import Scheme as SchemeName
 from convener.data.validation import Unmarked
 from convener.errors import ConfigError
+from convener.io import canonical_split
+
+
+def canonical_split_name(name: str | None) -> str | None:
+    """Return "valid" for its other names, such as dev."""
+    return None if name is None else canonical_split(name)
+
 
 DataArgument = Annotated[
     Path, typer.Argument(metavar="DATA", help="A file, or a folder with train, valid and test files.")
@@ -26,11 +33,17 @@ DataPath = Annotated[
     Path | None,
     typer.Option("--data", metavar="DATA", help="Data to describe (default: the training data of the model)."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output.")]
-Split = Annotated[str | None, typer.Option(metavar="SPLIT", help="Split of a folder: train, valid or test.")]
-TrainFirstSplit = Annotated[str | None, typer.Option(metavar="SPLIT", help="Split of a folder (default: train).")]
+Json = Annotated[bool, typer.Option("--json", metavar="", help="Print one JSON document on standard output.")]
+Split = Annotated[
+    str | None,
+    typer.Option(metavar="SPLIT", callback=canonical_split_name, help="Split of a folder: train, valid or test."),
+]
+TrainFirstSplit = Annotated[
+    str | None, typer.Option(metavar="SPLIT", callback=canonical_split_name, help="Split of a folder (default: train).")
+]
 TestFirstSplit = Annotated[
-    str | None, typer.Option(metavar="SPLIT", help="Split of a folder (default: test, else valid).")
+    str | None,
+    typer.Option(metavar="SPLIT", callback=canonical_split_name, help="Split of a folder (default: test, else valid)."),
 ]
 Sources = Annotated[
     list[str] | None,
@@ -46,7 +59,26 @@ OutputFormat = Annotated[
 Scheme = Annotated[SchemeName, typer.Option(help="Tagging scheme, for formats that write tags.")]
 AllowLossy = Annotated[
     bool,
-    typer.Option("--allow-lossy", help="Allow changes to votes and spans that the output format cannot represent."),
+    typer.Option(
+        "--allow-lossy", metavar="", help="Allow changes to votes and spans that the output format cannot represent."
+    ),
+]
+Metadata = Annotated[
+    bool | None,
+    typer.Option(
+        "--metadata/--no-metadata",
+        metavar="",
+        help="CoNLL and CSV: write everything, or the plain form for other tools (default: predictions are plain).",
+    ),
+]
+Scores = Annotated[
+    bool, typer.Option("--scores", metavar="", help="Plain CoNLL: scores of spans between token and tag.")
+]
+Probabilities = Annotated[
+    bool,
+    typer.Option(
+        "--probabilities/--no-probabilities", metavar="", help="Write the label probabilities of every token."
+    ),
 ]
 Issues = Annotated[
     Path | None,
@@ -57,7 +89,8 @@ FeatureEncoder = Annotated[
     str | None, typer.Option(metavar="NAME", help="Encoder for models that use features; see `convener encoder list`.")
 ]
 UseValidGold = Annotated[
-    bool | None, typer.Option("--use-valid-gold", help="Use gold labels of the validation split for early stopping.")
+    bool | None,
+    typer.Option("--use-valid-gold", metavar="", help="Use gold labels of the validation split for early stopping."),
 ]
 TrainSplit = Annotated[
     str | None,
@@ -67,8 +100,8 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", "-S", metavar="KEY=VALUE", help="Setting of the model, tagger or encoder; repeatable."),
 ]
-Resume = Annotated[bool, typer.Option("--resume", help="Skip a finished run; resume an interrupted one.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing run.")]
+Resume = Annotated[bool, typer.Option("--resume", metavar="", help="Skip a finished run; resume an interrupted one.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", metavar="", help="Replace an existing run.")]
 READING = "Reading"
 
 
@@ -101,6 +134,14 @@ class ReadingOptions:
             rich_help_panel=READING,
         ),
     ] = None
+    encoding: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Encoding of text files, e.g. utf-16 or cp1252 (default: UTF-8).",
+            rich_help_panel=READING,
+        ),
+    ] = None
     read_option: Annotated[
         list[str] | None,
         typer.Option(
@@ -112,7 +153,7 @@ class ReadingOptions:
 
     def to_dict(self, sources: Sequence[str] | None = None) -> dict[str, Any]:
         """Keywords of `convener.read`, with --source if the command has it."""
-        options: dict[str, Any] = {"types": self.types, "unmarked": self.unmarked}
+        options: dict[str, Any] = {"types": self.types, "unmarked": self.unmarked, "encoding": self.encoding}
         options = {name: value for name, value in options.items() if value is not None}
         if names := split_names(sources):
             options["sources"] = names[0] if names in (["all"], ["recommended"]) else tuple(names)

@@ -22,17 +22,19 @@ TRAIN_FIRST = ("train",)
 """The split that sources and models are described on by default."""
 
 
-def read_dataset(args: ReadArgs, *, run: Run | None = None) -> Dataset:
-    """Read a file or one split; with a run, with the read options of its training data."""
+def read_dataset(args: ReadArgs, *, run: Run | None = None, issues: Issues | None = None) -> Dataset:
+    """Read a file or one split; with a run, with the read options of its training data. Issues are also collected."""
     files = io.find_split_files(args.path)
     if files and args.split is None:
         raise DataError(f"{args.path}: is a folder of splits; choose one with --split {{{','.join(files)}}}")
-    issues = Issues()
+    found = Issues()
     with console.spinner(f"reading {args.path}"):
         data = io.load_dataset(
-            args.path, args.split, format=args.format, options=_read_options(args, run), issues=issues
+            args.path, args.split, format=args.format, options=_read_options(args, run), issues=found
         )
-    console.print_issues(issues)
+    console.print_issues(found)
+    if issues is not None:
+        issues.items += found.items
     return data
 
 

@@ -90,7 +90,7 @@ def view(
         str, typer.Option(help="Interface to listen on; other than loopback the URL carries a token.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port (0 = any free port).")] = 0,
-    browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
+    browser: Annotated[bool, typer.Option(metavar="", help="Open the page in a browser.")] = True,
     reading: ReadingOptions,
 ) -> None:
     """Serve the report from disk, for corpora too large for one HTML file."""
@@ -165,7 +165,7 @@ def _export_uncertain(summary: RunSummary, path: Path, number: int) -> None:
     data, predictions = summary.data.take(selected).without_gold(), summary.predictions
     tokens = np.concatenate([np.arange(*summary.data.offsets[n : n + 2].tolist()) for n in selected.tolist()])
     uncertain = Predictions(data=data, labels=predictions.labels[tokens], model=predictions.model)
-    io.write(uncertain, path, allow_lossy=True)
+    io.write(uncertain, path, allow_lossy=True, metadata=True)
     console.print_note(f"{len(selected):,} sentences to annotate -> {path}")
 
 

@@ -38,17 +38,21 @@ def train_tagger(
     encoder: Annotated[str | None, typer.Option(metavar="NAME", help="Encoder; see `convener encoder list`.")] = None,
     soft_labels: Annotated[
         bool | None,
-        typer.Option("--soft-labels/--hard-labels", help="Train on label probabilities or on hard labels."),
+        typer.Option("--soft-labels/--hard-labels", metavar="", help="Train on label probabilities or on hard labels."),
     ] = None,
     max_epochs: Annotated[int | None, typer.Option(metavar="N", help="Maximum number of epochs.")] = None,
     seed: options.Seed = None,
     set_: options.Settings = None,
     split: Annotated[
         str | None,
-        typer.Option(metavar="SPLIT", help="Split with gold to evaluate on (default: valid, else test)."),
+        typer.Option(
+            metavar="SPLIT",
+            callback=options.canonical_split_name,
+            help="Split with gold to evaluate on (default: valid, else test).",
+        ),
     ] = None,
     resume: options.Resume = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing tagger.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", metavar="", help="Replace an existing tagger.")] = False,
     as_json: options.Json = False,
     reading: ReadingOptions,
 ) -> None:

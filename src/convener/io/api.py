@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from convener.data.alignment import MisalignmentPolicy, OverlapPolicy
@@ -16,6 +17,7 @@ from convener.data.issues import Issues, short_repr
 from convener.data.predictions import Predictions
 from convener.data.schemes import RepairPolicy, Scheme
 from convener.data.validation import Unmarked
+from convener.encodings import UndecodableError, with_remedy
 from convener.errors import (
     ConvenerError,
     ConvenerWarning,
@@ -50,6 +52,7 @@ def read(
     on_illegal: RepairPolicy = "start",
     columns: Sequence[str] | None = None,
     spacy_pipeline: str | None = None,
+    encoding: str | None = None,
     issues: Issues | None = None,
 ) -> Dataset:
     """Read a file, one split of a folder with train, valid and test files, or data in memory.
@@ -74,6 +77,7 @@ def read(
                     an "error"
     columns         CoNLL columns: "token", "gold", "prediction", "_" (ignore), or "source:NAME"
     spacy_pipeline  spaCy pipeline or language that splits raw text; by default the built-in rules
+    encoding        encoding of text files, such as "utf-16" or "cp1252"; by default UTF-8
     issues          collects overlaps, misaligned spans and illegal tags; without it one warning summarizes them
     """
     options = ReadOptions.from_arguments(locals())
@@ -98,6 +102,7 @@ def read_corpus(
     on_illegal: RepairPolicy = "start",
     columns: Sequence[str] | None = None,
     spacy_pipeline: str | None = None,
+    encoding: str | None = None,
     issues: Issues | None = None,
 ) -> Corpus:
     """Read a folder with train, valid and test files; all splits get the same entity types, sources and `unmarked`.
@@ -134,6 +139,7 @@ def read_predictions(
     on_illegal: RepairPolicy = "start",
     columns: Sequence[str] | None = None,
     spacy_pipeline: str | None = None,
+    encoding: str | None = None,
     issues: Issues | None = None,
 ) -> Predictions:
     """Read the predictions of a file or of data in memory; if there are none, the gold labels as predictions.
@@ -155,12 +161,20 @@ def write(
     format: str | None = None,
     scheme: Scheme = "bio",
     allow_lossy: bool = False,
+    metadata: bool | None = None,
+    scores: bool = False,
+    probabilities: bool = True,
 ) -> None:
     """Write a dataset, predictions or a corpus, completely or not at all.
 
-    format       name of the format; by default it follows from the suffix. A corpus is written as a folder and needs it
-    scheme       tagging scheme, for formats that write tags: bio, io, iobes or biluo
-    allow_lossy  allow changes to votes and labels that the format cannot store exactly; otherwise they are an error
+    format         name of the format; by default it follows from the suffix. A corpus is written as a folder and needs
+                   it
+    scheme         tagging scheme, for formats that write tags: bio, io, iobes or biluo
+    allow_lossy    allow changes to votes and labels that the format cannot store exactly; otherwise they are an error
+    metadata       CoNLL and CSV: True writes everything that convener can read back, False the plain form that other
+                   tools and spreadsheets read; by default predictions are plain, votes complete
+    scores         plain CoNLL: write the scores of spans as a column between token and tag
+    probabilities  False leaves out the label probabilities of every token; the scores of spans are kept
 
     A warning lists what the format drops.
     """
@@ -170,6 +184,8 @@ def write(
         _write_corpus(content, path, format, options)
         return
     file_format = formats.format_for_suffix(path) if format is None else formats.get_format(format)
+    content = content if probabilities else formats.without_probabilities(content)
+    file_format = formats.choose_form(content, file_format, path, options)
     _check_supported(content, file_format, str(path), options)
     with atomic_write(path) as temp_path:
         file_format.write(content, temp_path, options)
@@ -218,11 +234,15 @@ def load_predictions(
     path: str | Path | InMemory, *, format: str | None, options: ReadOptions, issues: Issues
 ) -> Predictions:
     """Read as `read_predictions` does, with the options as one value."""
-    content = load_content(path, format=format, options=options, issues=issues)
+    found = Issues()
+    content = load_content(path, format=format, options=options, issues=found)
     if isinstance(content, Predictions):
+        issues.items += found.items
         return content
     if content.gold is None:
         raise DataError(f"{_describe(path)}: expected predictions or gold labels, found neither")
+    for issue in found:  # the column that another tool calls gold contains the predictions
+        issues.items.append(replace(issue, source="predictions") if issue.source == "gold" else issue)
     return Predictions(data=content, labels=content.gold, model=_describe(path))
 
 
@@ -239,13 +259,15 @@ def _write_corpus(corpus: Corpus, path: Path, format_name: str | None, options: 
     if format_name is None:
         raise FormatError(f"{path}: a corpus is written as a folder; pass format=...")
     file_format = formats.get_format(format_name)
-    for name, data in corpus.splits.items():
-        _check_supported(data, file_format, f"{path}/{name}", options)
     suffix = file_format.suffixes[0] if file_format.split_suffix is None else file_format.split_suffix
+    forms = {}
+    for name, data in corpus.splits.items():
+        forms[name] = formats.choose_form(data, file_format, path / f"{name}{suffix}", options)
+        _check_supported(data, forms[name], f"{path}/{name}", options)
     with atomic_write(path) as temp_path:
         temp_path.mkdir()
         for name, data in corpus.splits.items():
-            file_format.write(data, temp_path / f"{name}{suffix}", options)
+            forms[name].write(data, temp_path / f"{name}{suffix}", options)
         if file_format.splits_index is not None:
             file, text = file_format.splits_index(list(corpus.splits))
             (temp_path / file).write_text(text, encoding="utf-8")
@@ -300,6 +322,8 @@ def _read_file(path: Path, format_name: str | None, options: ReadOptions, issues
     file_format = formats.detect_format(path) if format_name is None else formats.get_format(format_name)
     try:
         return file_format.read(path, options, issues)
+    except UndecodableError as error:
+        raise with_remedy(error) from None
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
     except MemoryError:

@@ -1,14 +1,16 @@
 """CoNLL: one line per token with its tags in columns, a blank line between sentences.
 
-Files written by convener start with a comment that names the columns. In other files the first column is the token and
-the last one the gold tag, unless the option `columns` names them. Columns are separated by tabs if the first line with
-a token contains one, else by spaces.
+Predictions, and gold labels without votes, are written plain: token and tag, separated by a space, as spaCy, seqeval
+and conlleval read them. Complete files, with votes and scores, start with a comment that names the columns. In other
+files the first column is the token and the last one the gold tag, unless the option `columns` names them. Columns are
+separated by tabs if the first line with a token contains one, else by spaces.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,11 +23,13 @@ from convener.data.issues import Issues, error_location
 from convener.data.predictions import Predictions
 from convener.data.ragged import lengths_to_offsets, locate
 from convener.data.schemes import ChunkPosition, from_bio, is_sentence_start, scheme_codes
-from convener.data.tags import ABSTAIN
+from convener.data.tags import ABSTAIN, TagSet
+from convener.encodings import open_text
 from convener.errors import DataError, FormatError
 from convener.io.conll_lines import (
     ABSTAIN_TAG,
     DOC_ID_PREFIX,
+    DOCSTART,
     EMPTY_SENTENCE,
     HEADER_PREFIX,
     SOURCE_PREFIX,
@@ -33,7 +37,16 @@ from convener.io.conll_lines import (
     LineParser,
     detect_layout,
 )
-from convener.io.formats import FileContent, Format, LabeledData, ReadOptions, WriteOptions, get_dataset
+from convener.io.formats import (
+    CAPABILITIES,
+    FileContent,
+    Format,
+    LabeledData,
+    ReadOptions,
+    WriteOptions,
+    get_dataset,
+    get_labels,
+)
 from convener.io.json_records import shortest_floats
 from convener.io.json_stream import dump_json
 from convener.io.metadata import Metadata, build_tag_set, select_sources
@@ -44,10 +57,14 @@ SENTENCES_PER_CHUNK = 5000
 UNSUPPORTED_CHARACTERS = re.compile("[\t\n\r\v\f\x1c-\x1e\x85\u2028\u2029\ud800-\udfff]")
 """Characters that a token or a type cannot contain: they end a field or a line, or are not valid Unicode."""
 
+WHITESPACE = re.compile(r"[\s\ud800-\udfff]")
+"""Characters that a token or a type cannot contain in columns separated by spaces."""
+BYTE_ORDER_MARK = "\ufeff"
+
 
 def read(path: Path, options: ReadOptions, issues: Issues) -> FileContent:
     """Read a CoNLL file: Predictions if it has a column `prediction`, else a Dataset."""
-    with path.open("rb") as file:
+    with open_text(path, options.encoding) as file:
         layout = detect_layout(file, str(path), options)
         sources = select_sources(layout.sources, options, str(path))
         columns = [f"{SOURCE_PREFIX}{name}" for name in sources]
@@ -144,6 +161,70 @@ def write(content: LabeledData, path: Path, options: WriteOptions) -> None:
             file.writelines(_sentence_blocks(content, data, first, path.name, options))
 
 
+def write_plain(content: LabeledData, path: Path, options: WriteOptions) -> None:
+    """Write token and tag of each line, with the score of the span between them if the options ask for it."""
+    data, all_labels = get_dataset(content), get_labels(content, path.name)
+    separator = "\t" if path.suffix.lower() == ".tsv" else " "
+    tags = TagSet(
+        tuple(_plain_field(name, separator, f"{path.name}: entity type", options) for name in data.tags.types)
+    )
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        for first in range(0, len(data), SENTENCES_PER_CHUNK):
+            chunk = data[first : first + SENTENCES_PER_CHUNK]
+            token_slice = slice(int(data.offsets[first]), int(data.offsets[first + len(chunk)]))
+            columns = [_plain_tokens(chunk, first, separator, path.name, options)]
+            if options.scores and isinstance(content, Predictions) and content.spans.score is not None:
+                columns.append(_score_column(content, first, chunk))
+            columns.append(_tags(all_labels[token_slice], tags, chunk.offsets, first, path.name, options))
+            lines = [separator.join(row) + "\n" for row in zip(*columns, strict=True)]
+            for start, end in pairwise(chunk.offsets.tolist()):
+                if start < end:
+                    file.writelines(lines[start:end])
+                    file.write("\n")
+
+
+def plain_form(content: LabeledData, path: Path, options: WriteOptions) -> Format | None:
+    """Return the plain format for predictions and for gold labels without votes, unless the options ask for more."""
+    if options.metadata is not None:
+        return None if options.metadata else PLAIN_FORMAT
+    is_plain = isinstance(content, Predictions) or (content.gold is not None and not content.sources)
+    return PLAIN_FORMAT if is_plain else None
+
+
+def _plain_tokens(chunk: Dataset, first: int, separator: str, where: str, options: WriteOptions) -> list[str]:
+    """Return the tokens of a chunk; FormatError if one would not be read back as one token."""
+    tokens = chunk.tokens.to_list()
+    if first == 0 and tokens and tokens[0].startswith(BYTE_ORDER_MARK):
+        raise FormatError(f"{where}: sentence 0: token 0 starts with a byte order mark, which readers drop")
+    unsupported = _unsupported_in_plain(separator)
+    if "" not in tokens and not unsupported.search("".join(tokens)) and DOCSTART.decode() not in tokens:
+        return tokens
+    for index, token in enumerate(tokens):
+        if not token or unsupported.search(token) or token == DOCSTART.decode():
+            sentence, number = locate(chunk.offsets, index)
+            tokens[index] = _plain_field(
+                token, separator, f"{where}: sentence {first + sentence}: token {number}", options
+            )
+    return tokens
+
+
+def _plain_field(text: str, separator: str, where: str, options: WriteOptions) -> str:
+    """Return a token or a type as one column; with `allow_lossy`, "_" stands for what a column cannot contain."""
+    unsupported = _unsupported_in_plain(separator)
+    if text and not unsupported.search(text) and text != DOCSTART.decode():
+        return text
+    if options.allow_lossy:
+        return "_" if text == DOCSTART.decode() else unsupported.sub("_", text) or "_"
+    raise FormatError(
+        f"{where}: {text!r} is not one column of plain CoNLL; write metadata=True (--metadata), a .tsv file, "
+        "or pass allow_lossy=True to replace white space by '_'"
+    )
+
+
+def _unsupported_in_plain(separator: str) -> re.Pattern[str]:
+    return UNSUPPORTED_CHARACTERS if separator == "\t" else WHITESPACE
+
+
 def _sentence_blocks(
     content: LabeledData, data: Dataset, first: int, where: str, options: WriteOptions
 ) -> Iterator[str]:
@@ -155,7 +236,7 @@ def _sentence_blocks(
     labels = [*chunk.votes.T, *(() if chunk.gold is None else (chunk.gold,))]
     if isinstance(content, Predictions):
         labels.append(content.labels[token_slice])
-    columns = [tokens, *(_tags(column, chunk, first, where, options) for column in labels)]
+    columns = [tokens, *(_tags(column, chunk.tags, chunk.offsets, first, where, options) for column in labels)]
     if isinstance(content, Predictions) and content.spans.score is not None:
         columns.append(_score_column(content, first, chunk))
     if len(columns) == 1:
@@ -180,24 +261,26 @@ def _check_tokens(tokens: list[str], chunk: Dataset, first: int, where: str) -> 
     )
 
 
-def _tags(labels: NDArray[np.int16], chunk: Dataset, first: int, where: str, options: WriteOptions) -> list[str]:
+def _tags(
+    labels: NDArray[np.int16], tags: TagSet, offsets: NDArray[np.int64], first: int, where: str, options: WriteOptions
+) -> list[str]:
     """Return the labels of a column as tags of the scheme."""
     scheme = options.scheme
     if scheme == "bio":  # written as they are, including illegal ones
-        names = [*chunk.tags.names, ABSTAIN_TAG]
+        names = [*tags.names, ABSTAIN_TAG]
         return [names[label] for label in labels.tolist()]
-    labels, _ = chunk.tags.repair(labels, chunk.offsets)
+    labels, _ = tags.repair(labels, offsets)
     if scheme == "io" and not options.allow_lossy:
         position, type_index = from_bio(labels)
         merged = (position[1:] == ChunkPosition.BEGIN) & (position[:-1] > 0) & (type_index[1:] == type_index[:-1])
-        merged &= ~is_sentence_start(len(labels), chunk.offsets)[1:]
+        merged &= ~is_sentence_start(len(labels), offsets)[1:]
         if merged.any():
-            sentence = first + locate(chunk.offsets, int(np.flatnonzero(merged)[0]) + 1)[0]
+            sentence = first + locate(offsets, int(np.flatnonzero(merged)[0]) + 1)[0]
             raise FormatError(
                 f"{where}: sentence {sentence}: scheme 'io' would merge two adjacent spans; "
                 "choose another scheme or pass allow_lossy=True"
             )
-    codes, names = scheme_codes(labels, chunk.offsets, chunk.tags.types, scheme)
+    codes, names = scheme_codes(labels, offsets, tags.types, scheme)
     names[ABSTAIN] = ABSTAIN_TAG
     return [names[code] for code in codes.tolist()]
 
@@ -227,4 +310,11 @@ FORMAT = Format(
     capabilities=frozenset({"abstain within a sentence", "documents", "empty sentences", "scores", "model"}),
     read=read,
     write=write,
+    plain_form=plain_form,
+)
+PLAIN_FORMAT = replace(
+    FORMAT,
+    write=write_plain,
+    # It contains no votes, and is documented to leave out scores and the model.
+    capabilities=frozenset(CAPABILITIES) - {"empty sentences", "text", "documents"},
 )

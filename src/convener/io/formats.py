@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args
@@ -21,6 +21,7 @@ from convener.data.ragged import StringArray, locate
 from convener.data.schemes import REPAIR_POLICIES, SCHEMES, RepairPolicy, Scheme
 from convener.data.tags import ABSTAIN
 from convener.data.validation import UNMARKED, Unmarked
+from convener.encodings import check_encoding
 from convener.errors import ConfigError, FormatError, unknown_name_message
 
 FORMAT_MODULES = ("wrench", "jsonl", "raw_text", "conll", "huggingface", "table", "npz", "spacy")
@@ -36,6 +37,8 @@ CAPABILITIES = {
     "model": "the model's name and settings",
 }
 """Parts of a dataset or predictions that some formats cannot store, as messages call them."""
+SAMPLE_BYTES = 1 << 16
+"""Number of bytes read to name the tool that wrote a file."""
 ESSENTIAL_CAPABILITIES = ("abstain within a sentence", "illegal votes", "empty sentences")
 """Capabilities whose lack would change votes or sentences instead of dropping information."""
 
@@ -65,6 +68,8 @@ class ReadOptions:
     """CoNLL columns: "token", "gold", "prediction", "_" (ignore), or "source:NAME"."""
     spacy_pipeline: str | None = None
     """spaCy pipeline or language that splits raw text; by default the built-in rules."""
+    encoding: str | None = None
+    """Encoding of text files, such as "utf-16" or "cp1252"; by default UTF-8."""
 
     def __post_init__(self) -> None:
         if isinstance(self.sources, str) and self.sources not in ("recommended", "all"):
@@ -72,6 +77,7 @@ class ReadOptions:
         if self.types is not None and self.coarse:
             types = dict.fromkeys([*self.types, *self.coarse])
             object.__setattr__(self, "types", tuple(types))
+        check_encoding(self.encoding)
         _check_choice("unmarked", self.unmarked, (None, *UNMARKED))
         _check_choice("on_overlap", self.on_overlap, get_args(OverlapPolicy))
         _check_choice("on_misaligned", self.on_misaligned, get_args(MisalignmentPolicy))
@@ -96,6 +102,13 @@ class WriteOptions:
     """Tag scheme, for formats that write tags."""
     allow_lossy: bool = False
     """Allow changes to votes and labels that the format cannot store exactly."""
+    metadata: bool | None = None
+    """CoNLL and CSV: write everything that convener can read back (True), or the plain form that other tools and
+    spreadsheets read (False); by default predictions are plain, votes complete. Other formats are always complete."""
+    scores: bool = False
+    """Plain CoNLL: write the scores of spans as a column between token and tag. Other formats always have them."""
+    probabilities: bool = True
+    """Write the label probabilities of every token; without them, the scores of spans are kept."""
 
     def __post_init__(self) -> None:
         _check_choice("scheme", self.scheme, SCHEMES)
@@ -143,13 +156,17 @@ class Format:
     """Detects folders, and files that share a suffix with another format."""
     splits_index: Callable[[Sequence[str]], tuple[str, str]] | None = None
     """Name and text of a file that a folder of splits contains beside the splits."""
+    plain_form: Callable[[LabeledData, Path, WriteOptions], Format | None] | None = None
+    """Returns the form for other tools, without votes and metadata, if this content is to be written in it."""
     split_suffix: str | None = None
     """Suffix of the splits of a corpus; by default the first of `suffixes`."""
 
 
 def list_formats() -> tuple[Format, ...]:
     """Return all formats, in the order of detection."""
-    return tuple(import_module(f"convener.io.{name}").FORMAT for name in FORMAT_MODULES)
+    own = tuple(import_module(f"convener.io.{name}").FORMAT for name in FORMAT_MODULES)
+    tools: tuple[Format, ...] = import_module("convener.io.annotation_tools").FORMATS
+    return own + tools
 
 
 def get_format(name: str) -> Format:
@@ -165,8 +182,31 @@ def known_suffixes() -> list[str]:
     return sorted({suffix for item in list_formats() for suffix in item.suffixes})
 
 
+def other_tool_message(path: Path) -> str | None:
+    """Return what a file or folder of another annotation tool is, with the remedy; None if it is none of those known.
+
+    They are brat's .ann files and JSON exports of Label Studio.
+    """
+    if path.suffix.lower() == ".ann" or (path.is_dir() and any(path.glob("*.ann"))):
+        return (
+            "brat standoff annotations (.ann beside .txt), which convener does not read; convert them to CoNLL, for "
+            "instance with brat's tools/anntoconll.py"
+        )
+    if path.suffix.lower() != ".json" or not path.is_file():
+        return None
+    with path.open("rb") as file:
+        sample = file.read(SAMPLE_BYTES).decode("utf-8", "replace").lstrip("\ufeff \t\r\n")
+    if not sample.startswith("["):
+        return None
+    if '"from_name"' in sample or ('"annotations"' in sample and '"data"' in sample):
+        return "a JSON export of Label Studio, which convener does not read; export it as CONLL2003 instead"
+    return "a JSON array; .json files are read as Wrench items, an object; write one object per line as .jsonl instead"
+
+
 def detect_format(path: Path) -> Format:
     """Return the format of an existing file or folder."""
+    if problem := other_tool_message(path):
+        raise FormatError(f"{path}: {problem}")
     for item in list_formats():
         if item.recognizes is not None:
             if item.recognizes(path):
@@ -182,6 +222,34 @@ def format_for_suffix(path: Path) -> Format:
         if path.suffix.lower() in item.suffixes:
             return item
     raise FormatError(f"{path}: unknown format; known suffixes: {', '.join(known_suffixes())}")
+
+
+def choose_form(content: LabeledData, file_format: Format, path: Path, options: WriteOptions) -> Format:
+    """Return the form of a format in which this content is written: plain, or complete."""
+    plain = None if file_format.plain_form is None else file_format.plain_form(content, path, options)
+    if plain is None and options.metadata is False and file_format.suffixes:
+        raise FormatError(
+            f"{path}: format {file_format.name!r} is always written with metadata; the plain forms are CoNLL and CSV"
+        )
+    return plain or file_format
+
+
+def get_labels(content: LabeledData, where: str) -> NDArray[np.int16]:
+    """Return the predicted labels, or the gold labels of a dataset (N,); FormatError if it has none."""
+    labels = content.labels if isinstance(content, Predictions) else content.gold
+    if labels is None:
+        raise FormatError(
+            f"{where}: the plain form has one label per token, and the data have neither predictions nor gold; "
+            "write votes with metadata=True (--metadata)"
+        )
+    return labels
+
+
+def without_probabilities(content: LabeledData) -> LabeledData:
+    """Return the content without label probabilities; predicted spans keep their scores."""
+    if not isinstance(content, Predictions) or content.probabilities is None:
+        return content
+    return replace(content, probabilities=None, span_scores=content.spans.score)
 
 
 def get_dataset(content: LabeledData) -> Dataset:

@@ -10,6 +10,7 @@ from json.decoder import scanstring  # type: ignore[attr-defined]
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from convener.encodings import UndecodableError, open_text
 from convener.errors import DataError, FormatError
 from convener.storage import JSON_DECODER
 
@@ -31,9 +32,9 @@ def dump_json(value: object, where: str) -> str:
     return text
 
 
-def iter_json_items(path: Path) -> Iterator[tuple[str, Any]]:
+def iter_json_items(path: Path, encoding: str | None = None) -> Iterator[tuple[str, Any]]:
     """Yield the keys and values of the object in a JSON file, decoded one at a time."""
-    with path.open("rb") as file:
+    with open_text(path, encoding) as file:
         buffer = _JsonBuffer(file, str(path))
         if buffer.peek() == "":
             raise DataError(f"{path}: the file is empty: expected a JSON object of items")
@@ -73,7 +74,9 @@ class _JsonBuffer:
             text = self._decoder.decode(raw, final=not raw)
         except UnicodeDecodeError as error:
             byte = self._file.tell() - len(raw) - pending + error.start
-            raise DataError(f"{self._where}: byte {byte}: not UTF-8 text ({error.object[error.start]:#04x})") from None
+            raise UndecodableError(
+                f"{self._where}: byte {byte}: not UTF-8 text ({error.object[error.start]:#04x})"
+            ) from None
         self._exhausted = not raw
         self._consumed += self._position
         self._text, self._position = self._text[self._position :] + text, 0

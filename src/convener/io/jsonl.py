@@ -21,6 +21,7 @@ from convener.data.dataset import Dataset
 from convener.data.issues import Issues, error_location, short_repr
 from convener.data.ragged import locate
 from convener.data.tokenize import find_token_offsets, word_spans
+from convener.encodings import open_text
 from convener.errors import DataError, FormatError
 from convener.io.builder import DISPLAY_NAMES, GOLD, DatasetBuilder
 from convener.io.formats import (
@@ -56,7 +57,7 @@ def read(path: Path, options: ReadOptions, issues: Issues) -> FileContent:
     """Read a JSON lines file: Predictions if convener wrote it and it has `predictions`, else a Dataset."""
     reader: _Reader | None = None
     is_version_1 = False
-    with path.open("rb") as file:
+    with open_text(path, options.encoding) as file:
         for line_number, raw in enumerate(file, 1):
             where = f"{path}:{line_number}"
             raw = raw.removeprefix(codecs.BOM_UTF8) if line_number == 1 else raw

@@ -18,6 +18,7 @@ from convener.data.issues import Issues
 from convener.data.predictions import Predictions
 from convener.data.schemes import parse_tag
 from convener.data.tokenize import sentence_spans, word_spans
+from convener.encodings import open_text, recognize_wide_encoding
 from convener.errors import ConfigError, DataError, FormatError, require
 from convener.io.builder import DatasetBuilder
 from convener.io.formats import FileContent, Format, LabeledData, ReadOptions, WriteOptions
@@ -64,7 +65,8 @@ def recognizes(path: Path) -> bool:
     if path.suffix.lower() != ".txt" or not path.is_file():
         return False
     with path.open("rb") as file:
-        sample = file.read(SAMPLE_BYTES).decode("utf-8", "replace")
+        raw = file.read(SAMPLE_BYTES)
+    sample = raw.decode(recognize_wide_encoding(raw) or "utf-8", "replace")
     lines = [line.split() for line in sample.splitlines() if line.strip()]
     if not lines or lines[0][0].startswith(("#", "-DOCSTART-")):
         return False
@@ -78,7 +80,8 @@ def recognizes(path: Path) -> bool:
 
 def read(path: Path, options: ReadOptions, issues: Issues) -> FileContent:
     """Read the sentences of all documents; the dataset has no sources."""
-    text = decode_utf8(path.read_bytes(), str(path))
+    with open_text(path, options.encoding) as file:
+        text = decode_utf8(file.read(), str(path))
     blocks = [block for block in _BLANK_LINES.split(text) if block.strip()]
     if len(blocks) < 2:
         blocks = [line for line in text.splitlines() if line.strip()]

@@ -4,6 +4,10 @@
 `doc.spans["convener"]`, with their scores in its attrs, as in spaCy's span categorizer. Other information is stored as
 plain values in `doc.user_data["convener"]` and in the attrs of groups; the user data of the first Doc contains the
 metadata.
+
+With text, `doc.text` is the text of the sentence, character by character. What stands between tokens, except for one
+space, becomes a space token, as in spaCy's own tokenizer; `doc.user_data["convener"]["gaps"]` lists these tokens, which
+are no tokens of the dataset.
 """
 
 from __future__ import annotations
@@ -13,7 +17,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +30,7 @@ from convener.data.ragged import locate
 from convener.data.tags import ABSTAIN
 from convener.errors import DataError, FormatError, require
 from convener.io.builder import GOLD, PREDICTIONS, DatasetBuilder
+from convener.io.doc_layout import DocLayout, exact_layout, joined_layout
 from convener.io.formats import (
     CAPABILITIES,
     FileContent,
@@ -112,6 +116,7 @@ class _Reader:
         self.exact_labels: list[tuple[str, int, NDArray[np.int16]]] = []  # source, first token, labels
         self.scored_sources: set[str] = set()
         self.num_tokens = 0
+        self.first_token = [0]  # of the current document: number of tokens before each token of the Doc
 
     def read(self, docs: list[Any]) -> LabeledData:
         """Return the dataset or the predictions of all documents."""
@@ -137,8 +142,7 @@ class _Reader:
         return name == PREDICTIONS_GROUP and self.has_predictions
 
     def _add_doc(self, doc: Any, where: str, sources: list[str], *, has_gold: bool) -> None:
-        words = [token.text for token in doc]
-        self._add_sentence(doc, words, where)
+        words = self._add_sentence(doc, where)
         for name in sources:
             if name in doc.spans:
                 self._add_group(doc.spans[name], name, name, where)
@@ -152,20 +156,32 @@ class _Reader:
             if len(doc) and not _has_entities(doc):
                 self.issues.add("gold", where, "gold", "entities are not set; treated as no entities")
             for span in doc.ents:
-                self.builder.add_span(GOLD, span.start, span.end, _label(span, "gold", where))
+                self._add_span(GOLD, span, _label(span, "gold", where))
             if self.is_native and "gold" in _get_user_data(doc):
                 self._add_exact_labels(GOLD, _get_user_data(doc)["gold"], len(words), where)
         self.num_tokens += len(words)
 
-    def _add_sentence(self, doc: Any, words: list[str], where: str) -> None:
+    def _add_sentence(self, doc: Any, where: str) -> list[str]:
+        """Add the sentence of a document and return its tokens."""
         user_data = _get_user_data(doc) if self.is_native else {}
+        is_token = np.ones(len(doc), bool)
+        gaps = np.array(user_data.get("gaps", []))
+        if len(gaps):
+            if gaps.dtype.kind != "i" or gaps.min() < 0 or gaps.max() >= len(doc):
+                raise DataError(f"{where}: 'gaps' must be indices of the {len(doc)} tokens")
+            is_token[gaps] = False
+        self.first_token = np.append(0, np.cumsum(is_token)).tolist()
+        tokens = [token for token, kept in zip(doc, is_token.tolist(), strict=True) if kept]
+        words = user_data.get("tokens", [token.text for token in tokens])
+        if not isinstance(words, list | tuple) or [type(word) for word in words] != [str] * len(tokens):
+            raise DataError(f"{where}: 'tokens' must be a list of {len(tokens)} strings")
         text, token_offsets = None, None
         if not self.is_native or "text" in self.metadata.contents:
             text = str(user_data.get("text", doc.text))
-            doc_token_offsets = [(token.idx, token.idx + len(token.text)) for token in doc]
+            doc_token_offsets = [(token.idx, token.idx + len(token.text)) for token in tokens]
             token_offsets = np.array(user_data.get("token_offsets", doc_token_offsets), np.int32).reshape(-1, 2)
-            if len(token_offsets) != len(doc):
-                raise DataError(f"{where}: expected token_offsets for {len(doc)} tokens, got {len(token_offsets)}")
+            if len(token_offsets) != len(tokens):
+                raise DataError(f"{where}: expected token_offsets for {len(tokens)} tokens, got {len(token_offsets)}")
         doc_id = str(user_data.get("doc_id", "")) if "documents" in self.metadata.contents else None
         doc_offset = int(user_data.get("doc_offset", 0))
         self.builder.add_sentence(
@@ -176,6 +192,11 @@ class _Reader:
             doc_id=doc_id,
             doc_offset=doc_offset,
         )
+        return list(words)
+
+    def _add_span(self, source: str, span: Any, label: str, score: float = float("nan")) -> None:
+        """Add a span of the current document; its tokens are counted without those of gaps."""
+        self.builder.add_span(source, self.first_token[span.start], self.first_token[span.end], label, score)
 
     def _add_group(self, group: Any, name: str, source: str, where: str) -> None:
         """Add the spans of a group, and in a native file also the votes in its attrs."""
@@ -188,13 +209,13 @@ class _Reader:
             raise DataError(f"{where}: expected {len(group)} scores ({name}), got {len(scores)}")
         span_scores = [float("nan")] * len(group) if scores is None else [float(item) for item in scores]
         for span, score in zip(group, span_scores, strict=True):
-            self.builder.add_span(source, span.start, span.end, _label(span, name, where), score)
+            self._add_span(source, span, _label(span, name, where), score)
         if not self.is_native or source == PREDICTIONS:
             return
         if group.attrs.get("abstain", group.attrs.get("abstains")):
             columns.abstained_sentences.append(len(self.builder) - 1)
         if "votes" in group.attrs:
-            self._add_exact_labels(source, group.attrs["votes"], len(group.doc), where)
+            self._add_exact_labels(source, group.attrs["votes"], self.first_token[-1], where)
 
     def _add_exact_labels(self, source: str, raw_labels: Any, num_tokens: int, where: str) -> None:
         """Record labels of the current document that spans cannot represent."""
@@ -296,41 +317,56 @@ class _Writer:
         data = self.data
         token_slice = slice(int(data.offsets[sentence]), int(data.offsets[sentence + 1]))
         words = data.tokens[token_slice].to_list()
-        spaces = [True] * (len(words) - 1) + [False] * bool(words)
+        layout = joined_layout(words)
         user_data: dict[str, Any] = {}
         if data.text is not None:
             text, token_offsets = data.text.sentences[sentence], data.text.token_offsets[token_slice]
-            exact_spaces = _trailing_spaces(words, text, token_offsets)
-            if exact_spaces is None:
+            exact = exact_layout(text, token_offsets)
+            if exact is None:
                 user_data |= {"text": text, "token_offsets": token_offsets.ravel().tolist()}
-            spaces = spaces if exact_spaces is None else exact_spaces
+            else:
+                layout = exact
+                if exact.gaps:
+                    user_data["gaps"] = list(exact.gaps)
+                if [exact.words[position] for position in exact.positions] != words:
+                    user_data["tokens"] = words
             user_data["doc_offset"] = int(data.text.doc_offsets[sentence])
         if data.doc_ids is not None:
             user_data["doc_id"] = data.doc_ids[sentence]
-        doc = self.spacy_tokens.Doc(self.vocab, words=words, spaces=spaces)
+        doc = self.spacy_tokens.Doc(self.vocab, words=layout.words, spaces=layout.spaces)
         doc.user_data[USER_DATA_KEY] = user_data
         for k, name in enumerate(data.sources):
-            self._add_votes(doc, k, name, sentence, data.votes[token_slice, k])
-        self._add_entities(doc, sentence, token_slice, user_data)
+            self._add_votes(doc, layout, k, name, sentence, data.votes[token_slice, k])
+        self._add_entities(doc, layout, sentence, token_slice, user_data)
         return doc
 
-    def _add_group(self, doc: Any, name: str, span_tuples: list[tuple[int, int, str]], attrs: Any) -> None:
-        spans = [self.spacy_tokens.Span(doc, start, end, label=entity_type) for start, end, entity_type in span_tuples]
+    def _spans(self, doc: Any, layout: DocLayout, span_tuples: list[tuple[int, int, str]]) -> list[Any]:
+        """Return spans of the tokens of the dataset as spans of the Doc."""
+        positions = layout.positions
+        return [
+            self.spacy_tokens.Span(doc, positions[start], positions[end - 1] + 1, label=entity_type)
+            for start, end, entity_type in span_tuples
+        ]
+
+    def _add_group(self, doc: Any, name: str, spans: list[Any], attrs: Any) -> None:
         doc.spans[name] = self.spacy_tokens.SpanGroup(doc, name=name, spans=spans, attrs=attrs)
 
-    def _add_votes(self, doc: Any, k: int, name: str, sentence: int, votes: NDArray[np.int16]) -> None:
+    def _add_votes(
+        self, doc: Any, layout: DocLayout, k: int, name: str, sentence: int, votes: NDArray[np.int16]
+    ) -> None:
         abstained = votes == ABSTAIN
         attrs: dict[str, Any] = {"unmarked": self.data.unmarked[k]}
         attrs["abstain"] = bool(len(votes)) and bool(abstained.all())
         if self.has_illegal_votes[k] or (abstained.any() and not abstained.all()):
             attrs["votes"] = votes.tolist()  # spans cannot represent these votes
-        self._add_group(doc, name, self.source_spans[k][sentence], attrs)
+        self._add_group(doc, name, self._spans(doc, layout, self.source_spans[k][sentence]), attrs)
 
-    def _add_entities(self, doc: Any, sentence: int, token_slice: slice, user_data: dict[str, Any]) -> None:
+    def _add_entities(
+        self, doc: Any, layout: DocLayout, sentence: int, token_slice: slice, user_data: dict[str, Any]
+    ) -> None:
         if self.entities is None:
             return
-        span_tuples = self.entities[sentence]
-        spans = [self.spacy_tokens.Span(doc, start, end, label=entity_type) for start, end, entity_type in span_tuples]
+        spans = self._spans(doc, layout, self.entities[sentence])
         doc.set_ents(spans, default="outside")
         if self.has_illegal_gold and self.data.gold is not None:
             user_data["gold"] = self.data.gold[token_slice].tolist()
@@ -340,7 +376,7 @@ class _Writer:
         if self.scores is not None:
             first, last = self.score_offsets[sentence : sentence + 2]
             attrs["scores"] = self.scores[first:last].tolist()
-        self._add_group(doc, PREDICTIONS_GROUP, span_tuples, attrs)
+        self._add_group(doc, PREDICTIONS_GROUP, spans, attrs)
         if self.content.probabilities is not None:
             rows = np.ascontiguousarray(self.content.probabilities[token_slice], "<f4")
             user_data["probabilities"] = rows.tobytes()
@@ -348,22 +384,6 @@ class _Writer:
 
 def _is_illegal(data: Dataset, labels: NDArray[np.int16]) -> bool:
     return data.tags.repair(labels, data.offsets)[1] > 0
-
-
-def _trailing_spaces(words: list[str], text: str, token_offsets: NDArray[np.int32]) -> list[bool] | None:
-    """Return which words are followed by a space; None if words and single spaces do not make up the text."""
-    boundaries = [0, *token_offsets.ravel().tolist(), len(text)]
-    if not words:
-        return [] if not text else None
-    if any(text[a:b] != word for word, (a, b) in zip(words, token_offsets.tolist(), strict=True)):
-        return None
-    gaps = [text[a:b] for a, b in list(pairwise(boundaries))[::2]]
-    if gaps[0] or any(gap not in ("", " ") for gap in gaps):
-        return None
-    word_starts = np.cumsum([0, *(len(w) + len(g) for w, g in zip(words, gaps[1:], strict=True))])
-    if word_starts[:-1].tolist() != token_offsets[:, 0].tolist():
-        return None  # tokens overlap or are out of order
-    return [gap == " " for gap in gaps[1:]]
 
 
 def _import_spacy(module: str) -> Any:

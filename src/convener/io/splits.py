@@ -50,6 +50,8 @@ def find_split_files(path: Path) -> dict[str, Path]:
             raise DataError(f"{path}: several files for split {split}: {file_names}")
         if candidates:
             paths[split] = candidates[0]
+    if not paths and (problem := formats.other_tool_message(path)):
+        raise FormatError(f"{path}: {problem}")
     if not paths and not _is_readable(path):
         suffixes = ", ".join(formats.known_suffixes())
         raise DataError(f"{path}: no train, valid or test file with a known suffix ({suffixes}) in this folder")

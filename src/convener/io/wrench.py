@@ -7,6 +7,7 @@ Wrench does not define are added to `data` and to the meta file, where other rea
 
 from __future__ import annotations
 
+import logging
 from array import array
 from dataclasses import dataclass, replace
 from functools import partial
@@ -44,6 +45,7 @@ from convener.io.metadata import Metadata, build_tag_set, parse_names, replace_d
 from convener.io.tag_columns import TagRowIndex
 from convener.storage import read_json, sibling_files
 
+logger = logging.getLogger(__name__)
 VERSION_1_DATA_KEYS = {"string": "text_raw", "chars": "token_offsets", "start": "doc_offset"}
 """Keys in `data` of files of version 1, and their names since version 2."""
 SHARED_META_SPLITS = ("train", "valid", "test")
@@ -56,7 +58,7 @@ ABSTAIN_TAGS = (ABSTAIN_TAG, "-")
 def read(path: Path, options: ReadOptions, issues: Issues) -> FileContent:
     """Read a split; items are decoded one at a time, to limit memory."""
     reader = _Reader(path, _Meta.for_split(path), options, issues)
-    for name, item in iter_json_items(path):
+    for name, item in iter_json_items(path, options.encoding):
         reader.add(name, item)
     return reader.file_content(reader.build())
 
@@ -223,6 +225,13 @@ class _Reader(RecordReader):
             names = self._metadata.sources or tuple(f"source-{n}" for n in range(count))
             self._num_sources = len(names)
             self._sources = select_sources(names, self._options, str(self._path), self._recommended)
+            if self._options.sources == "recommended" and len(self._sources) < len(names):
+                logger.info(
+                    "%s: read %d of %d sources, the recommended ones; sources='all' (--source all) reads all",
+                    self._path,
+                    len(self._sources),
+                    len(names),
+                )
             self._source_columns = [names.index(name) for name in self._sources]
             self._vote_tag_rows = TagRowIndex(
                 self._sources, self._types, abstain_tags=ABSTAIN_TAGS, num_vote_columns=len(self._source_columns)

@@ -18,6 +18,7 @@ import numpy as np
 
 from convener.data.issues import Issues
 from convener.data.ragged import StringArray, lengths_to_offsets
+from convener.encodings import open_text
 from convener.errors import DataError
 from convener.io.metadata import VERSION_1_COLUMNS, Metadata
 from convener.io.table.rows import EMPTY_CELL, LIST_COLUMNS, REQUIRED, ListColumn, SpanRows, TextUnits, check_columns
@@ -28,10 +29,11 @@ METADATA_DOC_ID = "#convener"
 INTEGER_PATTERN = re.compile(r"[+-]?[0-9]{1,15}(?:\.0*)?", re.ASCII)
 
 
-def read_csv(path: Path, issues: Issues) -> SpanRows:
+def read_csv(path: Path, issues: Issues, encoding: str | None = None) -> SpanRows:
     """Read the rows of a CSV file."""
     where = str(path)
-    text = decode_utf8(path.read_bytes(), where)
+    with open_text(path, encoding) as file:
+        text = decode_utf8(file.read(), where)
     header = text.split("\n", 1)[0].strip()
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(header), strict=True)
     with _unlimited_cell_size():

@@ -20,6 +20,7 @@ from convener.io.metadata import Metadata
 
 REQUIRED = ("doc_id", "source", "start", "end", "label")
 OPTIONAL = ("sentence", "text", "tokens", "token_offsets", "doc_offset", "probabilities", "score")
+SPREADSHEET_COLUMNS = {"doc", "start", "end", "text", "label", "score"}
 EMPTY_CELL = np.iinfo(np.int64).min
 """Value of an empty cell among the offsets."""
 GOLD, PREDICTIONS, VERSION_1_PREDICTIONS = "gold", "predictions", "labels"
@@ -30,6 +31,11 @@ LIST_COLUMNS = ("tokens", "token_offsets", "probabilities")
 
 def check_columns(names: list[str], where: str, issues: Issues) -> None:
     """Raise DataError for missing or duplicate columns; unknown columns are added to the issues."""
+    if set(names) >= SPREADSHEET_COLUMNS and "doc_id" not in names:
+        raise DataError(
+            f"{where}: this is a spreadsheet of spans, which does not contain the texts; read predictions from JSON "
+            "Lines, or from CSV written with metadata=True (--metadata)"
+        )
     if missing := [name for name in REQUIRED if name not in names]:
         raise DataError(
             f"{where}: expected columns {', '.join(REQUIRED)}; missing {', '.join(missing)}, "
