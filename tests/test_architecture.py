@@ -14,13 +14,14 @@ import convener
 pytestmark = pytest.mark.slow
 
 SOURCE = Path(convener.__file__).parent
-FOUNDATIONS = {"errors", "config", "storage", "cache", "progress"}
+FOUNDATIONS = {"errors", "config", "encodings", "storage", "cache", "progress"}
 NUMPY_ONLY = {"inference.voting", "inference.counts"}
 """Modules of inference that evaluation and report may use: they need neither numba nor torch."""
 ALLOWED = {
     "errors": set(),
     "config": {"errors"},
-    "storage": {"errors"},
+    "encodings": {"errors"},
+    "storage": {"errors", "encodings"},
     "cache": {"errors"},
     "progress": {"errors"},
     "data": FOUNDATIONS,

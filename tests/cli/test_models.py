@@ -267,7 +267,7 @@ def test_the_default_split_of_scores_is_test(convener: Command, news: Path, fitt
     assert done.out == convener("evaluate", fitted, news, "--split", "test").out
 
 
-def test_strict_mode_says_where_it_differs_from_seqeval(convener: Command, tmp_path: Path) -> None:
+def test_strict_mode_warns_where_it_differs_from_seqeval(convener: Command, tmp_path: Path) -> None:
     (tmp_path / "p.conll").write_text("Ada B-PER\nmet O\nBob I-PER\nJr B-PER\n\n")
     (tmp_path / "g.conll").write_text("Ada B-PER\nmet O\nBob I-PER\nJr B-PER\n\n")
     arguments = ("evaluate", tmp_path / "p.conll", tmp_path / "g.conll", "--mode", "strict", "--json")

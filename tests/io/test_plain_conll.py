@@ -74,7 +74,7 @@ def test_votes_are_complete_and_gold_alone_is_plain(tmp_path: Path) -> None:
         cv.write(data.without_gold(), tmp_path / "d.conll", metadata=False)
 
 
-def test_formats_without_a_plain_form_say_so(tmp_path: Path, labels: cv.Predictions) -> None:
+def test_formats_without_a_plain_form_are_an_error(tmp_path: Path, labels: cv.Predictions) -> None:
     for name in ("l.jsonl", "l.parquet", "l.npz"):
         with pytest.raises(FormatError, match=r"is always written with metadata; the plain forms are CoNLL and CSV"):
             cv.write(labels, tmp_path / name, metadata=False)
