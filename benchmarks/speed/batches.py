@@ -34,7 +34,7 @@ SHAPES = (
     Shape("CoNLL", "CoNLL", 256, 9, 16),
     Shape("OntoNotes", None, 32, 37, 17),
 )
-SMOKE_SHAPES = (Shape("demo", DEMO, 20, 7, 10), Shape("generated", None, 8, 37, 17))
+SMOKE_SHAPES = (Shape("demo", DEMO, 20, 7, 16), Shape("generated", None, 8, 37, 17))
 GENERATOR = "lengths 1 + Poisson(Gamma(shape 2.2, mean 17)), at most 120: mean 18, longest of 32 about 50"
 
 

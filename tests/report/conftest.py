@@ -10,9 +10,8 @@ from convener.report.run_summary import RunSummary, summarize_run
 
 
 def fitted_hmm(corpus: cv.Corpus, **settings: int) -> HMM:
-    """HMM on the train split of the demo corpus, where it is three points worse than a vote."""
-    with pytest.warns(cv.ConvenerWarning, match="probably worse than a simple vote"):
-        return HMM(**settings).fit(corpus.train)
+    """HMM on the train split of the demo corpus."""
+    return HMM(**settings).fit(corpus.train)
 
 
 @pytest.fixture(scope="session")

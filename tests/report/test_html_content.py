@@ -112,7 +112,7 @@ def test_without_gold_there_are_no_scores(no_gold: RunSummary) -> None:
     assert "true F1" not in found.tables["Estimated quality of sources by type"][0]
     assert any("No gold labels: calibration" in line for line in found.texts("p"))
     assert not any(option.startswith("errors against gold") for option in found.texts("option"))
-    assert found.texts("p", "lead")[0].endswith("10 sources, no gold labels.")
+    assert found.texts("p", "lead")[0].endswith("16 sources, no gold labels.")
     assert "true gain" not in recommendation_table(no_gold).columns
 
 
