@@ -109,8 +109,8 @@ def _fit_segment(data: Dataset) -> tuple[Spans, NDArray[np.float64], NDArray[np.
     observed = SpanObservations.from_dataset(data, Marks.from_dataset(data), state.duplicate_of)
     known = knowledge(observed, observed.marks.counts(observed.num_sources, observed.num_types))
     support = initial_posterior(observed, known, state.error_rate)
-    probabilities = SUPPORT_WEIGHT * support + (1 - SUPPORT_WEIGHT) * model.span_probabilities(state, observed)
-    return observed.candidates, probabilities, model.predicted_candidates(state, observed)
+    predicted, probabilities = model.predict_candidates(state, observed)
+    return observed.candidates, SUPPORT_WEIGHT * support + (1 - SUPPORT_WEIGHT) * probabilities, predicted
 
 
 def _expected_f1(

@@ -193,10 +193,9 @@ class Segment(LabelModel):
         """The best disjoint spans with their probabilities, and the marginals of the labels."""
         state = SegmentState.from_arrays(params)
         observed = SpanObservations.from_dataset(data, Marks.from_dataset(data), state.duplicate_of)
-        chosen = self.predicted_candidates(state, observed)
-        probabilities = self.span_probabilities(state, observed)
-        labels = data.tags.labels(observed.candidates.take(chosen), data.offsets)
-        scores = reported_scores(observed, probabilities)[chosen].astype(np.float32)
+        predicted, probabilities = self.predict_candidates(state, observed)
+        labels = data.tags.labels(observed.candidates.take(predicted), data.offsets)
+        scores = reported_scores(observed, probabilities)[predicted].astype(np.float32)
         return LabelOutput(labels, label_probabilities(observed, probabilities, data), scores)
 
     def explain(self) -> tuple[str, ...]:
@@ -206,23 +205,19 @@ class Segment(LabelModel):
         lone = f"{float(state.false_share[0]):.0%} of the marks without a second source are presumed false"
         return (lone, *([f"near duplicates count as one source: {', '.join(pairs)}"] if pairs else []))
 
-    def predicted_candidates(self, state: SegmentState, observed: SpanObservations) -> NDArray[np.int64]:
-        """Indices of the disjoint candidates with the largest sum of posterior - threshold."""
-        threshold = float(state.threshold[0]) if self.config.threshold is None else self.config.threshold
-        chosen = best_configuration(observed.lattice, self._posterior(state, observed) - threshold)
-        return np.flatnonzero(chosen)
+    def predict_candidates(self, state: SegmentState, observed: SpanObservations) -> tuple[NDArray[np.int64], Floats]:
+        """Indices of the predicted candidates, and the probability that each candidate is a true span.  -> (p,), (n,)
 
-    def span_probabilities(self, state: SegmentState, observed: SpanObservations) -> Floats:
-        """Probability that each candidate is a true span, limited because labeling functions share errors.  -> (n,)"""
-        return np.minimum(self._posterior(state, observed), highest_scores(observed, state.error_rate))
-
-    def _posterior(self, state: SegmentState, observed: SpanObservations) -> Floats:
-        """Posterior of each candidate under the model.  -> (n,)"""
+        The predicted ones are disjoint and have the largest sum of posterior - threshold. The probabilities are
+        posteriors, limited because labeling functions share errors.
+        """
         params = SourceParams.from_counts(state.counts, observed.is_worker)
         miss_weight = self._miss_weight(state, observed.is_worker)
         result = e_step(observed, params, miss_weight, state.adjacency, num_threads=self.config.num_threads)
-        posterior: Floats = result.posterior.spans
-        return posterior
+        posterior = result.posterior.spans
+        threshold = float(state.threshold[0]) if self.config.threshold is None else self.config.threshold
+        predicted = np.flatnonzero(best_configuration(observed.lattice, posterior - threshold))
+        return predicted, np.minimum(posterior, highest_scores(observed, state.error_rate))
 
     def _miss_weight(self, state: SegmentState, is_worker: NDArray[np.bool_]) -> Floats:
         """Weight of a missed span, by source.  -> (K,)"""
